@@ -1,0 +1,138 @@
+"""What placement and node agents say to each other.
+
+Rule: agents reconcile to a full, signed document. `hello` and `pull` are requests answered with the
+node's `Signed` desired state; `desired` carries the same document unasked; `report` carries what the
+agent's journal holds beyond `recorded_through`, again and again until it is recorded. Signals are
+sent and never stored.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.events.gangs import Share
+from headrace.events.nodes import NodeJoined
+
+
+class Hello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Sent at agent start and whenever the inventory changes. `running` lists the attempts whose
+    processes the agent holds, as `(job, attempt, rank)`."""
+
+    node: NodeJoined
+    running: tuple[tuple[str, int, int], ...] = ()
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One worker that should run on this node, or stop.
+
+    `sealed` is a `Launch` (msgspec JSON) sealed to the node's public key. `stop` asks for the end,
+    for `stop_reason`, within `grace_s`. `position` is that of `gang.placed`: the grant's id.
+    """
+
+    job: str
+    attempt: int
+    rank: int
+    position: int
+    project: str
+    shares: tuple[Share, ...] = ()
+    sealed: bytes = b""
+    stop: bool = False
+    stop_reason: str = ""
+    grace_s: int = 10
+    max_duration_s: int = 0
+    traceparent: str = ""
+
+
+class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything that should be on this node, as of `position` in `epoch`.
+
+    An agent ignores a document that is older (by epoch, then position) than the last one it took.
+    Reports up to `recorded_through` of journal `incarnation` are in the log. An attempt that is in
+    no document and runs is reported and left running.
+    """
+
+    node: str
+    epoch: int
+    position: int
+    incarnation: str
+    recorded_through: int
+    assignments: tuple[Assignment, ...] = ()
+
+
+class Signed(msgspec.Struct, frozen=True, kw_only=True):
+    """`document` is the msgspec JSON of a `Desired`; `signature` is Ed25519 over those bytes."""
+
+    document: bytes
+    signature: bytes
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line of the agent's journal. `what` is started or exited; see `events.attempts`."""
+
+    sequence: int
+    what: str
+    job: str
+    attempt: int
+    rank: int
+    project: str
+    at_us: int
+    reason: str = ""
+    exit_code: int = 0
+    message: str = ""
+    enforcement: str = ""
+    traceparent: str = ""
+
+
+class Reports(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of reports in order, from one journal. At most 256."""
+
+    node: str
+    boot: str
+    incarnation: str
+    reports: tuple[Report, ...]
+
+
+class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A heartbeat every 2 s, with samples: `(device, busy permille, memory bytes used)`."""
+
+    node: str
+    incarnation: str
+    samples: tuple[tuple[str, int, int], ...] = ()
+    running: int = 0
+
+
+class LogsWanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A request for bytes of one process's output from `offset` on; `wait_s` lets the agent hold the answer
+    until there is more. `process` is the local index when a worker has several."""
+
+    job: str
+    attempt: int
+    rank: int
+    process: int = 0
+    offset: int = 0
+    bytes_max: int = 65_536
+    wait_s: float = 0.0
+
+
+class LogsChunk(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Output from `offset`; `ended` when the process has gone and nothing follows."""
+
+    offset: int
+    data: bytes = b""
+    ended: bool = False
+    missing: str = ""  # why there is nothing to read
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a worker runs, as the project sealed it into `job.requested`, and what placement's shell
+    adds when it seals it to a node: the substituted values, `environment` and `secrets`.
+
+    `command` is argv. `processes` is how many copies run on the node, each with its own local rank.
+    """
+
+    command: tuple[str, ...]
+    setup: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    workdir: str = ""
+    processes: int = 1
+    secrets: dict[str, str] = {}

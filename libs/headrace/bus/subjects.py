@@ -1,0 +1,65 @@
+"""The subjects of the bus, in one place.
+
+Rule: whatever becomes a token of a subject passes `token` first, so that no `.`, `*` or `>` from
+outside ever gets into one.
+"""
+
+from __future__ import annotations
+
+import re
+
+_TOKEN = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
+
+LOG = "headrace.log.>"  # the log's events, services only
+FLEET = "fleet"  # stands for the project in requests that concern the whole fleet
+REQUESTS_ALL = "headrace.request.>"
+GATEWAY_ALL = "headrace.gateway.>"
+POSTS_ALL = "headrace.post.>"
+AGENTS_UP = "headrace.agent.*.up.*"
+
+
+def token(value: str) -> str:
+    """`value`, if it can be a subject's token. Raises `ValueError` with the rule."""
+    if not _TOKEN.match(value):
+        raise ValueError(f"{value!r} must be 1 to 63 of a-z 0-9 and '-', not starting with '-'")
+    return value
+
+
+def log(type_tag: str) -> str:
+    """Where a committed event of this type is published to services."""
+    return f"headrace.log.{type_tag}"
+
+
+def event(project: str, type_tag: str) -> str:
+    """Where a project's view of an event of this type is published."""
+    return f"headrace.event.{token(project)}.{type_tag}"
+
+
+def request(project: str, verb: str) -> str:
+    """The door with an answer. `verb` is `<noun>.<verb>`, such as `job.submit`."""
+    return f"headrace.request.{token(project)}.{_verb(verb)}"
+
+
+def gateway(project: str, verb: str) -> str:
+    """The gateway's own door: only here is the `Headrace-Actor` header believed."""
+    return f"headrace.gateway.{token(project)}.{_verb(verb)}"
+
+
+def post(project: str, verb: str) -> str:
+    """The door that keeps the message until it is answered by an event."""
+    return f"headrace.post.{token(project)}.{_verb(verb)}"
+
+
+def agent_up(node: str, what: str) -> str:
+    """From an agent: hello, report, pull, signal."""
+    return f"headrace.agent.{token(node)}.up.{token(what)}"
+
+
+def agent_down(node: str, what: str) -> str:
+    """To an agent: desired, logs."""
+    return f"headrace.agent.{token(node)}.down.{token(what)}"
+
+
+def _verb(verb: str) -> str:
+    noun, _, rest = verb.partition(".")
+    return f"{token(noun)}.{token(rest.replace('_', '-'))}"

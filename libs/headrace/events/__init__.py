@@ -1,0 +1,99 @@
+"""The vocabulary of Headrace: every event type, one noun per file.
+
+`CATALOGUE` maps each tag to its type. Adding an event is its class and its entry in `EVENTS`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.events import access, attempts, gangs, jobs, nodes, platform, queues
+from headrace.events.base import (
+    Decision,
+    Entry,
+    Event,
+    Fact,
+    Header,
+    Refusal,
+    stream_of,
+    tag_of,
+)
+
+EVENTS: tuple[type[Event], ...] = (
+    jobs.JobRequested,
+    jobs.JobAdmitted,
+    jobs.JobRefused,
+    jobs.JobCancelRequested,
+    jobs.JobCancelling,
+    jobs.JobCancelRefused,
+    jobs.JobEligible,
+    jobs.JobHeld,
+    jobs.JobStarted,
+    jobs.JobFinished,
+    gangs.GangPlaced,
+    gangs.GangEvicted,
+    gangs.GangReleased,
+    gangs.GuardTripped,
+    attempts.AttemptStarted,
+    attempts.AttemptExited,
+    nodes.NodeJoined,
+    nodes.NodeSilent,
+    nodes.NodeHeard,
+    nodes.NodeChangeRequested,
+    nodes.NodeChanged,
+    nodes.NodeChangeRefused,
+    queues.QueueApplyRequested,
+    queues.QueueConfigured,
+    queues.QueueRefused,
+    queues.SharesDivided,
+    access.SecretSetRequested,
+    access.SecretSet,
+    access.SecretRefused,
+    access.PublisherRequested,
+    access.PublisherCreated,
+    access.PublisherRefused,
+    access.ProjectEraseRequested,
+    access.ProjectErased,
+    access.ProjectEraseRefused,
+    platform.ServiceLed,
+    platform.UsageAccounted,
+)
+
+CATALOGUE: dict[str, type[Event]] = {tag_of(event): event for event in EVENTS}
+
+_ENCODER = msgspec.json.Encoder()
+_DECODERS = {tag: msgspec.json.Decoder(event) for tag, event in CATALOGUE.items()}
+_HEADERS = msgspec.json.Decoder(Header)
+
+
+def encode(event: Event | Header) -> bytes:
+    """The canonical bytes of an event or a header: what the log stores and the chain hashes."""
+    return _ENCODER.encode(event)
+
+
+def decode(type_tag: str, data: bytes) -> Event:
+    """The event in `data`. Raises `KeyError` for an unknown type, `msgspec.ValidationError` for
+    data its type does not accept."""
+    return _DECODERS[type_tag].decode(data)
+
+
+def decode_header(header: bytes) -> Header:
+    """The header in `header`. Raises `msgspec.ValidationError`."""
+    return _HEADERS.decode(header)
+
+
+__all__ = [
+    "CATALOGUE",
+    "EVENTS",
+    "Decision",
+    "Entry",
+    "Event",
+    "Fact",
+    "Header",
+    "Refusal",
+    "decode",
+    "decode_header",
+    "encode",
+    "stream_of",
+    "tag_of",
+]

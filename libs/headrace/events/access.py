@@ -1,0 +1,114 @@
+"""Secrets, publishers and erasure: who may send, what is kept apart, what is forgotten.
+
+Rule: no value of a secret is ever in an event; the vault keeps it, sealed.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.events.base import Decision, Fact, Refusal
+
+
+class SecretSetRequested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="secret.set_requested.v1"
+):
+    """A value for the secret `name` was put into the vault, as `version`."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "secret/{project}/{name}"
+    project: str
+    name: str
+    version: str
+    user: str = ""
+
+
+class SecretSet(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="secret.set.v1"):
+    """Jobs of the project that name this secret get that version of it."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "secret/{project}/{name}"
+    project: str
+    name: str
+    version: str
+
+
+class SecretRefused(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="secret.refused.v1"
+):
+    """The secret cannot be set, and why."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "secret/{project}/{name}"
+    project: str
+    name: str
+    refusal: Refusal
+
+
+class PublisherRequested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="publisher.requested.v1"
+):
+    """A pipeline asked for a place on the bus: its public NKey, and the project it works for."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "publisher/{project}/{name}"
+    project: str
+    name: str
+    public_key: str
+    user: str = ""
+
+
+class PublisherCreated(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="publisher.created.v1"
+):
+    """The key may publish the project's requests and read the project's outcomes."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "publisher/{project}/{name}"
+    project: str
+    name: str
+    public_key: str
+
+
+class PublisherRefused(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="publisher.refused.v1"
+):
+    """The publisher was not created, and why."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "publisher/{project}/{name}"
+    project: str
+    name: str
+    refusal: Refusal
+
+
+class ProjectEraseRequested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="project.erase_requested.v1"
+):
+    """Somebody asked that what this project's jobs ran can never be read again."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "project/{project}"
+    project: str
+    user: str = ""
+
+
+class ProjectErased(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="project.erased.v1"
+):
+    """The project's keys up to this position are dropped; the log's chain stays as it is."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "project/{project}"
+    project: str
+
+
+class ProjectEraseRefused(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="project.erase_refused.v1"
+):
+    """The project cannot be erased now, and why."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "project/{project}"
+    project: str
+    refusal: Refusal

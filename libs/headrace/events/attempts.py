@@ -1,0 +1,58 @@
+"""Attempts: what node agents report of the processes they run, as placement recorded it.
+
+Rule: an agent's report becomes a fact once, in the order of the agent's own journal: `report`
+numbers it within one incarnation of the node's journal.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.events.base import Fact
+
+
+class AttemptStarted(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.started.v1"
+):
+    """The worker `rank` of this attempt runs. `at_us` is the node's clock, for people only.
+
+    `enforcement` names what keeps it to its share: mig, mps, watch, none, simulated.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "rank", "node")
+    job: str
+    project: str
+    attempt: int
+    rank: int
+    node: str
+    incarnation: str
+    report: int
+    at_us: int = 0
+    enforcement: str = "none"
+
+
+class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.exited.v1"):
+    """The worker `rank` has gone, with proof: nothing of it is left on the node.
+
+    `reason` is exited (the command's own end), stopped (asked to), lost (its supervisor or node
+    went away under it), start-failed. `exit_code` is 128+N for signal N. `message` is one line.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = (
+        "job", "project", "attempt", "rank", "node", "exit_code", "reason", "message",
+    )  # fmt: skip
+    job: str
+    project: str
+    attempt: int
+    rank: int
+    node: str
+    incarnation: str
+    report: int
+    reason: str
+    exit_code: int = 0
+    message: str = ""
+    at_us: int = 0

@@ -1,0 +1,108 @@
+"""Gangs: a job's workers, placed together, evicted together, released together.
+
+Rule: a device is booked by `gang.placed` and given back by `gang.released` only, and
+`gang.released` is decided only on proof that every worker of the attempt has gone.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from headrace.events.base import Decision, Fact
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """`milli` thousandths of the device `device` (a UUID)."""
+
+    device: str
+    milli: int = 1000
+
+
+class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One node's part of a gang: rank, node, and the devices it got there, in order."""
+
+    rank: int
+    node: str
+    address: str
+    devices: tuple[Share, ...] = ()
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The rule behind a placement or an eviction, with its numbers (at most 4 KiB encoded)."""
+
+    rule: str
+    numbers: dict[str, int] = {}
+    names: dict[str, str] = {}
+
+
+class GangPlaced(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.placed.v1"):
+    """All workers of this attempt have their devices. Books them.
+
+    `port` is where rank 0 listens for its peers. `milli` sums over the gang. Per-node booking of
+    CPU and memory is in `cpu_milli` and `memory_bytes`.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "workers")
+    job: str
+    project: str
+    attempt: int
+    workers: tuple[Worker, ...]
+    requested_at: int
+    port: int = 0
+    milli: int = 0
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    per_gpu_processes: bool = False
+    act: Act
+
+
+class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.evicted.v1"):
+    """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed, …
+
+    Its devices stay booked until `gang.released`.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "reason")
+    job: str
+    project: str
+    attempt: int
+    reason: str
+    gainer: str = ""  # the job this makes room for
+    act: Act
+
+
+class GangReleased(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.released.v1"):
+    """Every worker has gone and the devices are free. `held_us` is how long they were booked.
+
+    `again` says that the job goes back to wait with a new attempt.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "held_us", "again")
+    job: str
+    project: str
+    attempt: int
+    shares: tuple[Share, ...]  # booked milli per device, summed and sorted by device
+    milli: int = 0
+    held_us: int = 0
+    again: bool = False
+
+
+class GuardTripped(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="guard.tripped.v1"):
+    """The log refused to book a device above its capacity: an alarm, never a routine.
+
+    The device takes no more work until an operator has looked.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "device/{device}"
+    device: str
+    job: str
+    attempt: int

@@ -1,0 +1,206 @@
+"""Jobs: asked for, admitted or refused, held or eligible, started, finished.
+
+Rule: `job.requested` keeps the scheduling fields in clear and everything that runs (`command`,
+`env`, `setup`) sealed in `launch`; no decider ever opens it.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from headrace.events.base import Decision, Fact, Refusal
+
+
+class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One acceptable kind of GPU and how much of it, per node.
+
+    `milli` is thousandths of a GPU: 2000 is two whole GPUs, 250 a quarter of one. An empty `model`
+    means any. The memory bounds are the marketed sizes in bytes (0: unbounded).
+    """
+
+    milli: int
+    model: str = ""
+    memory_bytes_min: int = 0
+    memory_bytes_max: int = 0
+
+
+class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job asks for. `nodes` workers at once or none; everything else is per node.
+
+    `accelerators` is a list in order of preference, never mixed inside one gang; empty means no
+    GPU. `gpu_memory_bytes` asks for this much memory of one GPU instead of a share.
+    """
+
+    nodes: int = 1
+    accelerators: tuple[Accelerator, ...] = ()
+    gpu_memory_bytes: int = 0
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    per_gpu_processes: bool = False
+
+
+class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.requested.v1"):
+    """A job file arrived and was understood; nothing has been decided about it yet.
+
+    `job` is the id the shell drew. `launch` is the sealed `Launch`, under the project key
+    `launch_key`. `trials` holds the parameters of a sweep's trials or an array's indexes, each a
+    mapping of names to strings, drawn by the shell; empty for a single job.
+    """
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "name", "user")
+    job: str
+    project: str
+    name: str
+    user: str
+    gang: Gang
+    launch: bytes
+    launch_key: str
+    priority: str = "medium"
+    preemptible: bool = True
+    max_duration_us: int = 0
+    secrets: tuple[str, ...] = ()
+    trials: tuple[dict[str, str], ...] = ()
+    trials_parallel: int = 0
+    stop_after_failures: int = 0
+    kind_of_group: str = ""  # "sweep" or "array" when `trials` is set
+
+
+class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):
+    """The job may wait for GPUs. Carries all that quota and placement need to know of it.
+
+    `requested_at` is the position of its `job.requested`. A sweep or array is admitted once as a
+    `group` of `tasks` jobs, then each task on its own with `group` and `index` set; a task's id is
+    `<group>/<index>`.
+    """
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "name", "user", "warning")
+    job: str
+    project: str
+    name: str
+    user: str
+    gang: Gang
+    requested_at: int
+    priority: int
+    preemptible: bool = True
+    max_duration_us: int = 0
+    group: str = ""
+    index: int = 0
+    tasks: int = 0
+    tasks_parallel: int = 0
+    stop_after_failures: int = 0
+    warning: str = ""
+
+
+class JobRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.refused.v1"):
+    """The job will not run, and why, and what would be accepted."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "refusal")
+    job: str
+    project: str
+    refusal: Refusal
+
+
+class JobCancelRequested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.cancel_requested.v1"
+):
+    """Somebody asked for a job to end. `job` may name a job nobody knows."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project")
+    job: str
+    project: str
+    user: str
+
+
+class JobCancelling(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.cancelling.v1"
+):
+    """The job is to end now; placement stops what runs. A group's tasks are named one by one."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "user")
+    job: str
+    project: str
+    user: str = ""
+    reason: str = "cancelled"
+
+
+class JobCancelRefused(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.cancel_refused.v1"
+):
+    """There is nothing to cancel: the job is unknown or has ended."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "refusal")
+    job: str
+    project: str
+    refusal: Refusal
+
+
+class JobEligible(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.eligible.v1"):
+    """The job may compete for GPUs from now on."""
+
+    owner: ClassVar[str] = "quota"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project")
+    job: str
+    project: str
+
+
+class JobHeld(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.held.v1"):
+    """The job may not compete yet, and what has to change first."""
+
+    owner: ClassVar[str] = "quota"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "reason")
+    job: str
+    project: str
+    reason: str
+
+
+class JobStarted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.started.v1"):
+    """Every worker of the attempt runs. `waited_us` counts from admission to the first start."""
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "waited_us")
+    job: str
+    project: str
+    attempt: int
+    waited_us: int = 0
+
+
+class JobFinished(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.finished.v1"):
+    """The job has ended for good: the one terminal event of an admitted job.
+
+    `outcome` is succeeded, failed or cancelled. `reason` says why when it did not succeed: error,
+    timeout, cancelled, node-lost, start-failed, erased. `exit_code` is the first failing worker's,
+    128+N for signal N. `ran_us` is the time from the last attempt's start to its end.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = (
+        "job", "project", "attempt", "outcome", "reason", "message", "exit_code", "waited_us",
+        "ran_us",
+    )  # fmt: skip
+    job: str
+    project: str
+    outcome: str
+    attempt: int = 0
+    reason: str = ""
+    message: str = ""
+    exit_code: int = 0
+    waited_us: int = 0
+    ran_us: int = 0

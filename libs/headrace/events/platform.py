@@ -1,0 +1,36 @@
+"""The platform itself: who leads, with which code and settings; what was used."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from headrace.events.base import Decision, Fact
+
+
+class ServiceLed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="service.led.v1"):
+    """A service's first append under a new epoch: from here on it decides, and with what.
+
+    `decision_version` is a digest of the deciding code; `settings` are the numbers `decide` reads.
+    """
+
+    owner: ClassVar[str] = "*"
+    stream: ClassVar[str] = "service/{service}"
+    service: str
+    epoch: int
+    decision_version: str
+    settings: dict[str, int] = {}
+
+
+class UsageAccounted(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="usage.accounted.v1"
+):
+    """What one attempt used: thousandths of a GPU times microseconds held, and its bill's lines."""
+
+    owner: ClassVar[str] = "metrics"
+    stream: ClassVar[str] = "usage/{project}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "milli", "held_us")
+    job: str
+    project: str
+    attempt: int
+    milli: int
+    held_us: int

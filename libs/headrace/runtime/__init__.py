@@ -1,0 +1,1 @@
+"""The one shell around every decider: the loop of turns, doors, leadership, relay and health."""

@@ -1,0 +1,232 @@
+"""What a log is, whoever keeps it: Postgres in production, memory in simulation.
+
+Rule: positions are gapless and in commit order; an append is one transaction, whole or not at all;
+every implementation passes `tests/contract/test_store.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Protocol
+
+import msgspec
+
+from headrace.events.guards import Guard
+
+GENESIS = b"\0" * 32  # the hash before position 1
+EVENT_BYTES_MAX = 262_144  # one event's data; larger input is refused at the door
+APPEND_EVENTS_MAX = 512  # one append; the loop leaves the rest for its next turn
+READ_EVENTS_MAX = 2_000  # one page of the log
+
+
+class StoreError(Exception):
+    """The log could not do what was asked."""
+
+
+class Fenced(StoreError):
+    """Another instance leads this service now: stop deciding."""
+
+
+class Behind(StoreError):
+    """This service's own last append is not folded in the basis: read on, then decide again."""
+
+
+class Forked(StoreError):
+    """The log at the basis is not the log that was folded: a suffix was lost or forged."""
+
+
+class GuardRefused(StoreError):
+    """A device would be booked above its limit. Nothing was appended."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"{key} would be booked above its limit")
+        self.key = key
+
+
+class NotAllowed(StoreError):
+    """This role may not append events of that type."""
+
+
+class Unavailable(StoreError):
+    """The log cannot be reached, or the outcome of an append is unknown: read on, then decide."""
+
+
+class SchemaTooNew(StoreError):
+    """The database was migrated by a newer Headrace than this one."""
+
+
+class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event on its way into the log.
+
+    A fact that records a request carries `request_key` (unique in its project for 30 days) and
+    `request_hash` (over the normalised request): a repeated key appends nothing and reports the
+    original instead.
+    """
+
+    stream: str
+    type: str
+    project: str
+    header: bytes
+    data: bytes
+    guards: tuple[Guard, ...] = ()
+    request_key: str = ""
+    request_hash: bytes = b""
+
+
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """An event in the log, as its bytes. `hash` chains it to the one before."""
+
+    position: int
+    recorded_at_us: int
+    stream: str
+    type: str
+    project: str
+    header: bytes
+    data: bytes
+    hash: bytes
+
+
+class Duplicate(msgspec.Struct, frozen=True, kw_only=True):
+    """The event at `index` of an append repeated the request recorded at `position`.
+
+    `same` tells whether its hash was the same, so that the original answer holds.
+    """
+
+    index: int
+    position: int
+    same: bool
+
+
+class Appended(msgspec.Struct, frozen=True, kw_only=True):
+    """What an append put into the log (in order, gapless) and what it left out as repeated.
+
+    `indexes[i]` is the place in the request of `events[i]`.
+    """
+
+    events: tuple[Stored, ...]
+    indexes: tuple[int, ...]
+    duplicates: tuple[Duplicate, ...]
+    now_us: int  # the database's clock at the end
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of the log (position 0 and `GENESIS` when it is empty) and the database's clock."""
+
+    position: int
+    hash: bytes
+    now_us: int
+
+
+class Term(msgspec.Struct, frozen=True, kw_only=True):
+    """A term of leadership: `epoch` fences every earlier one."""
+
+    epoch: int
+    holder: str
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A service's state after `position`, made by the code `decision_version`."""
+
+    service: str
+    position: int
+    hash: bytes
+    decision_version: str
+    data: bytes
+
+
+class Store(Protocol):
+    """The log and what is kept beside it. Every call has a timeout and raises `Unavailable`."""
+
+    async def head(self) -> Head:
+        """Where the log ends now."""
+        ...
+
+    async def read(self, after: int, limit: int = READ_EVENTS_MAX) -> list[Stored]:
+        """Up to `limit` events after the position `after`, in order."""
+        ...
+
+    async def read_stream(self, stream: str, after: int = 0, limit: int = 500) -> list[Stored]:
+        """Up to `limit` events of one stream after a position, in order."""
+        ...
+
+    async def append(
+        self, service: str, epoch: int, basis: int, basis_hash: bytes, events: list[NewEvent]
+    ) -> Appended:
+        """Append all of `events` or none, in one transaction and one round trip.
+
+        Raises `Fenced` when `epoch` is over, `Behind` when the service's last append is after
+        `basis`, `Forked` when the log's hash at `basis` is not `basis_hash`, `GuardRefused`,
+        `NotAllowed`, `Unavailable`.
+        """
+        ...
+
+    async def lead(self, service: str, holder: str, lease_s: float) -> Term | None:
+        """A new term for `holder`, unless another holder's lease is unexpired. The holder of the
+        current lease gets a new term at once: it restarted."""
+        ...
+
+    async def renew(self, service: str, holder: str, epoch: int, lease_s: float) -> bool:
+        """Extend the lease; False when the term is over."""
+        ...
+
+    async def resign(self, service: str, holder: str, epoch: int) -> None:
+        """End the lease now, so that another instance need not wait for it."""
+        ...
+
+    async def save_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep the snapshot; older ones of the service are dropped but for the last one."""
+        ...
+
+    async def load_snapshot(self, service: str, decision_version: str) -> Snapshot | None:
+        """The latest snapshot that this code made, if its hash is still the log's."""
+        ...
+
+    async def close(self) -> None:
+        """Give back every connection."""
+        ...
+
+
+class Vault(Protocol):
+    """What is kept outside the log so that it can be forgotten. Holds sealed bytes only."""
+
+    async def project_key(self, project: str) -> tuple[str, bytes] | None:
+        """The id and wrapped bytes of the project's current key, or None."""
+        ...
+
+    async def add_project_key(self, project: str, wrapped: bytes) -> tuple[str, bytes]:
+        """Keep a first key for the project; whoever was first wins and is returned."""
+        ...
+
+    async def wrapped_key(self, key_id: str) -> bytes | None:
+        """A key by id, or None once it was dropped."""
+        ...
+
+    async def drop_project_keys(self, project: str) -> int:
+        """Forget every key and secret of the project; how many rows went."""
+        ...
+
+    async def put_secret(self, project: str, name: str, version: str, sealed: bytes) -> None:
+        """Keep a sealed secret value."""
+        ...
+
+    async def secret(self, project: str, name: str, version: str) -> bytes | None:
+        """A sealed secret value, or None."""
+        ...
+
+
+def chain(previous: bytes, position: int, recorded_at_us: int, header: bytes, data: bytes) -> bytes:
+    """The hash of one event: sha256(prev ‖ int8 position ‖ int8 µs ‖ sha256(header) ‖ sha256(data))."""
+    return hashlib.sha256(
+        previous
+        + position.to_bytes(8, "big")
+        + recorded_at_us.to_bytes(8, "big")
+        + hashlib.sha256(header).digest()
+        + hashlib.sha256(data).digest()
+    ).digest()
+
+
+def follows(event: Stored, position: int, hash_before: bytes) -> bool:
+    """Whether `event` is the very next one after `position` and chains onto `hash_before`."""
+    return event.position == position + 1 and event.hash == chain(
+        hash_before, event.position, event.recorded_at_us, event.header, event.data
+    )
