@@ -25,13 +25,31 @@ def all_files() -> list[Path]:
 def pure_files() -> list[Path]:
     """Where decisions are made: the pure packages, and each service's own pure modules."""
     libs = [f for name in PURE_PACKAGES for f in (ROOT / "libs/headrace" / name).rglob("*.py")]
-    services = [f for f in SERVICES.rglob("*.py") if is_pure_service_module(f)]
+    services = [f for name in service_names() for f in _pure_modules(SERVICES / name)]
     return sorted([*libs, *services])
 
 
-def is_pure_service_module(path: Path) -> bool:
-    """Whether a service's module is one that `decide` and `evolve` live in."""
-    return path.stem in {"state", "decide"} or path.stem.endswith("rules")
+def _pure_modules(service: Path) -> set[Path]:
+    """What a service's `decide` consists of: it, its state, its rules, and what they import."""
+    starts = [service / "decide.py", service / "state.py", *service.rglob("*rules.py")]
+    found: set[Path] = set()
+    while starts:
+        path = starts.pop()
+        if path.exists() and path not in found:
+            found.add(path)
+            starts.extend(_imported(path, service))
+    return found
+
+
+def _imported(path: Path, service: Path) -> list[Path]:
+    """The modules of the same service that the file imports."""
+    package, files = f"headrace.{service.name}", []
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package):
+            module = (node.module or "").removeprefix(package).replace(".", "/")
+            files.append(Path(f"{service}{module}.py"))
+            files.extend(Path(f"{service}{module}") / f"{a.name}.py" for a in node.names)
+    return files
 
 
 def service_names() -> list[str]:

@@ -68,11 +68,12 @@ class OtlpExporter:
 
     def stop(self) -> None:
         """Send what is queued, for at most `SEND_MS_MAX`: the library's own limits on flushing do
-        not hold while it repeats an attempt."""
+        not hold while it repeats an attempt.
+        """
         flush = threading.Thread(target=self._processor.force_flush, daemon=True)
         flush.start()
         flush.join(SEND_MS_MAX / 1000)
-        self._sender.shutdown()
+        self._sender.shutdown()  # type: ignore[no-untyped-call]
         self._processor.shutdown()  # type: ignore[no-untyped-call]
 
 
