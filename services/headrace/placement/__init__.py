@@ -1,0 +1,1 @@
+"""Placement: decides where, when and at whose expense gangs run, and tells node agents."""

@@ -1,0 +1,51 @@
+"""Placement's decisions: lives first, for they free devices; then room for those who wait.
+
+Rule: a decision on a state in which nothing changed costs nothing but a look at the clock.
+"""
+
+from __future__ import annotations
+
+from headrace.decider import Decider, Draft
+from headrace.placement.derived import index_of
+from headrace.placement.evolve import LISTENS_TO, evolve
+from headrace.placement.life_rules import decide_groups, decide_lives, overdue
+from headrace.placement.node_rules import decide_changes
+from headrace.placement.room_rules import decide_room
+from headrace.placement.state import State
+
+LIVES_MAX = 80  # jobs in one decision, each of at most three events
+
+
+def decide(state: State, now_us: int) -> list[Draft]:
+    """What follows from this state at this time. Changes nothing but what is remembered beside
+    the state."""
+    index = index_of(state)
+    late = index.overdue(state, now_us)
+    if index.idle and not late:
+        return []
+    drafts = list(decide_changes(state))
+    drafts += decide_lives(state, LIVES_MAX)
+    drafts += decide_groups(state, LIVES_MAX)
+    late = [job_id for job_id in late if job_id not in state.due][:LIVES_MAX]
+    drafts += (overdue(job_id, state.jobs[job_id], now_us) for job_id in late)
+    drafts += decide_room(state, frozenset(late))
+    index.idle = not drafts
+    return drafts
+
+
+def wakeup(state: State) -> int | None:
+    """The next moment at which time alone leads to a decision; at once when the last decision left
+    something to decide, for what it released can now be placed."""
+    index = index_of(state)
+    return index.next_deadline_us(state) if index.idle else 0
+
+
+DECIDER = Decider(
+    service="placement",
+    state=State,
+    initial=State,
+    evolve=evolve,
+    decide=decide,
+    wakeup=wakeup,
+    listens_to=LISTENS_TO,
+)

@@ -1,0 +1,277 @@
+"""How placement's state follows the log, event by event.
+
+Rule: total. Whatever names a job, an attempt or a node that is not (or no longer) there changes
+nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.events import Entry
+from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, GuardTripped
+from headrace.events.jobs import (
+    JobAdmitted,
+    JobCancelling,
+    JobEligible,
+    JobFinished,
+    JobHeld,
+    JobStarted,
+)
+from headrace.events.nodes import (
+    NodeChanged,
+    NodeChangeRefused,
+    NodeChangeRequested,
+    NodeHeard,
+    NodeJoined,
+    NodeSilent,
+)
+from headrace.events.platform import ServiceLed
+from headrace.events.queues import QueueConfigured
+from headrace.placement import evolve_groups, evolve_nodes
+from headrace.placement.derived import index_of
+from headrace.placement.life_rules import is_due
+from headrace.placement.state import Exit, Job, Run, State
+from headrace.scheduling.tree import add_usage, usage_of
+
+
+def evolve(state: State, entry: Entry) -> None:
+    """Fold one entry."""
+    index_of(state).idle = False
+    _ON[type(entry.event)](state, entry, entry.event)
+
+
+def settle(state: State, job_id: str, job: Job) -> None:
+    """After a change of this job: does its life need a decision, does it wait, does it run?"""
+    if is_due(job):
+        state.due[job_id] = None
+    else:
+        state.due.pop(job_id, None)
+    index_of(state).sync(job_id, job)
+
+
+def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
+    if event.service == "placement":
+        state.settings = dict(event.settings)
+
+
+def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
+    state.queues[event.name] = event.queue
+    runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
+    holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
+    state.usage = usage_of(state.queues, holdings)
+    index_of(state).freed += 1
+
+
+def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
+    if event.tasks:
+        evolve_groups.admitted(state, entry, event)
+        return
+    job = Job(
+        project=event.project,
+        gang=event.gang,
+        requested_at=event.requested_at,
+        admitted_at=entry.position,
+        admitted_us=entry.recorded_at_us,
+        priority=event.priority,
+        preemptible=event.preemptible,
+        max_duration_us=event.max_duration_us,
+        group=event.group,
+        index=event.index,
+        traceparent=entry.header.traceparent,
+    )
+    state.jobs[event.job] = job
+    evolve_groups.task_admitted(state, event.job, job)
+    settle(state, event.job, job)
+
+
+def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.eligible, job.held = True, ""
+        settle(state, event.job, job)
+
+
+def _held(state: State, _entry: Entry, event: JobHeld) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.eligible, job.held, job.gaining = False, event.reason, False
+        settle(state, event.job, job)
+
+
+def _cancelling(state: State, entry: Entry, event: JobCancelling) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None:
+        cancel(state, event.job, job, event.reason, entry.position)
+    else:
+        evolve_groups.cancelling(state, event)
+
+
+def cancel(state: State, job_id: str, job: Job, reason: str, position: int) -> None:
+    """The job is to end, for this reason, since this position."""
+    if not job.cancelling:
+        job.cancelling, job.cancelled_at, job.gaining = reason, position, False
+        settle(state, job_id, job)
+
+
+def _placed(state: State, entry: Entry, event: GangPlaced) -> None:
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    job.attempt, job.gaining, job.closing = event.attempt, False, False
+    job.run = Run(
+        attempt=event.attempt,
+        position=entry.position,
+        placed_us=entry.recorded_at_us,
+        workers=event.workers,
+        port=event.port,
+        milli=event.milli,
+        cpu_milli=event.cpu_milli,
+        memory_bytes=event.memory_bytes,
+    )
+    for worker in event.workers:
+        node = state.nodes.get(worker.node)
+        if node is not None:
+            node.take(worker.devices, event.cpu_milli, event.memory_bytes)
+    add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
+    if event.workers and event.port:
+        address = event.workers[0].address
+        state.ports.setdefault(address, {})[event.port] = event.job
+        state.ports_next[address] = event.port + 1
+    settle(state, event.job, job)
+
+
+def _started(state: State, entry: Entry, event: AttemptStarted) -> None:
+    evolve_nodes.recorded(state, event.node, event.incarnation, event.report)
+    job = state.jobs.get(event.job)
+    run = job.run if job is not None else None
+    if job is None or run is None or run.attempt != event.attempt:
+        return
+    if 0 <= event.rank < len(run.workers) and event.rank not in run.started:
+        run.started[event.rank] = entry.recorded_at_us
+        run.cause = entry.position
+        settle(state, event.job, job)
+
+
+def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
+    evolve_nodes.recorded(state, event.node, event.incarnation, event.report)
+    job = state.jobs.get(event.job)
+    if job is None or job.run is None or job.run.attempt != event.attempt:
+        return
+    end = Exit(
+        reason=event.reason,
+        exit_code=event.exit_code,
+        message=event.message,
+        at_us=entry.recorded_at_us,
+    )
+    exited(state, event.job, (event.rank, end), entry.position)
+
+
+def exited(state: State, job_id: str, gone: tuple[int, Exit], position: int) -> None:
+    """There is proof that this worker has gone."""
+    job, (rank, end) = state.jobs[job_id], gone
+    run = job.run
+    if run is not None and 0 <= rank < len(run.workers) and rank not in run.exits:
+        run.exits[rank] = end
+        run.cause = position
+        settle(state, job_id, job)
+
+
+def _begun(state: State, entry: Entry, event: JobStarted) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None and job.run is not None and job.run.attempt == event.attempt:
+        job.run.begun_us = max(job.run.started.values(), default=entry.recorded_at_us)
+        if job.waited_us < 0:
+            job.waited_us = event.waited_us
+        index_of(state).watch(event.job, job)
+        settle(state, event.job, job)
+        evolve_groups.task_begun(state, entry, event, job)
+
+
+def _evicted(state: State, entry: Entry, event: GangEvicted) -> None:
+    job = state.jobs.get(event.job)
+    if job is not None and job.run is not None and job.run.attempt == event.attempt:
+        job.run.evicted, job.run.gainer = event.reason, event.gainer
+        job.run.evicted_us = entry.recorded_at_us
+        settle(state, event.job, job)
+    gainer = state.jobs.get(event.gainer)
+    if gainer is not None and gainer.waiting:
+        gainer.gaining = True
+        settle(state, event.gainer, gainer)
+
+
+def _released(state: State, entry: Entry, event: GangReleased) -> None:
+    del entry
+    job = state.jobs.get(event.job)
+    run = job.run if job is not None else None
+    if job is None or run is None or run.attempt != event.attempt:
+        return
+    for worker in run.workers:
+        node = state.nodes.get(worker.node)
+        if node is not None:
+            node.give(worker.devices, run.cpu_milli, run.memory_bytes)
+            evolve_nodes.forget_gone(node)
+    add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
+    if run.port:
+        address = run.workers[0].address
+        ports = state.ports.get(address, {})
+        if ports.get(run.port) == event.job:
+            del ports[run.port]
+    lost = any(end.reason == "lost" for end in run.exits.values())
+    job.lost += int(lost and event.again and run.evicted != "reclaimed")
+    job.run, job.closing = None, not event.again
+    index_of(state).freed += 1
+    settle(state, event.job, job)
+
+
+def _finished(state: State, entry: Entry, event: JobFinished) -> None:
+    job = state.jobs.pop(event.job, None)
+    if job is None:
+        state.groups.pop(event.job, None)
+        state.groups_due.pop(event.job, None)
+        return
+    state.due.pop(event.job, None)
+    index_of(state).drop(event.job)
+    for task in evolve_groups.task_finished(state, entry, event, job):
+        live = state.jobs.get(task)
+        if live is not None:
+            cancel(state, task, live, "stop-after-failures", entry.position)
+
+
+def _on_nodes(change: Callable[..., list[tuple[str, int, Exit]]]) -> Callable[..., None]:
+    """A change of a node that may be proof that workers there have gone."""
+
+    def evolve_node(state: State, entry: Entry, event: Any) -> None:
+        for job_id, rank, end in change(state, entry, event):
+            exited(state, job_id, (rank, end), entry.position)
+        index_of(state).freed += 1
+
+    return evolve_node
+
+
+_ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
+    ServiceLed: _led,
+    QueueConfigured: _queue,
+    JobAdmitted: _admitted,
+    JobEligible: _eligible,
+    JobHeld: _held,
+    JobCancelling: _cancelling,
+    JobStarted: _begun,
+    JobFinished: _finished,
+    GangPlaced: _placed,
+    GangEvicted: _evicted,
+    GangReleased: _released,
+    GuardTripped: evolve_nodes.tripped,
+    AttemptStarted: _started,
+    AttemptExited: _exited,
+    NodeJoined: _on_nodes(evolve_nodes.joined),
+    NodeSilent: _on_nodes(evolve_nodes.silent),
+    NodeHeard: _on_nodes(evolve_nodes.heard),
+    NodeChangeRequested: evolve_nodes.change_requested,
+    NodeChanged: _on_nodes(evolve_nodes.changed),
+    NodeChangeRefused: evolve_nodes.change_refused,
+}
+
+LISTENS_TO = tuple(_ON)

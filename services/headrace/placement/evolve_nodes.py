@@ -1,0 +1,168 @@
+"""How nodes change: joined, silent, heard, cordoned, fenced; what of theirs is in the log.
+
+Rule: a node with another boot id, or one that an operator fenced, runs nothing of what was placed
+there before; only silence proves nothing.
+"""
+
+from __future__ import annotations
+
+from headrace.events import Entry
+from headrace.events.gangs import GuardTripped
+from headrace.events.nodes import (
+    NodeChanged,
+    NodeChangeRefused,
+    NodeChangeRequested,
+    NodeHeard,
+    NodeJoined,
+    NodeSilent,
+)
+from headrace.placement.derived import index_of
+from headrace.placement.state import Change, Exit, Machine, State
+from headrace.scheduling.cluster import Device, Node
+
+Gone = list[tuple[str, int, Exit]]  # job, rank, how: workers proven to have gone
+
+
+def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
+    """The node says what it has; after another boot everything placed there has gone."""
+    before = state.machines.get(event.node)
+    same_journal = before is not None and before.incarnation == event.incarnation
+    state.machines[event.node] = Machine(
+        host=event.host,
+        boot=event.boot,
+        incarnation=event.incarnation,
+        public_key=event.public_key,
+        port_first=event.port_first,
+        port_last=event.port_last,
+        joined=entry.position,
+        recorded=before.recorded if before is not None and same_journal else 0,
+        cordoned=before is not None and before.cordoned,
+        tripped=before.tripped if before is not None else {},
+        broken={d.device: None for d in event.devices if not d.healthy},
+    )
+    state.nodes[event.node] = _node_of(event, state.nodes.get(event.node))
+    _refresh(state, event.node)
+    if before is None or before.boot == event.boot:
+        return []
+    return _gone(state, event.node, "the machine was restarted", entry.recorded_at_us)
+
+
+def silent(state: State, entry: Entry, event: NodeSilent) -> Gone:
+    """Nothing new goes there; what runs there is left."""
+    del entry
+    return _hearing(state, event.node, is_silent=True)
+
+
+def heard(state: State, entry: Entry, event: NodeHeard) -> Gone:
+    """It takes work again."""
+    del entry
+    return _hearing(state, event.node, is_silent=False)
+
+
+def change_requested(state: State, entry: Entry, event: NodeChangeRequested) -> None:
+    """To be decided on."""
+    state.changes[entry.position] = Change(node=event.node, change=event.change, user=event.user)
+
+
+def change_refused(state: State, entry: Entry, event: NodeChangeRefused) -> None:
+    """Decided."""
+    del event
+    state.changes.pop(entry.header.causation, None)
+
+
+def changed(state: State, entry: Entry, event: NodeChanged) -> Gone:
+    """The change is in force. A fenced node is cordoned too, until it is uncordoned."""
+    state.changes.pop(entry.header.causation, None)
+    machine = state.machines.get(event.node)
+    if machine is None:
+        return []
+    machine.cordoned = event.change != "uncordon"
+    if event.change == "uncordon":
+        machine.tripped.clear()
+    _refresh(state, event.node)
+    if event.change != "fence":
+        return []
+    return _gone(state, event.node, "the node was fenced", entry.recorded_at_us)
+
+
+def tripped(state: State, entry: Entry, event: GuardTripped) -> None:
+    """The device takes no more work until an operator has looked (and uncordons the node)."""
+    for name, node in state.nodes.items():
+        if any(device.device == event.device for device in node.devices):
+            state.machines[name].tripped[event.device] = entry.position
+            _refresh(state, name)
+    index_of(state).freed += 1
+
+
+def recorded(state: State, node: str, incarnation: str, report: int) -> None:
+    """A report of the node's journal is in the log."""
+    machine = state.machines.get(node)
+    if machine is not None and machine.incarnation == incarnation:
+        machine.recorded = max(machine.recorded, report)
+
+
+def forget_gone(node: Node) -> None:
+    """Devices that the node no longer has are kept only as long as something is booked on them."""
+    if any(device.index < 0 for device in node.devices):
+        node.devices = [d for d in node.devices if d.index >= 0 or d.used_milli]
+
+
+def _hearing(state: State, name: str, *, is_silent: bool) -> Gone:
+    machine = state.machines.get(name)
+    if machine is not None:
+        machine.silent = is_silent
+        _refresh(state, name)
+    return []
+
+
+def _refresh(state: State, name: str) -> None:
+    """Work out again what the node accepts."""
+    machine, node = state.machines[name], state.nodes[name]
+    node.accepting = not (machine.silent or machine.cordoned)
+    for device in node.devices:
+        refused = device.device in machine.tripped or device.device in machine.broken
+        device.usable = device.index >= 0 and not refused
+    index = index_of(state)
+    index.freed += 1
+    index.total_milli = -1
+
+
+def _node_of(event: NodeJoined, before: Node | None) -> Node:
+    """The node with its new inventory and its old bookings."""
+    used = {d.device: d for d in before.devices} if before is not None else {}
+    devices = []
+    for found in sorted(event.devices, key=lambda d: (d.index, d.device)):
+        old = used.pop(found.device, None)
+        devices.append(
+            Device(
+                device=found.device,
+                index=found.index,
+                model=found.model,
+                memory_bytes=found.memory_bytes,
+                used_milli=old.used_milli if old is not None else 0,
+            )
+        )
+    for old in used.values():  # gone from the machine, yet still booked
+        if old.used_milli:
+            old.index = -1
+            devices.append(old)
+    return Node(
+        node=event.node,
+        address=event.address,
+        devices=devices,
+        cpu_milli=event.cpu_milli,
+        memory_bytes=event.memory_bytes,
+        cpu_used_milli=before.cpu_used_milli if before is not None else 0,
+        memory_used_bytes=before.memory_used_bytes if before is not None else 0,
+    )
+
+
+def _gone(state: State, node: str, message: str, at_us: int) -> Gone:
+    gone: Gone = []
+    for job_id in sorted(index_of(state).running):
+        run = state.jobs[job_id].run
+        for worker in run.workers if run is not None else ():
+            if worker.node == node and run is not None and worker.rank not in run.exits:
+                end = Exit(reason="lost", message=message, at_us=at_us)
+                gone.append((job_id, worker.rank, end))
+    return gone

@@ -1,0 +1,198 @@
+"""What a live job's reports and wishes lead to: started, stopped, released, finished.
+
+Rule: devices are given back on proof that every worker has gone, and only then does a job end or
+wait again. `is_due` says whether there is something to decide; `evolve` asks it after each change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from headrace.decider import Draft
+from headrace.events import Decision
+from headrace.events.gangs import Act, GangEvicted, GangReleased, Share
+from headrace.events.jobs import JobFinished, JobStarted
+from headrace.placement.state import Exit, Group, Job, Run, State
+
+
+def is_due(job: Job) -> bool:
+    """Whether the job's life needs a decision now."""
+    run = job.run
+    if run is None:
+        return bool(job.cancelling)
+    if run.gone or (not run.begun_us and len(run.started) == len(run.workers)):
+        return True
+    return not run.evicted and (bool(job.cancelling) or _failing(run) is not None)
+
+
+def decide_lives(state: State, limit: int) -> Iterator[Draft]:
+    """The decisions of the jobs that are due, at most `limit` jobs of them."""
+    for job_id in list(state.due)[:limit]:
+        yield from _life(state, job_id, state.jobs[job_id])
+
+
+def decide_groups(state: State, limit: int) -> Iterator[Draft]:
+    """The ends of groups whose tasks have all ended."""
+    for group_id in list(state.groups_due)[:limit]:
+        group = state.groups[group_id]
+        if not group.live:
+            yield Draft(event=_group_end(group_id, group), traceparent=group.traceparent)
+
+
+def evict(job_id: str, job: Job, run: Run, reason: str, act: Act, *, gainer: str = "") -> Decision:
+    """The attempt is to stop."""
+    return GangEvicted(
+        job=job_id,
+        project=job.project,
+        attempt=run.attempt,
+        reason=reason,
+        gainer=gainer,
+        act=act,
+    )
+
+
+def overdue(job_id: str, job: Job, now_us: int) -> Draft:
+    """The attempt has run as long as it may."""
+    assert job.run is not None  # timers watch running jobs only
+    ran_us = now_us - job.run.begun_us
+    numbers = {"max_duration_us": job.max_duration_us, "ran_us": ran_us}
+    act = Act(rule="max-duration", numbers=numbers)
+    return Draft(
+        event=evict(job_id, job, job.run, "timeout", act),
+        causation=job.run.position,
+        traceparent=job.traceparent,
+    )
+
+
+def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
+    run = job.run
+    if run is None:
+        end = _finish(job_id, job, None, ("cancelled", job.cancelling, None))
+        yield _draft(job, end, job.cancelled_at)
+        return
+    started = not run.begun_us and len(run.started) == len(run.workers)
+    if started:
+        waited_us = max(0, _begun_us(run) - job.admitted_us)
+        begun = JobStarted(
+            job=job_id, project=job.project, attempt=run.attempt, waited_us=waited_us
+        )
+        yield _draft(job, begun, run.cause)
+    if run.gone:
+        yield from _released(state, job_id, job, run)
+    elif not run.evicted and job.cancelling:
+        act = Act(rule=job.cancelling)
+        yield _draft(job, evict(job_id, job, run, "cancelled", act), job.cancelled_at)
+    elif not run.evicted and (rank := _failing(run)) is not None:
+        numbers = {"rank": rank, "exit_code": run.exits[rank].exit_code}
+        act = Act(rule="worker-failed", numbers=numbers)
+        yield _draft(job, evict(job_id, job, run, "worker-failed", act), run.cause)
+
+
+def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
+    outcome, reason, end = _outcome(job, run)
+    again = outcome == "again"
+    if reason == "node-lost" and job.lost >= state.setting("attempts_lost_max"):
+        outcome, again = "failed", False
+    ended_us = max(exit_.at_us for exit_ in run.exits.values())
+    released = GangReleased(
+        job=job_id,
+        project=job.project,
+        attempt=run.attempt,
+        shares=_summed(run),
+        milli=run.milli,
+        held_us=max(0, ended_us - run.placed_us),
+        again=again,
+    )
+    yield _draft(job, released, run.cause)
+    if not again:
+        yield _draft(job, _finish(job_id, job, run, (outcome, reason, end)), run.cause)
+
+
+def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
+    """Outcome (`again`: it waits for another attempt), reason, and the exit that tells why."""
+    exits = list(run.exits.values())
+    failed = next((end for end in exits if not end.clean), None)
+    if failed is None:
+        return "succeeded", "", None
+    if job.cancelling:
+        return "cancelled", job.cancelling, failed
+    if run.evicted == "timeout":
+        return "failed", "timeout", failed
+    if run.evicted == "reclaimed":
+        return "again", "reclaimed", failed
+    # What went wrong by itself tells more than what was stopped because of it.
+    for reason, outcome, name in (
+        ("start-failed", "failed", "start-failed"),
+        ("exited", "failed", "error"),
+        ("lost", "again", "node-lost"),
+    ):
+        end = next((e for e in exits if e.reason == reason and not e.clean), None)
+        if end is not None:
+            return outcome, name, end
+    return "failed", "error", failed
+
+
+def _finish(
+    job_id: str, job: Job, run: Run | None, how: tuple[str, str, Exit | None]
+) -> JobFinished:
+    outcome, reason, end = how
+    begun_us = _begun_us(run) if run is not None else 0
+    ended_us = max(e.at_us for e in run.exits.values()) if run is not None else 0
+    waited_us = job.waited_us
+    if waited_us < 0:
+        waited_us = max(0, begun_us - job.admitted_us)
+    return JobFinished(
+        job=job_id,
+        project=job.project,
+        outcome=outcome,
+        attempt=run.attempt if run is not None else job.attempt,
+        reason=reason,
+        message=end.message if end is not None else "",
+        exit_code=end.exit_code if end is not None else 0,
+        waited_us=waited_us,
+        ran_us=max(0, ended_us - begun_us),
+    )
+
+
+def _begun_us(run: Run) -> int:
+    """When every worker ran; when it was placed, if they never did."""
+    if len(run.started) == len(run.workers):
+        return max(run.started.values())
+    return run.placed_us
+
+
+def _group_end(group_id: str, group: Group) -> JobFinished:
+    outcome = "failed" if group.failed else "cancelled" if group.cancelled else "succeeded"
+    reason = "error" if group.failed else "cancelled" if group.cancelled else ""
+    if group.cancelling == "stop-after-failures":
+        reason = group.cancelling
+    counts = f"{group.succeeded} succeeded, {group.failed} failed, {group.cancelled} cancelled"
+    first = f"; first failed: {group.first_failure}" if group.first_failure else ""
+    return JobFinished(
+        job=group_id,
+        project=group.project,
+        outcome=outcome,
+        reason=reason,
+        message=counts + first,
+        exit_code=group.exit_code,
+        waited_us=max(0, group.waited_us),
+        ran_us=max(0, group.ended_us - group.begun_us) if group.begun_us else 0,
+    )
+
+
+def _failing(run: Run) -> int | None:
+    """The rank of a worker that has gone and leaves the others without it."""
+    return next((rank for rank, end in run.exits.items() if not end.clean), None)
+
+
+def _summed(run: Run) -> tuple[Share, ...]:
+    totals: Counter[str] = Counter()
+    for worker in run.workers:
+        for share in worker.devices:
+            totals[share.device] += share.milli
+    return tuple(Share(device=device, milli=totals[device]) for device in sorted(totals))
+
+
+def _draft(job: Job, event: Decision, causation: int) -> Draft:
+    return Draft(event=event, causation=causation, traceparent=job.traceparent)

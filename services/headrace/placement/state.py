@@ -1,0 +1,177 @@
+"""What placement knows: live jobs and groups, nodes, queues, and what everybody holds.
+
+Rule: every field is folded from the log and survives a snapshot byte for byte. What can be derived
+(pending order, timers) is kept beside the state in `derived.Index` and rebuilt from it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.events.gangs import Worker
+from headrace.events.jobs import Gang
+from headrace.events.queues import Queue
+from headrace.scheduling.cluster import Booking, Node
+from headrace.scheduling.tree import Usage
+
+SILENCE_S = 10
+ATTEMPTS_LOST_MAX = 3
+
+SETTINGS = {
+    "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
+    "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
+}
+
+
+class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How one worker ended, and when that was recorded."""
+
+    reason: str
+    exit_code: int = 0
+    message: str = ""
+    at_us: int = 0
+
+    @property
+    def clean(self) -> bool:
+        """The command came to its own end and said all was well."""
+        return self.reason == "exited" and self.exit_code == 0
+
+
+class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The live attempt of a job. `started` and `exits` are by rank, in the order recorded.
+
+    `begun_us` is when every worker ran (0: not yet); `evicted` why it is to stop ("": it is not).
+    `cause` is the position of the last report about it.
+    """
+
+    attempt: int
+    position: int
+    placed_us: int
+    workers: tuple[Worker, ...]
+    port: int = 0
+    milli: int = 0
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    started: dict[int, int] = {}
+    exits: dict[int, Exit] = {}
+    begun_us: int = 0
+    evicted: str = ""
+    evicted_us: int = 0
+    gainer: str = ""
+    cause: int = 0
+
+    @property
+    def gone(self) -> bool:
+        """Every worker has gone, with proof."""
+        return len(self.exits) == len(self.workers)
+
+    @property
+    def booking(self) -> Booking:
+        """What it holds until it is released."""
+        return Booking(
+            workers=self.workers, cpu_milli=self.cpu_milli, memory_bytes=self.memory_bytes
+        )
+
+
+class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """An admitted job that has not ended. `admitted_at` is the position of its admission.
+
+    `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`. `gaining`:
+    others are being stopped for it, so it comes first. `closing`: its last attempt is released and
+    `job.finished` follows in the same decision.
+    """
+
+    project: str
+    gang: Gang
+    requested_at: int
+    admitted_at: int
+    admitted_us: int
+    priority: int = 0
+    preemptible: bool = True
+    max_duration_us: int = 0
+    group: str = ""
+    index: int = 0
+    traceparent: str = ""
+    eligible: bool = False
+    held: str = ""
+    cancelling: str = ""
+    cancelled_at: int = 0
+    gaining: bool = False
+    closing: bool = False
+    attempt: int = 0
+    lost: int = 0
+    waited_us: int = -1
+    run: Run | None = None
+
+    @property
+    def waiting(self) -> bool:
+        """Competes for devices now."""
+        return self.eligible and self.run is None and not self.cancelling and not self.closing
+
+
+class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A sweep or an array that has not ended. `live` holds the ids of its tasks that have not."""
+
+    project: str
+    tasks: int
+    admitted_us: int
+    stop_after_failures: int = 0
+    traceparent: str = ""
+    cancelling: str = ""
+    live: dict[str, None] = {}
+    admitted: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    first_failure: str = ""
+    exit_code: int = 0
+    waited_us: int = -1
+    begun_us: int = 0
+    ended_us: int = 0
+
+
+class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is known of a node beside its devices. `recorded` is the last report of its journal
+    `incarnation` that is in the log; `joined` the position of its last `node.joined`."""
+
+    host: str
+    boot: str
+    incarnation: str
+    public_key: str
+    port_first: int
+    port_last: int
+    joined: int
+    recorded: int = 0
+    silent: bool = False
+    cordoned: bool = False
+    tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
+    broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
+
+
+class Change(msgspec.Struct, frozen=True, kw_only=True):
+    """A request about a node that is not decided yet."""
+
+    node: str
+    change: str
+    user: str
+
+
+class State(msgspec.Struct, kw_only=True, dict=True):
+    """All of it. `due` holds jobs whose life needs a decision, `groups_due` groups that may end."""
+
+    settings: dict[str, int] = {}
+    queues: dict[str, Queue] = {}
+    usage: dict[str, Usage] = {}
+    nodes: dict[str, Node] = {}
+    machines: dict[str, Machine] = {}
+    jobs: dict[str, Job] = {}
+    groups: dict[str, Group] = {}
+    due: dict[str, None] = {}
+    groups_due: dict[str, None] = {}
+    changes: dict[int, Change] = {}  # by position of the request
+    ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
+    ports_next: dict[str, int] = {}
+
+    def setting(self, name: str) -> int:
+        """A number that `decide` reads: as the current leader recorded it."""
+        return self.settings.get(name, SETTINGS[name])
