@@ -28,7 +28,7 @@ class Fenced(StoreError):
 
 
 class Behind(StoreError):
-    """This service's own last append is not folded in the basis: read on, then decide again."""
+    """The service's own last append is not folded in the basis: read on, then decide again."""
 
 
 class Forked(StoreError):
@@ -44,7 +44,7 @@ class GuardRefused(StoreError):
 
 
 class NotAllowed(StoreError):
-    """This role may not append events of that type."""
+    """The role may not append events of that type."""
 
 
 class Unavailable(StoreError):
@@ -162,7 +162,8 @@ class Store(Protocol):
 
     async def lead(self, service: str, holder: str, lease_s: float) -> Term | None:
         """A new term for `holder`, unless another holder's lease is unexpired. The holder of the
-        current lease gets a new term at once: it restarted."""
+        current lease gets a new term at once: it restarted.
+        """
         ...
 
     async def renew(self, service: str, holder: str, epoch: int, lease_s: float) -> bool:

@@ -1,0 +1,194 @@
+"""The log in Postgres, through the functions that the migrations made.
+
+Rule: an append is one round trip on a connection of its own. After `Unavailable` its outcome is
+unknown: the caller reads on, and a blind retry is refused as `Behind`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from headrace.store import batch
+from headrace.store.connection import Lane
+from headrace.store.interface import (
+    READ_EVENTS_MAX,
+    Appended,
+    Duplicate,
+    Head,
+    NewEvent,
+    Snapshot,
+    Stored,
+    Term,
+)
+from headrace.store.migrate import check_schema
+from headrace.store.postgres_vault import PostgresVault
+
+_COLUMNS = "position, recorded_at_us, stream, type, project, header, data, hash"
+_HEAD = "SELECT position, hash, headrace.now_us() FROM headrace.log_head"
+_READ = (  # gapless positions bound the range, so that other partitions are not looked at
+    f"SELECT {_COLUMNS} FROM headrace.event"  # noqa: S608 - constants only
+    " WHERE position > $1 AND position <= $1 + $2::bigint ORDER BY position"
+)
+_READ_STREAM = (
+    f"SELECT {_COLUMNS} FROM headrace.event"  # noqa: S608 - constants only
+    " WHERE stream = $1 AND position > $2 ORDER BY position LIMIT $3"
+)
+_APPEND = (
+    "SELECT * FROM headrace.append("
+    "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+)
+_LEAD = "SELECT headrace.lead($1, $2, $3)"
+_RENEW = "SELECT headrace.renew($1, $2, $3, $4)"
+_SAVE_SNAPSHOT = "SELECT headrace.save_snapshot($1, $2, $3, $4, $5)"
+_LOAD_SNAPSHOT = (
+    "SELECT position, hash, data FROM headrace.snapshot"
+    " WHERE service = $1 AND decision_version = $2 AND headrace.log_has(position, hash)"
+    " ORDER BY position DESC LIMIT 1"
+)
+
+
+class PostgresStore(PostgresVault):
+    """A `Store` and a `Vault` over one Postgres database. Make it with `connect`."""
+
+    def __init__(self, dsn: str, connections: int) -> None:
+        self._writing = Lane(dsn, check_schema)
+        others = [Lane(dsn, check_schema) for _ in range(connections - 1)]
+        self._others = others or [self._writing]
+
+    @classmethod
+    async def connect(cls, dsn: str, *, connections: int = 2) -> Self:
+        """A store over `connections` connections, one of them for appends, the others made when
+        needed. Raises `Unavailable`, `SchemaTooNew`, `StoreError`.
+        """
+        store = cls(dsn, connections)
+        await store.head()
+        return store
+
+    async def head(self) -> Head:
+        """See `Store.head`."""
+        position, hash_, now_us = await self._row(_HEAD)
+        return Head(position=position, hash=hash_, now_us=now_us)
+
+    async def read(self, after: int, limit: int = READ_EVENTS_MAX) -> list[Stored]:
+        """See `Store.read`."""
+        return await self._events(_READ, after, limit)
+
+    async def read_stream(self, stream: str, after: int = 0, limit: int = 500) -> list[Stored]:
+        """See `Store.read_stream`."""
+        return await self._events(_READ_STREAM, stream, after, limit)
+
+    async def append(
+        self, service: str, epoch: int, basis: int, basis_hash: bytes, events: list[NewEvent]
+    ) -> Appended:
+        """See `Store.append`."""
+        batch.check(events)
+        arguments = _arguments(events)
+        row = await self._writing.run(
+            lambda c: c.fetchrow(_APPEND, service, epoch, basis, basis_hash, *arguments)
+        )
+        return _appended(row, events)
+
+    async def lead(self, service: str, holder: str, lease_s: float) -> Term | None:
+        """See `Store.lead`."""
+        (epoch,) = await self._row(_LEAD, service, holder, lease_s)
+        return None if epoch is None else Term(epoch=epoch, holder=holder)
+
+    async def renew(self, service: str, holder: str, epoch: int, lease_s: float) -> bool:
+        """See `Store.renew`."""
+        (renewed,) = await self._row(_RENEW, service, holder, epoch, lease_s)
+        return bool(renewed)
+
+    async def resign(self, service: str, holder: str, epoch: int) -> None:
+        """See `Store.resign`."""
+        await self._row(_RENEW, service, holder, epoch, 0.0)
+
+    async def save_snapshot(self, snapshot: Snapshot) -> None:
+        """See `Store.save_snapshot`."""
+        s = snapshot
+        await self._row(_SAVE_SNAPSHOT, s.service, s.position, s.hash, s.decision_version, s.data)
+
+    async def load_snapshot(self, service: str, decision_version: str) -> Snapshot | None:
+        """See `Store.load_snapshot`."""
+        row = await self._row(_LOAD_SNAPSHOT, service, decision_version)
+        if row is None:
+            return None
+        return Snapshot(
+            service=service,
+            position=row[0],
+            hash=row[1],
+            decision_version=decision_version,
+            data=row[2],
+        )
+
+    async def close(self) -> None:
+        """See `Store.close`."""
+        for lane in (self._writing, *self._others):
+            await lane.close()
+
+    async def _row(self, query: str, *arguments: Any) -> Any:
+        return await self._idlest().run(lambda c: c.fetchrow(query, *arguments))
+
+    async def _events(self, query: str, *arguments: Any) -> list[Stored]:
+        rows = await self._idlest().run(lambda c: c.fetch(query, *arguments))
+        return [
+            Stored(
+                position=position,
+                recorded_at_us=recorded_at_us,
+                stream=stream,
+                type=type_,
+                project=project,
+                header=header,
+                data=data,
+                hash=hash_,
+            )
+            for position, recorded_at_us, stream, type_, project, header, data, hash_ in rows
+        ]
+
+    def _idlest(self) -> Lane:
+        return min(self._others, key=lambda lane: lane.callers)
+
+
+def _arguments(events: list[NewEvent]) -> tuple[list[Any], ...]:
+    """The columns of an append. Those of requests are empty when no event is one."""
+    asks = any(event.request_key for event in events)
+    guards = [(i, guard) for i, event in enumerate(events, start=1) for guard in event.guards]
+    return (
+        [event.stream for event in events],
+        [event.type for event in events],
+        [event.project for event in events],
+        [event.header for event in events],
+        [event.data for event in events],
+        [event.request_key for event in events] if asks else [],
+        [event.request_hash for event in events] if asks else [],
+        [i for i, _ in guards],
+        [guard.key for _, guard in guards],
+        [guard.delta for _, guard in guards],
+        [guard.limit for _, guard in guards],
+    )
+
+
+def _appended(row: Any, events: list[NewEvent]) -> Appended:
+    positions, hashes, same, recorded_at_us, now_us = row
+    stored: list[Stored] = []
+    indexes: list[int] = []
+    duplicates: list[Duplicate] = []
+    for index, event in enumerate(events):
+        if hashes[index] is None:
+            duplicates.append(Duplicate(index=index, position=positions[index], same=same[index]))
+            continue
+        indexes.append(index)
+        stored.append(
+            Stored(
+                position=positions[index],
+                recorded_at_us=recorded_at_us,
+                stream=event.stream,
+                type=event.type,
+                project=event.project,
+                header=event.header,
+                data=event.data,
+                hash=hashes[index],
+            )
+        )
+    return Appended(
+        events=tuple(stored), indexes=tuple(indexes), duplicates=tuple(duplicates), now_us=now_us
+    )

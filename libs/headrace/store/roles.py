@@ -1,0 +1,58 @@
+"""Which database role may do what: one login per service, one for reading all, one for operators.
+
+Rule: a role appends through `headrace.append` only, and only the event types its service owns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headrace.events import EVENTS, tag_of
+
+ANY_OWNER = "*"  # an event type that every deciding service may append
+DECIDING = tuple(sorted({event.owner for event in EVENTS} - {ANY_OWNER}))
+READING = ("gateway", "operator")
+ROLES = tuple(f"headrace_{name}" for name in (*DECIDING, *READING))
+
+_EVERYONE = (
+    "USAGE ON SCHEMA headrace",
+    "SELECT ON headrace.event, headrace.log_head, headrace.schema_version",
+    "EXECUTE ON FUNCTION headrace.now_us",
+)
+_DECIDING = (
+    "SELECT ON headrace.snapshot",
+    "EXECUTE ON FUNCTION headrace.append, headrace.lead, headrace.renew",
+    "EXECUTE ON FUNCTION headrace.save_snapshot, headrace.log_has",
+)
+_MORE = {
+    "headrace_admission": (
+        "SELECT, INSERT, DELETE ON headrace.project_key",
+        "SELECT, INSERT, UPDATE, DELETE ON headrace.secret",
+    ),
+    "headrace_placement": ("SELECT ON headrace.project_key, headrace.secret",),
+    "headrace_operator": (
+        "SELECT ON headrace.service_head, headrace.snapshot, headrace.guard, headrace.request",
+    ),
+}
+
+
+def role_of(service: str) -> str:
+    """The database role of a service."""
+    return f"headrace_{service}"
+
+
+def event_roles() -> list[tuple[str, str]]:
+    """Each event type with each role that may append it."""
+    return [
+        (tag_of(event), role_of(service))
+        for event in EVENTS
+        for service in (DECIDING if event.owner == ANY_OWNER else (event.owner,))
+    ]
+
+
+def privileges(role: str) -> Iterator[str]:
+    """What is granted to a role, as the middle part of GRANT statements."""
+    yield from _EVERYONE
+    if role.removeprefix("headrace_") in DECIDING:
+        yield from _DECIDING
+    yield from _MORE.get(role, ())
