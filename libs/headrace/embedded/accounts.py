@@ -6,6 +6,7 @@ never run as a user who has more rights than needed. Root drops to an existing p
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pwd
 import stat
@@ -77,6 +78,13 @@ def private_folder(path: Path, account: Account | None = None) -> Path:
     except OSError as error:
         raise EmbeddedError(f"cannot use the folder {path}: {error.strerror}") from error
     return path
+
+
+def open_folder(path: Path, mode: int) -> None:
+    """Make a folder that others may get into, whatever our umask; one that is there stays as is."""
+    with contextlib.suppress(FileExistsError):
+        path.mkdir()
+        path.chmod(mode)
 
 
 def _may_enter(account: Account, path: Path) -> bool:

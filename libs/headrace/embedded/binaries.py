@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 from headrace.embedded import EmbeddedError
-from headrace.embedded.accounts import Account, can_reach
+from headrace.embedded.accounts import Account, can_reach, open_folder
 
 PROGRAMS_DIR = Path("/var/lib/headrace/programs")  # copies for a user who cannot reach our own
 
@@ -66,7 +66,7 @@ def _copy_installation(install: Path, target: Path) -> None:
     libraries = install.parent.with_name(f"{install.parent.name}.libs")
     try:
         for folder in (PROGRAMS_DIR.parent, PROGRAMS_DIR, scratch):
-            folder.mkdir(mode=0o755, exist_ok=True)
+            open_folder(folder, 0o711)
         left_out = shutil.ignore_patterns("include", "*.a", "pkgconfig")
         destination = scratch / install.parent.name / install.name
         shutil.copytree(install, destination, symlinks=True, ignore=left_out)

@@ -1,15 +1,14 @@
 """One NATS server over one folder, started, adopted, watched and stopped by us.
 
-Rule: what JetStream acknowledges is on disk (`sync_interval: always`), and the port that the server
-chose at its first start is kept, so that clients find it again after every restart.
+Rule: what JetStream acknowledges is on disk (`sync_interval: always`), and the port of the first
+start is kept, so that clients find the server again after every restart.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
-import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -25,19 +24,17 @@ from headrace.embedded.processes import Process
 
 READY_S_MAX = 60.0  # a large JetStream store is read at the start
 STOP_S_MAX = 15.0
+# Below the ports that the kernel gives to outgoing connections: a client that tries again and again
+# would sooner or later get our port as its own, connect to itself and keep the server out.
+PORTS = range(10_240, 20_000)
+PORT_TRIES_MAX = 50
 PAYLOAD_BYTES_MAX = 1_048_576
 STORE_BYTES_MAX = 8 * 1024**3  # the bus is a cache: the log is in Postgres
-LOG_BYTES_MAX = 8 * 1024**2  # one log file; the server rotates
-LOG_FILES_MAX = 3
 
 CONFIG = """\
 # Written by headrace at every start.
 server_name: headrace
 listen: "{host}:{port}"
-ports_file_dir: "{base}"
-log_file: "{log}"
-logfile_size_limit: {log_bytes}
-logfile_max_num: {log_files}
 max_payload: {payload}
 jetstream {{
   store_dir: "{base}/store"
@@ -52,7 +49,7 @@ jetstream {{
 class _State(msgspec.Struct):
     """What is remembered between starts. `process` is the last one started."""
 
-    port: int = -1
+    port: int = 0
     process: Process | None = None
 
 
@@ -93,11 +90,12 @@ class Nats:
         private_folder(self.base / "store")
         self._take_lock()
         running = self.running()
-        if running is not None:
+        if running is not None and self._config_is_current():
             self._wait_ready(running)
             return running
-        port = self._state().port
-        return self._launch(port if port > 0 and _is_free(self.host, port) else -1)
+        if running is not None:
+            processes.end(running, (signal.SIGTERM, STOP_S_MAX))
+        return self._launch(self._choose_port())
 
     def running(self) -> Process | None:
         """The server of this folder, if it runs."""
@@ -124,25 +122,35 @@ class Nats:
         shutil.rmtree(self.base / "store", ignore_errors=True)
 
     def _launch(self, port: int) -> Process:
-        for old in self.base.glob("*.ports"):
-            old.unlink(missing_ok=True)
-        config = self.base / "server.conf"
-        write_file(config, self._config(port).encode())
-        process = processes.spawn(
-            [str(binaries.nats_server()), "-c", str(config)], log=self._early_log()
-        )
+        write_file(self._config_file, self._config(port).encode())
+        command = [str(binaries.nats_server()), "-c", str(self._config_file)]
+        process = processes.spawn(command, log=self.log)
         self._save(_State(port=port, process=process))
         self._wait_ready(process)
         return process
+
+    def _choose_port(self) -> int:
+        known = self._state().port
+        candidates = [known] if known > 0 else []
+        candidates += random.sample(PORTS, PORT_TRIES_MAX)
+        for port in candidates:
+            if _is_free(self.host, port):
+                return port
+        raise EmbeddedError(f"NATS finds no free port from {PORTS[0]} to {PORTS[-1]}")
+
+    @property
+    def _config_file(self) -> Path:
+        return self.base / "server.conf"
+
+    def _config_is_current(self) -> bool:
+        wanted = self._config(self._state().port).encode()
+        return self._config_file.exists() and self._config_file.read_bytes() == wanted
 
     def _config(self, port: int) -> str:
         return CONFIG.format(
             host=self.host,
             port=port,
             base=self.base,
-            log=self.log,
-            log_bytes=LOG_BYTES_MAX,
-            log_files=LOG_FILES_MAX,
             payload=PAYLOAD_BYTES_MAX,
             store_bytes=STORE_BYTES_MAX,
             authentication=self.authentication,
@@ -150,12 +158,7 @@ class Nats:
 
     def _wait_ready(self, process: Process) -> None:
         deadline = time.monotonic() + READY_S_MAX
-        while True:
-            port = self._state().port
-            if port <= 0 and (port := _written_port(self.base)) > 0:
-                self._save(_State(port=port, process=process))
-            if port > 0 and _greets(self.host, port):
-                return
+        while not self.ready():
             if not processes.alive(process):
                 processes.reap(process)
                 raise EmbeddedError(f"NATS did not start: {self._last_words()}")
@@ -163,17 +166,12 @@ class Nats:
                 raise EmbeddedError(f"NATS is not ready after {READY_S_MAX:.0f} s")
             time.sleep(processes.POLL_S)
 
-    def _early_log(self) -> Path:
-        """What it says before it has opened its log."""
-        return self.log.with_suffix(".start.log")
-
     def _last_words(self) -> str:
-        for file in (self._early_log(), self.log):
-            with contextlib.suppress(OSError):
-                lines = file.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-                if lines:
-                    return f"{lines[-1]} (more in {file})"
-        return "it said nothing"
+        try:
+            lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        except OSError:
+            lines = []
+        return f"{lines[-1] if lines else 'it said nothing'} (more in {self.log})"
 
     def _take_lock(self) -> None:
         if self._lock >= 0:
@@ -209,12 +207,3 @@ def _greets(host: str, port: int) -> bool:
             return probe.recv(5) == b"INFO "
     except OSError:
         return False
-
-
-def _written_port(base: Path) -> int:
-    """The port that the server chose and wrote down, 0 before that."""
-    for file in base.glob("*.ports"):
-        with contextlib.suppress(OSError, ValueError, KeyError, IndexError):
-            urls = json.loads(file.read_text(encoding="utf-8"))["nats"]
-            return int(urls[0].rpartition(":")[2])
-    return 0

@@ -191,9 +191,9 @@ class Postgres:
         if self.account:
             os.chown(password, self.account.uid, self.account.gid)
         options = ["--auth=scram-sha-256", "--data-checksums", "--no-locale", "--encoding=UTF8"]
+        options.append(f"--pwfile={password}")
         done = subprocess.run(
-            [str(bin_dir / "initdb"), "-D", str(scratch), "-U", SUPERUSER, *options]
-            + [f"--pwfile={password}"],
+            [str(bin_dir / "initdb"), "-D", str(scratch), "-U", SUPERUSER, *options],
             env=_environment(),
             cwd="/",
             capture_output=True,

@@ -7,6 +7,7 @@ that a number which the kernel gave to somebody else is never waited for or kill
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import select
 import signal
@@ -43,10 +44,11 @@ def spawn(
     log: Path,
     cwd: str = "/",
     account: Account | None = None,
+    umask: int = 0o077,
 ) -> Process:
     """Start `command` in a session of its own, its output appended to `log` (0600).
 
-    It outlives this process. `account`: run as that user. Raises `OSError`.
+    It outlives this process. `account`: run as that user. `umask` -1: ours. Raises `OSError`.
     """
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
@@ -58,7 +60,7 @@ def spawn(
             env=dict(env) if env is not None else None,
             cwd=cwd,
             start_new_session=True,
-            umask=0o077,
+            umask=umask,
             **account.identity() if account else {},
         )
     finally:
@@ -81,6 +83,12 @@ def alive(process: Process) -> bool:
     if stat is None or int(stat[19]) != process.start_ticks or process.boot_id != boot_id():
         return False
     return stat[0] not in "ZX"
+
+
+def age_s(process: Process) -> float:
+    """How long ago it was started."""
+    since_boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return round(since_boot_s - process.start_ticks / os.sysconf("SC_CLK_TCK"), 2)
 
 
 def send(process: Process, number: int) -> bool:
@@ -150,15 +158,10 @@ def reap_if_ended(process: Process) -> None:
         reap(process)
 
 
+@functools.cache
 def boot_id() -> str:
     """What names this boot of the machine."""
-    global _boot_id
-    if not _boot_id:
-        _boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return _boot_id
-
-
-_boot_id = ""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
 
 
 def all_pids() -> Iterator[int]:
@@ -178,13 +181,13 @@ def working_in(folder: Path) -> list[Process]:
     return found
 
 
-def wait_until(condition: Callable[[], bool], timeout_s: float) -> bool:
+def wait_until(condition: Callable[[], bool], timeout_s: float, *, poll_s: float = POLL_S) -> bool:
     """Ask `condition()` until it holds or the time is over; whether it held."""
     deadline = time.monotonic() + timeout_s
     while not condition():
         if time.monotonic() > deadline:
             return False
-        time.sleep(POLL_S)
+        time.sleep(poll_s)
     return True
 
 

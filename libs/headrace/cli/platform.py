@@ -1,0 +1,222 @@
+"""The operator's verbs of a platform on this machine: `up`, `down`, `status`.
+
+Rule: imported only when one of them is called, and importable without servers or network drivers.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+import msgspec
+
+from headrace.cli.exits import DONE, FAILED, REFUSED
+from headrace.cli.exits import report as report_line
+from headrace.embedded import EmbeddedError, daemon, ending, processes, secrets, settings
+from headrace.embedded import status as _status
+from headrace.embedded.announcement import announce
+from headrace.embedded.files import write_file
+from headrace.embedded.layout import Layout, default_data_dir
+from headrace.embedded.platform import State, state
+from headrace.embedded.processes import Process
+from headrace.embedded.services import ROLES
+
+READY_S_MAX = 180.0  # recovery after a crash included; the platform goes on trying afterwards
+DOWN_S_MAX = 180.0
+POLL_S = 0.02
+
+
+def up_options(parser: ArgumentParser) -> None:
+    """The arguments of `up`. What is not given is as at the last start."""
+    _data_dir_option(parser)
+    parser.add_argument("--nodes", type=int, help="how many nodes this machine plays (at first 2)")
+    parser.add_argument(
+        "--gpus", help="the GPUs of each node: auto, or for example simulated:8xH100-80GB"
+    )
+    parser.add_argument("--listen", metavar="HOST:PORT", help="at first 127.0.0.1:7400")
+    parser.add_argument("--detach", action="store_true", help="return once everything is ready")
+
+
+def up(
+    data_dir: Path, nodes: int | None, gpus: str | None, listen: str | None, *, detach: bool
+) -> int:
+    """Start the whole platform on this machine: log, bus, services and nodes."""
+    try:
+        _up(Layout(data_dir), nodes, gpus, listen, detach=detach)
+    except EmbeddedError as error:
+        return _failed(error)
+    return DONE
+
+
+def down_options(parser: ArgumentParser) -> None:
+    """The arguments of `down`."""
+    _data_dir_option(parser)
+    parser.add_argument(
+        "--keep-jobs", action="store_true", help="leave running jobs running for the next `up`"
+    )
+    parser.add_argument(
+        "--delete-data", action="store_true", help="remove everything: log, jobs, keys"
+    )
+
+
+def down(data_dir: Path, *, keep_jobs: bool, delete_data: bool) -> int:
+    """Stop the platform. Its data stay; `headrace up` goes on where it was."""
+    layout = Layout(data_dir)
+    try:
+        settings.read(layout)
+        _stop(layout, keep_jobs=keep_jobs)
+        if delete_data:
+            layout.delete()
+    except EmbeddedError as error:
+        return _failed(error)
+    print(f"Headrace is down    data {'deleted' if delete_data else layout.data_dir}")
+    return DONE
+
+
+def status_options(parser: ArgumentParser) -> None:
+    """The arguments of `status`."""
+    _data_dir_option(parser)
+    parser.add_argument("--check", action="store_true", help="exit with 1 unless all is ready")
+    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+
+
+def status(data_dir: Path, *, check: bool, output: str) -> int:
+    """Show every process of the platform: whether it is ready, for how long, how heavy."""
+    try:
+        report = _status.report(Layout(data_dir))
+    except EmbeddedError as error:
+        return _failed(error)
+    print(msgspec.json.encode(report).decode() if output == "json" else _table(report))
+    return FAILED if check and not report.ready else DONE
+
+
+def _up(
+    layout: Layout, nodes: int | None, gpus: str | None, listen: str | None, *, detach: bool
+) -> None:
+    layout.create()
+    running = state(layout)
+    if running is None:
+        with layout.locked():
+            wanted = settings.settle(layout, nodes=nodes, gpus=gpus, listen=listen)
+            secrets.ensure(layout, ROLES)
+        if not detach:
+            _become_supervisor(layout)
+        process = processes.spawn(
+            daemon.command(layout), env=_own_environment(), log=layout.log("up"), umask=-1
+        )
+    else:
+        wanted, process = settings.read(layout), running.process
+        if (nodes, gpus, listen) != (None, None, None):
+            raise EmbeddedError(
+                "it is up already; headrace down first, to start with other options"
+            )
+    said = _wait_ready(layout, process)
+    print(announce(layout, wanted, said.url))
+    if not said.url.endswith(wanted.listen.rpartition(":")[2]):
+        print(f"  {wanted.listen} is taken by another program, so it listens on another port")
+
+
+def _become_supervisor(layout: Layout) -> None:
+    command = daemon.command(layout, "--announce")
+    sys.stdout.flush()
+    os.execve(command[0], list(command), _own_environment())  # noqa: S606 - ours
+
+
+def _wait_ready(layout: Layout, process: Process) -> State:
+    def decided() -> bool:
+        said = state(layout)
+        return not processes.alive(process) or (said is not None and said.phase == "ready")
+
+    in_time = processes.wait_until(decided, READY_S_MAX, poll_s=POLL_S)
+    said = state(layout)
+    if said is not None and said.phase == "ready":
+        return said
+    if in_time:
+        raise EmbeddedError(f"it did not start: {_last_line(layout.log('up'))}")
+    missing = ", ".join(
+        row.name for row in _status.report(layout).processes if row.state != "ready"
+    )
+    raise EmbeddedError(f"not ready after {READY_S_MAX:.0f} s: {missing} (see {layout.logs})")
+
+
+def _stop(layout: Layout, *, keep_jobs: bool) -> None:
+    write_file(daemon.wish_file(layout), msgspec.json.encode(daemon.Wish(keep_jobs=keep_jobs)))
+    running = state(layout)
+    if running is not None:
+        processes.send(running.process, signal.SIGTERM)
+        if not processes.wait_exit(running.process, DOWN_S_MAX):
+            raise EmbeddedError(f"still stopping after {DOWN_S_MAX:.0f} s (see {layout.logs})")
+    with layout.locked():
+        ending.end_everything(layout, keep_jobs=keep_jobs)
+        layout.state.unlink(missing_ok=True)
+
+
+def _data_dir_option(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--data-dir",
+        type=lambda text: Path(text).expanduser().absolute(),
+        default=default_data_dir().absolute(),
+        metavar="FOLDER",
+        help="where everything is kept (%(default)s)",
+    )
+
+
+def _own_environment() -> dict[str, str]:
+    """Ours, but for what keeps Python from compiling modules once and for all."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return f"{lines[-1] if lines else 'no reason given'} (more in {log})"
+
+
+def _table(report: _status.Report) -> str:
+    lines = [
+        f"Headrace is {report.phase}    {report.url or '–'}     data {report.data_dir}",
+        f"{'PROCESS':<12} {'STATE':<10} {'PID':>8} {'UP':>8} {'RESTARTS':>8} {'MEMORY':>9}  LOG",
+    ]
+    lines += [_table_row(row) for row in report.processes]
+    lines.append(f"{'together':<49} {_megabytes(report.memory_bytes):>9}")
+    return "\n".join(lines)
+
+
+def _table_row(row: _status.Row) -> str:
+    line = (
+        f"{row.name:<12} {row.state:<10} {_or_dash(row.pid):>8} {_duration(row.uptime_s):>8}"
+        f" {row.restarts:>8} {_megabytes(row.memory_bytes):>9}  {_position(row)}"
+    )
+    return line.rstrip()
+
+
+def _position(row: _status.Row) -> str:
+    if row.position is None:
+        return ""
+    return f"at {row.position}{', leads' if row.leading else ''}"
+
+
+def _or_dash(value: int | None) -> str:
+    return "–" if value is None else str(value)
+
+
+def _duration(seconds: float | None) -> str:
+    if seconds is None:
+        return "–"
+    for unit, size in (("d", 86_400), ("h", 3_600), ("m", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds:.0f}s"
+
+
+def _megabytes(memory_bytes: int | None) -> str:
+    return "–" if memory_bytes is None else f"{memory_bytes / 1e6:.0f} MB"
+
+
+def _failed(error: EmbeddedError) -> int:
+    message = str(error)
+    if message.startswith("refused:"):
+        return report_line(message, REFUSED)
+    return report_line(f"headrace: {message}", FAILED)

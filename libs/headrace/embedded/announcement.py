@@ -1,0 +1,53 @@
+"""What `headrace up` says once the platform is ready."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.embedded import contexts, secrets
+from headrace.embedded.layout import Layout, default_data_dir
+from headrace.embedded.settings import Settings
+
+
+def announce(layout: Layout, settings: Settings, url: str) -> str:
+    """Write the context `local`, and tell where everything is. Raises `EmbeddedError`.
+
+    The admin's token is shown once and never again.
+    """
+    token = secrets.token(layout)
+    config = contexts.write_local(url, token)
+    shown = layout.secrets / "admin.token.shown"
+    is_first = not shown.exists()
+    shown.touch(mode=0o600)
+    kept = f"kept in {_short(config)} (0600)"
+    return "\n".join(
+        [
+            f"Headrace is up    {url}     data {_short(layout.data_dir)}     stop: {_stop(layout)}",
+            f"  log {_log_server(layout, settings)} · bus {_bus(settings)} · {settings.fleet()}",
+            "  you are admin, project default.   Admin token: "
+            + (f"{token}  shown once, {kept}" if is_first else kept),
+        ]
+    )
+
+
+def _log_server(layout: Layout, settings: Settings) -> str:
+    if settings.external_postgres:
+        return "Postgres (yours)"
+    version = (layout.postgres() / "data" / "PG_VERSION").read_text(encoding="ascii").strip()
+    return f"Postgres {version} (embedded)"
+
+
+def _bus(settings: Settings) -> str:
+    return "NATS (yours)" if settings.external_nats else "NATS (embedded)"
+
+
+def _stop(layout: Layout) -> str:
+    if layout.data_dir == default_data_dir().absolute():
+        return "headrace down"
+    return f"headrace down --data-dir {_short(layout.data_dir)}"
+
+
+def _short(path: Path) -> str:
+    """With `~` for the home folder, as people write it."""
+    home = str(Path.home())
+    return f"~{str(path)[len(home) :]}" if f"{path}".startswith(f"{home}/") else str(path)

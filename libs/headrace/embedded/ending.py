@@ -1,0 +1,61 @@
+"""Takes a platform down by what is on disk, whoever started it and whether or not they still live.
+
+Rule: no new work first, then the workers, then the services, then what they stood on.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+
+from headrace.embedded.layout import Layout
+from headrace.embedded.nats import Nats
+from headrace.embedded.postgres import Postgres
+from headrace.embedded.services import SERVICES, inherited
+from headrace.embedded.units import python_command, recorded, stop_recorded
+
+ATTEMPTS_END_S_MAX = 60.0  # every attempt of a node gets its grace, then is killed
+PARALLEL_MAX = 8
+
+_LOG = logging.getLogger("headrace.up")
+
+
+def end_everything(layout: Layout, *, keep_jobs: bool) -> None:
+    """End whatever of the platform runs; `keep_jobs` leaves running attempts alone."""
+    names = {record.name for record in recorded(layout)}
+    stop_together(layout, names & {"gateway"})
+    stop_together(layout, names - set(SERVICES) - {"postgres", "nats"})
+    if not keep_jobs:
+        for folder in sorted(layout.nodes.glob("*")):
+            end_attempts(layout, folder.name)
+    stop_together(layout, names & set(SERVICES))
+    Nats(layout.nats).stop()
+    if layout.has_postgres():
+        Postgres(layout.postgres()).stop()
+
+
+def stop_together(layout: Layout, names: Iterable[str]) -> None:
+    """End these units at the same time."""
+    with ThreadPoolExecutor(PARALLEL_MAX) as threads:
+        list(threads.map(lambda name: stop_recorded(layout, name), sorted(names)))
+
+
+def end_attempts(layout: Layout, node: str) -> None:
+    """End what runs on a node without its agent: attempts, then the launcher."""
+    try:
+        done = subprocess.run(
+            python_command("headrace.node_agent", "--stop-all", str(layout.node(node))),
+            env=inherited(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=ATTEMPTS_END_S_MAX,
+        )
+    except subprocess.TimeoutExpired:
+        _LOG.warning("%s attempts still end after_s=%.0f", node, ATTEMPTS_END_S_MAX)
+        return
+    if done.returncode != 0:
+        lines = done.stderr.decode(errors="replace").strip().splitlines()
+        _LOG.warning("%s attempts may still run error=%s", node, lines[-1] if lines else "none")

@@ -1,0 +1,171 @@
+"""The running platform: servers, services and node agents, brought up and taken down in order.
+
+Rule: whatever was left behind by a killed supervisor is found by its record. Servers that still run
+are adopted; services and agents are replaced, because they keep nothing that matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+from dataclasses import replace
+
+import msgspec
+
+from headrace.embedded import EmbeddedError, secrets, settings
+from headrace.embedded.ending import end_everything, stop_together
+from headrace.embedded.files import read_json, write_file
+from headrace.embedded.layout import Layout
+from headrace.embedded.nats import Nats
+from headrace.embedded.postgres import Postgres
+from headrace.embedded.processes import Process, alive, identify
+from headrace.embedded.services import (
+    ROLES,
+    Servers,
+    inherited,
+    node_units,
+    role_dsn,
+    service_units,
+)
+from headrace.embedded.settings import Settings, free_address
+from headrace.embedded.supervisor import Supervisor
+from headrace.embedded.units import Unit, python_command, recorded, server_unit
+
+MIGRATION_S_MAX = 900.0
+DATABASE = "headrace"
+
+_LOG = logging.getLogger("headrace.up")
+
+
+class State(msgspec.Struct):
+    """What the supervisor says of itself. `phase` is `starting`, `ready` or `stopping`."""
+
+    process: Process
+    phase: str
+    url: str
+
+
+class Platform:
+    """One platform in this process. `start` once, then `stop` once."""
+
+    def __init__(self, layout: Layout, wanted: Settings) -> None:
+        self._layout = layout
+        self._settings = wanted
+        self._supervisor = Supervisor(layout)
+        self._servers = Servers()
+        self._dependents: list[Unit] = []  # services and agents: what stands on the servers
+        self.url = ""
+
+    async def start(self) -> None:
+        """Bring everything up; returns when it is ready. Raises `EmbeddedError`."""
+        self._report("starting")
+        await asyncio.gather(self._clear_remains(), self._start_servers())
+        await asyncio.to_thread(self._prepare_log)
+        listen = free_address(self._settings.listen)
+        if listen != self._settings.listen:
+            _LOG.warning("%s is taken, listening on %s", self._settings.listen, listen)
+        self.url = f"http://{listen.replace('0.0.0.0', '127.0.0.1')}"  # noqa: S104 - an address to reach
+        self._dependents = [
+            *service_units(self._layout, self._servers, listen),
+            *node_units(self._layout, self._servers, self._settings),
+        ]
+        for unit in self._dependents:
+            self._supervisor.keep(unit)
+        self._report("starting")
+        await self._supervisor.ready(self._dependents)
+        self._report("ready")
+
+    async def watch(self) -> None:
+        """Keep the logs short, until `stop`."""
+        await self._supervisor.watch_logs()
+
+    async def stop(self, *, keep_jobs: bool) -> None:
+        """Take everything down, and forget that it was up."""
+        self._report("stopping")
+        self._supervisor.closing.set()
+        await asyncio.to_thread(end_everything, self._layout, keep_jobs=keep_jobs)
+        await self._supervisor.close()
+        self._layout.state.unlink(missing_ok=True)
+
+    async def _clear_remains(self) -> None:
+        """Services and agents of a killed supervisor: new ones take their place."""
+        names = {record.name for record in recorded(self._layout)} - {"postgres", "nats"}
+        await asyncio.to_thread(stop_together, self._layout, names)
+
+    async def _start_servers(self) -> None:
+        """Start what is not given, and keep it from then on. The first failure is final."""
+        units = []
+        self._servers.owner_dsn = os.environ.get("HEADRACE_PG_DSN", "")
+        self._servers.nats_url = os.environ.get("HEADRACE_NATS_URL", "")
+        if not self._settings.external_postgres:
+            postgres = Postgres(self._layout.postgres(), log=self._layout.log("postgres"))
+            units.append(server_unit("postgres", postgres))
+        if not self._settings.external_nats:
+            nats = Nats(self._layout.nats, log=self._layout.log("nats"))
+            unit = server_unit("nats", nats)
+            units.append(replace(unit, start=lambda: self._start_nats(nats)))
+        await asyncio.gather(*(asyncio.to_thread(unit.start) for unit in units))
+        if not self._settings.external_postgres:
+            self._servers.owner_dsn = postgres.dsn(DATABASE)
+        for unit in units:
+            self._supervisor.keep(unit)
+
+    def _start_nats(self, nats: Nats) -> Process:
+        """Start it; had it to move to another port, whatever uses it is told by a new start."""
+        process = nats.start()
+        before, self._servers.nats_url = self._servers.nats_url, nats.url
+        if before and before != nats.url:
+            _LOG.warning("nats moved from=%s to=%s", before, nats.url)
+            for unit in self._dependents:
+                unit.stop()
+        return process
+
+    def _prepare_log(self) -> None:
+        """Bring the log's schema and roles up to date, in a process that is gone afterwards."""
+        known = secrets.passwords(self._layout, ROLES)
+        order = {
+            "dsn": self._servers.owner_dsn,
+            "passwords": {f"headrace_{role}": password for role, password in known.items()},
+            "create": not self._settings.external_postgres,
+        }
+        done = subprocess.run(
+            python_command("headrace.embedded.migration"),
+            input=msgspec.json.encode(order),
+            env=inherited(),
+            capture_output=True,
+            check=False,
+            timeout=MIGRATION_S_MAX,
+        )
+        if done.returncode != 0:
+            lines = done.stderr.decode(errors="replace").strip().splitlines()
+            raise EmbeddedError(f"preparing the log failed: {lines[-1] if lines else 'no reason'}")
+
+    def _report(self, phase: str) -> None:
+        process = identify(os.getpid())
+        assert process is not None
+        state = State(process=process, phase=phase, url=self.url)
+        write_file(self._layout.state, msgspec.json.encode(state))
+
+
+def state(layout: Layout) -> State | None:
+    """What the running supervisor says of itself; None when none runs."""
+    said = read_json(layout.state, State)
+    return said if said and alive(said.process) else None
+
+
+def owner_dsn(layout: Layout, settings: Settings) -> str:
+    """The DSN of the log's owner. Raises `EmbeddedError` before the first start."""
+    if settings.external_postgres:
+        return os.environ["HEADRACE_PG_DSN"]
+    return Postgres(layout.postgres()).dsn(DATABASE)
+
+
+def operator_dsn(layout: Layout) -> str:
+    """The DSN of the role that may read everything, for `verify` and `erase`.
+
+    Raises `EmbeddedError` when no platform was started here.
+    """
+    owner = owner_dsn(layout, settings.read(layout))
+    return role_dsn(owner, "operator", secrets.passwords(layout, ("operator",)))

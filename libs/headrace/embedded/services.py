@@ -1,0 +1,115 @@
+"""Which processes make the platform, and what each of them is told.
+
+Rule: a process learns its surroundings from `HEADRACE_*` variables alone, and gets the credentials
+and keys that it needs and no others. A new service is one line in `SERVICES`.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import headrace.events
+from headrace.embedded import secrets
+from headrace.embedded.accounts import private_folder
+from headrace.embedded.layout import Layout
+from headrace.embedded.settings import Settings
+from headrace.embedded.units import Unit, run_dir, service_unit
+
+SERVICES = ("admission", "quota", "placement", "metrics", "gateway")
+ROLES = (*SERVICES, "operator")  # database roles; the operator's reads all, for `verify`
+
+# What the caller's shell says and a child must not take over.
+LEFT_OUT = (
+    "HEADRACE_PG_DSN",
+    "HEADRACE_NATS_URL",
+    "HEADRACE_NATS_CREDS",
+    "HEADRACE_TOKEN",
+    "HEADRACE_URL",
+    "HEADRACE_PROJECT",
+    "PYTHONDONTWRITEBYTECODE",  # compiling every module at every start costs seconds
+)
+
+
+class Servers:
+    """How the log and the bus are reached now. The bus may move to another port."""
+
+    owner_dsn = ""
+    nats_url = ""
+
+
+def service_units(layout: Layout, servers: Servers, listen: str) -> list[Unit]:
+    """The services' processes. `listen` is the gateway's address."""
+    return [
+        service_unit(layout, name, name, partial(_of_service, layout, servers, name, listen))
+        for name in SERVICES
+    ]
+
+
+def node_units(layout: Layout, servers: Servers, settings: Settings) -> list[Unit]:
+    """The node agents' processes: they reach the bus and nothing else."""
+    return [  # jobs create files as the person who started the platform would: no umask of ours
+        service_unit(
+            layout,
+            node,
+            "node_agent",
+            partial(_of_node, layout, servers, settings, node),
+            umask=-1,
+        )
+        for node in settings.node_names()
+    ]
+
+
+def _of_service(layout: Layout, servers: Servers, name: str, listen: str) -> dict[str, str]:
+    known = secrets.passwords(layout, (name,))
+    env = _common(layout, servers, name, name) | {
+        "HEADRACE_PG_DSN": role_dsn(servers.owner_dsn, name, known),
+        "HEADRACE_HTTP": listen if name == "gateway" else "127.0.0.1:0",
+    }
+    if name == "gateway":
+        env["HEADRACE_TOKEN_FILE"] = str(secrets.token_file(layout))
+        env["HEADRACE_NODES_DIR"] = str(layout.nodes)
+    return env
+
+
+def _of_node(layout: Layout, servers: Servers, settings: Settings, node: str) -> dict[str, str]:
+    return _common(layout, servers, "node", node) | {
+        "HEADRACE_HTTP": "127.0.0.1:0",
+        "HEADRACE_NODE": node,
+        "HEADRACE_NODE_GPUS": settings.gpus,
+        "HEADRACE_NODE_DIR": str(private_folder(layout.node(node))),
+        "HEADRACE_NODE_PORTS": settings.node_ports(node),
+    }
+
+
+def role_dsn(owner_dsn: str, service: str, passwords: Mapping[str, str]) -> str:
+    """The owner's DSN with the service's role instead of the owner."""
+    parts = urlsplit(owner_dsn)
+    where = parts.netloc.rpartition("@")[2]
+    login = f"headrace_{service}:{quote(passwords[service], safe='')}"
+    return urlunsplit(parts._replace(netloc=f"{login}@{where}"))
+
+
+def inherited() -> dict[str, str]:
+    """Our own environment as a child may have it."""
+    env = {name: value for name, value in os.environ.items() if name not in LEFT_OUT}
+    package = Path(headrace.events.__file__).parent
+    if not os.access(package, os.W_OK):
+        cache = f"headrace-python{sys.version_info.major}{sys.version_info.minor}"
+        env.setdefault("PYTHONPYCACHEPREFIX", str(Path.home() / ".cache" / cache))
+    return env
+
+
+def _common(layout: Layout, servers: Servers, owner: str, name: str) -> dict[str, str]:
+    return inherited() | {
+        "HEADRACE_NATS_URL": servers.nats_url,
+        "HEADRACE_NATS_CREDS": os.environ.get("HEADRACE_NATS_CREDS", ""),
+        "HEADRACE_RUN_DIR": str(private_folder(run_dir(layout, name))),
+        "HEADRACE_KEYS_DIR": str(secrets.hand_out(layout, owner, name)),
+        "HEADRACE_INSTANCE": f"{name}-1",
+        "MALLOC_ARENA_MAX": "2",  # several threads of a small process need no arena each
+    }

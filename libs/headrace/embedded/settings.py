@@ -1,0 +1,122 @@
+"""What the person who started the platform wanted, kept so that the next start needs no options."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from pathlib import Path
+
+import msgspec
+
+from headrace.embedded import EmbeddedError
+from headrace.embedded.files import read_json, write_file
+from headrace.embedded.layout import Layout
+
+NODES_MAX = 64  # of one machine; a fleet has a machine per node
+PORTS_PER_NODE = 500
+FIRST_PORT = 20_000
+NVIDIA = Path("/proc/driver/nvidia/gpus")
+SIMULATED = "simulated:8xH100-80GB"
+LISTEN = "127.0.0.1:7400"
+
+_GPUS = re.compile(r"^(auto|simulated:([1-9]\d{0,2})x([A-Za-z0-9][A-Za-z0-9.-]{0,62}))$")
+
+
+class Settings(msgspec.Struct, kw_only=True):
+    """The options of `headrace up`. `gpus` holds for each node."""
+
+    nodes: int
+    gpus: str
+    listen: str = LISTEN
+    external_postgres: bool = False
+    external_nats: bool = False
+
+    def node_names(self) -> list[str]:
+        """`n1`, `n2`, …"""
+        return [f"n{index + 1}" for index in range(self.nodes)]
+
+    def node_ports(self, node: str) -> str:
+        """The ports that the attempts of a node may use, first to last."""
+        first = FIRST_PORT + PORTS_PER_NODE * (int(node[1:]) - 1)
+        return f"{first}-{first + PORTS_PER_NODE - 1}"
+
+    def fleet(self) -> str:
+        """The nodes and their devices in words, such as `2 nodes · 16 × H100-80GB (simulated)`."""
+        nodes = f"{self.nodes} node{'' if self.nodes == 1 else 's'}"
+        found = _GPUS.match(self.gpus)
+        if found and found[2]:
+            return f"{nodes} · {int(found[2]) * self.nodes} × {found[3]} (simulated)"
+        return f"{nodes} · {len(list(NVIDIA.iterdir())) if NVIDIA.is_dir() else 0} GPUs"
+
+
+def settle(layout: Layout, *, nodes: int | None, gpus: str | None, listen: str | None) -> Settings:
+    """The options given now, then the ones of last time, then the defaults; kept for next time.
+
+    Raises `EmbeddedError` naming the option and what would be accepted.
+    """
+    known = read_json(layout.settings, Settings)
+    settings = known or _defaults()
+    settings.nodes = settings.nodes if nodes is None else nodes
+    settings.gpus = settings.gpus if gpus is None else gpus
+    settings.listen = settings.listen if listen is None else listen
+    _check(settings)
+    for name, variable, was in (
+        ("Postgres", "HEADRACE_PG_DSN", settings.external_postgres),
+        ("NATS", "HEADRACE_NATS_URL", settings.external_nats),
+    ):
+        if known is not None and was != (variable in os.environ):
+            raise EmbeddedError(
+                f"{layout.data_dir} was started with {'your own' if was else 'its embedded'} "
+                f"{name}; {'set' if was else 'unset'} {variable}, or choose another --data-dir"
+            )
+    settings.external_postgres = "HEADRACE_PG_DSN" in os.environ
+    settings.external_nats = "HEADRACE_NATS_URL" in os.environ
+    write_file(layout.settings, msgspec.json.encode(settings), durable=True)
+    return settings
+
+
+def read(layout: Layout) -> Settings:
+    """The options of the last start. Raises `EmbeddedError` when there was none."""
+    known = read_json(layout.settings, Settings)
+    if known is None:
+        raise EmbeddedError(f"no platform in {layout.data_dir}; headrace up starts one")
+    return known
+
+
+def free_address(listen: str) -> str:
+    """`listen`, or the same host with a free port when that one is taken."""
+    host, _, port = listen.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for candidate in (int(port), 0):
+        with socket.socket(family) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((host.strip("[]"), candidate))
+            except PermissionError as error:
+                raise EmbeddedError(f"refused: --listen = {listen} — {error.strerror}") from error
+            except OSError:
+                continue
+            return f"{host}:{probe.getsockname()[1]}"
+    raise EmbeddedError(f"refused: --listen = {listen} — {host} is no address of this machine")
+
+
+def _defaults() -> Settings:
+    if NVIDIA.is_dir():
+        return Settings(nodes=1, gpus="auto")
+    return Settings(nodes=2, gpus=SIMULATED)
+
+
+def _check(settings: Settings) -> None:
+    if not 1 <= settings.nodes <= NODES_MAX:
+        raise EmbeddedError(f"refused: --nodes = {settings.nodes} — 1 to {NODES_MAX} are possible")
+    if not _GPUS.match(settings.gpus):
+        raise EmbeddedError(
+            f"refused: --gpus = {settings.gpus} — auto, or simulated:<count>x<model>-<size>, "
+            f"such as {SIMULATED}"
+        )
+    host, _, port = settings.listen.rpartition(":")
+    if not host and port and not port.isdigit():
+        settings.listen = f"{settings.listen}:{LISTEN.rpartition(':')[2]}"
+    elif not host or not port.isdigit() or int(port) > 65_535:
+        raise EmbeddedError(f"refused: --listen = {settings.listen} — host:port, such as {LISTEN}")

@@ -1,0 +1,141 @@
+"""What of a platform runs, is ready, and weighs, read from its records and from /proc."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headrace.embedded import platform, processes, settings
+from headrace.embedded.layout import Layout
+from headrace.embedded.nats import Nats
+from headrace.embedded.postgres import Postgres
+from headrace.embedded.services import SERVICES
+from headrace.embedded.settings import Settings
+from headrace.embedded.units import Record, read_record, readiness, run_dir
+
+SERVICES_MAX = 128  # asked at the same time
+
+
+class Row(msgspec.Struct, kw_only=True):
+    """One process of the platform. `state` is `ready`, `not ready` or `down`.
+
+    `memory_bytes` is the proportional set size of the process and its descendants, None where the
+    kernel does not tell; `position` how far a service has folded the log.
+    """
+
+    name: str
+    pid: int | None = None
+    state: str = "down"
+    uptime_s: float | None = None
+    restarts: int = 0
+    memory_bytes: int | None = None
+    position: int | None = None
+    leading: bool | None = None
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """The platform as a whole. `phase`: `starting`, `ready`, `stopping`, `unsupervised`, `down`."""
+
+    data_dir: str
+    url: str
+    phase: str
+    ready: bool
+    memory_bytes: int
+    processes: list[Row]
+
+
+def report(layout: Layout) -> Report:
+    """How the platform is now. Raises `EmbeddedError` when none was ever started here."""
+    wanted = settings.read(layout)
+    said = platform.state(layout)
+    children = _children()
+    rows = [_supervisor_row(said)]
+    with ThreadPoolExecutor(SERVICES_MAX) as threads:
+        rows += threads.map(lambda name: _row(layout, name, children), _names(wanted))
+    return Report(
+        data_dir=str(layout.data_dir),
+        url=said.url if said else "",
+        phase=said.phase if said else _unsupervised(rows),
+        ready=all(row.state == "ready" for row in rows),
+        memory_bytes=sum(row.memory_bytes or 0 for row in rows),
+        processes=rows,
+    )
+
+
+def _unsupervised(rows: list[Row]) -> str:
+    """Without a supervisor processes may go on; only `up` or `down` makes that good."""
+    return "unsupervised" if any(row.pid for row in rows) else "down"
+
+
+def _names(wanted: Settings) -> list[str]:
+    servers = [] if wanted.external_postgres else ["postgres"]
+    servers += [] if wanted.external_nats else ["nats"]
+    return [*servers, *SERVICES, *wanted.node_names()]
+
+
+def _supervisor_row(said: platform.State | None) -> Row:
+    if said is None:
+        return Row(name="supervisor")
+    return Row(
+        name="supervisor",
+        pid=said.process.pid,
+        state="ready" if said.phase == "ready" else "not ready",
+        uptime_s=processes.age_s(said.process),
+        memory_bytes=_memory_bytes(said.process.pid, {}),  # its children have rows of their own
+    )
+
+
+def _row(layout: Layout, name: str, children: dict[int, list[int]]) -> Row:
+    record = read_record(layout, name) or Record(name=name)
+    if record.process is None or not processes.alive(record.process):
+        return Row(name=name, restarts=record.restarts)
+    said = _readiness(layout, name)
+    return Row(
+        name=name,
+        pid=record.process.pid,
+        state="ready" if said.get("status") == 200 else "not ready",
+        uptime_s=processes.age_s(record.process),
+        restarts=record.restarts,
+        memory_bytes=_memory_bytes(record.process.pid, children),
+        position=said.get("position"),
+        leading=said.get("leading"),
+    )
+
+
+def _readiness(layout: Layout, name: str) -> dict[str, Any]:
+    if name == "postgres":
+        return {"status": 200 if Postgres(layout.postgres()).ready() else 503}
+    if name == "nats":
+        return {"status": 200 if Nats(layout.nats).ready() else 503}
+    module = name if name in SERVICES else "node_agent"
+    return readiness(run_dir(layout, name) / f"{module}.port")
+
+
+def _children() -> dict[int, list[int]]:
+    """The pids of every process's children."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for pid in processes.all_pids():
+        with contextlib.suppress(OSError):
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+            found[int(stat.rpartition(")")[2].split()[1])].append(pid)
+    return found
+
+
+def _memory_bytes(pid: int, children: dict[int, list[int]]) -> int | None:
+    total = _own_memory_bytes(pid)
+    for child in children.get(pid, []):
+        total = (total or 0) + (_memory_bytes(child, children) or 0)
+    return total
+
+
+def _own_memory_bytes(pid: int) -> int | None:
+    with contextlib.suppress(OSError):
+        for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+            if line.startswith("Pss:"):
+                return int(line.split()[1]) * 1024
+    return None

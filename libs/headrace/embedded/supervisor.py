@@ -1,0 +1,124 @@
+"""Keeps units alive: starts them, sees them end, starts them again, for as long as it takes.
+
+Rule: a unit's end is an event like any other: one line in the log, a pause that doubles, a new
+start. Nothing is given up, because what is missing may come back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from headrace.embedded import EmbeddedError, processes
+from headrace.embedded.layout import Layout
+from headrace.embedded.processes import Process
+from headrace.embedded.units import Record, Unit, write_record
+
+BACKOFF_S_MIN = 0.1
+BACKOFF_S_MAX = 5.0
+BACKOFF_RESET_S = 30.0  # having run this long, a unit starts again at the shortest pause
+READY_POLL_S = 0.02
+LOG_BYTES_MAX = 8 * 1024**2  # one log file and one older one per unit
+LOG_CHECK_S = 30.0
+
+_LOG = logging.getLogger("headrace.up")
+
+
+class Supervisor:
+    """Keeps units alive until `close`. All methods are called on its event loop."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self.closing = asyncio.Event()
+        self._keeping: dict[str, asyncio.Task[None]] = {}
+
+    def keep(self, unit: Unit) -> None:
+        """Start the unit now and again whenever it ends."""
+        self._keeping[unit.name] = asyncio.create_task(self._keep(unit))
+
+    async def ready(self, units: Iterable[Unit]) -> None:
+        """Wait until each of them is ready."""
+        for unit in units:
+            while not await asyncio.to_thread(unit.ready):
+                await self._pause(READY_POLL_S)
+
+    async def close(self) -> None:
+        """Keep nothing any more; returns when every unit has ended. Ending them is up to others."""
+        self.closing.set()
+        await asyncio.gather(*self._keeping.values())
+
+    async def watch_logs(self) -> None:
+        """Keep every log file below its limit."""
+        while not self.closing.is_set():
+            for log in self._layout.logs.glob("*.log"):
+                shorten(log)
+            await self._pause(LOG_CHECK_S)
+
+    async def _keep(self, unit: Unit) -> None:
+        record = Record(name=unit.name)
+        pause_s = BACKOFF_S_MIN
+        while not self.closing.is_set():
+            began = time.monotonic()
+            said = await self._run_once(unit, record)
+            if self.closing.is_set():
+                return
+            if time.monotonic() - began >= BACKOFF_RESET_S:
+                pause_s = BACKOFF_S_MIN
+            _LOG.warning("%s %s again_in_s=%.1f", unit.name, said, pause_s)
+            await self._pause(pause_s)
+            pause_s = min(pause_s * 2, BACKOFF_S_MAX)
+            record.restarts += 1
+
+    async def _run_once(self, unit: Unit, record: Record) -> str:
+        """Start it and see it end; what happened, in words for the log."""
+        try:
+            process = await asyncio.to_thread(unit.start)
+        except (EmbeddedError, OSError) as error:
+            return f"did not start error={error}"
+        record.process = process
+        write_record(self._layout, record)
+        if self.closing.is_set():
+            await asyncio.to_thread(unit.stop)
+        await ended(process)
+        status = processes.reap(process)
+        return f"ended {process} status={'unknown' if status is None else status}"
+
+    async def _pause(self, pause_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self.closing.wait(), pause_s)
+
+
+async def ended(process: Process) -> None:
+    """Wait until the process has ended, without polling."""
+    descriptor = processes.open_pidfd(process)
+    if descriptor is None:
+        return
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[None] = loop.create_future()
+
+    def seen() -> None:
+        loop.remove_reader(descriptor)
+        if not future.done():
+            future.set_result(None)
+
+    loop.add_reader(descriptor, seen)
+    try:
+        await future
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
+
+
+def shorten(log: Path) -> None:
+    """Move what a too long log holds to `<log>.1`. Its writer, which appends, goes on writing."""
+    with contextlib.suppress(OSError):
+        if log.stat().st_size > LOG_BYTES_MAX:
+            shutil.copyfile(log, log.with_suffix(".log.1"))
+            with log.open("r+b") as file:
+                file.truncate(0)
