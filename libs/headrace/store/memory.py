@@ -6,7 +6,6 @@ Rule: deterministic; the clock is given, nothing is drawn, and nothing waits. Se
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
@@ -29,48 +28,17 @@ from headrace.store.interface import (
     Unavailable,
     chain,
 )
+from headrace.store.memory_log import MemoryLog, ServiceHead
 from headrace.store.memory_vault import MemoryVault
 from headrace.store.roles import event_roles, role_of
+
+__all__ = ["Fault", "MemoryLog", "MemoryStore"]
 
 Fault = Callable[[str], Awaitable[None]]
 """Awaited at `<operation>.before` and `<operation>.after`; may raise `Unavailable`. Raised after an
 append it makes a commit whose reply was lost."""
 
 T = TypeVar("T")
-
-
-class ServiceHead:
-    """Who leads a service, until when, and where it last appended."""
-
-    __slots__ = ("epoch", "holder", "last_position", "lease_until_us")
-
-    def __init__(self) -> None:
-        self.epoch = 0
-        self.holder = ""
-        self.lease_until_us = 0
-        self.last_position = 0
-
-
-class MemoryLog:
-    """What several stores share: the events and all that is kept beside them."""
-
-    def __init__(self) -> None:
-        self.events: list[Stored] = []
-        self.streams: dict[str, list[Stored]] = defaultdict(list)
-        self.services: dict[str, ServiceHead] = {}
-        # (project, key): (hash, position, recorded at, in µs)
-        self.requests: dict[tuple[str, str], tuple[bytes, int, int]] = {}
-        self.guards: dict[str, int] = {}
-        self.snapshots: dict[str, dict[int, Snapshot]] = defaultdict(dict)
-        self.project_keys: dict[str, tuple[str, bytes]] = {}
-        self.keys_made = 0
-        self.secrets: dict[tuple[str, str, str], bytes] = {}
-
-    def hash_at(self, position: int) -> bytes | None:
-        """The hash of the event at a position, `GENESIS` at 0, None beyond the end."""
-        if position == 0:
-            return GENESIS
-        return self.events[position - 1].hash if 0 < position <= len(self.events) else None
 
 
 class MemoryStore(MemoryVault):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    from headrace.store.memory import MemoryLog
+from headrace.store.interface import NotAllowed
+from headrace.store.memory_log import MemoryLog
+from headrace.store.roles import VAULT_READERS, VAULT_WRITER
 
 T = TypeVar("T")
 
@@ -15,18 +16,25 @@ class MemoryVault:
     """A `Vault` over the log of the store it is part of."""
 
     _log: MemoryLog
+    _role: str
 
     async def _at(self, operation: str, work: Callable[[], T]) -> T:
         raise NotImplementedError
 
     async def project_key(self, project: str) -> tuple[str, bytes] | None:
         """See `Vault.project_key`."""
-        return await self._at("project_key", lambda: self._log.project_keys.get(project))
+
+        def find() -> tuple[str, bytes] | None:
+            self._check_vault(VAULT_READERS)
+            return self._log.project_keys.get(project)
+
+        return await self._at("project_key", find)
 
     async def add_project_key(self, project: str, wrapped: bytes) -> tuple[str, bytes]:
         """See `Vault.add_project_key`."""
 
         def add() -> tuple[str, bytes]:
+            self._check_vault((VAULT_WRITER,))
             if project not in self._log.project_keys:
                 self._log.keys_made += 1
                 self._log.project_keys[project] = (f"key-{self._log.keys_made}", wrapped)
@@ -42,6 +50,7 @@ class MemoryVault:
         """See `Vault.drop_project_keys`."""
 
         def drop() -> int:
+            self._check_vault((VAULT_WRITER,))
             names = [name for name in self._log.secrets if name[0] == project]
             for name in names:
                 del self._log.secrets[name]
@@ -54,15 +63,26 @@ class MemoryVault:
         """See `Vault.put_secret`."""
 
         def put() -> None:
+            self._check_vault((VAULT_WRITER,))
             self._log.secrets[project, name, version] = sealed
 
         await self._at("put_secret", put)
 
     async def secret(self, project: str, name: str, version: str) -> bytes | None:
         """See `Vault.secret`."""
-        return await self._at("secret", lambda: self._log.secrets.get((project, name, version)))
+
+        def find() -> bytes | None:
+            self._check_vault(VAULT_READERS)
+            return self._log.secrets.get((project, name, version))
+
+        return await self._at("secret", find)
+
+    def _check_vault(self, roles: tuple[str, ...]) -> None:
+        if self._role and self._role not in roles:
+            raise NotAllowed(f"role {self._role} may not do this in the vault")
 
     def _by_id(self, key_id: str) -> bytes | None:
+        self._check_vault(VAULT_READERS)
         for kept_id, wrapped in self._log.project_keys.values():
             if kept_id == key_id:
                 return wrapped

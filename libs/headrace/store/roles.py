@@ -14,6 +14,9 @@ DECIDING = tuple(sorted({event.owner for event in EVENTS} - {ANY_OWNER}))
 READING = ("gateway", "operator")
 ROLES = tuple(f"headrace_{name}" for name in (*DECIDING, *READING))
 
+VAULT_WRITER = "headrace_admission"
+VAULT_READERS = (VAULT_WRITER, "headrace_placement")
+
 _EVERYONE = (
     "USAGE ON SCHEMA headrace",
     "SELECT ON headrace.event, headrace.log_head, headrace.schema_version",
@@ -25,7 +28,7 @@ _DECIDING = (
     "EXECUTE ON FUNCTION headrace.save_snapshot, headrace.log_has",
 )
 _MORE = {
-    "headrace_admission": (
+    VAULT_WRITER: (
         "SELECT, INSERT, DELETE ON headrace.project_key",
         "SELECT, INSERT, UPDATE, DELETE ON headrace.secret",
     ),

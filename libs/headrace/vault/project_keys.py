@@ -6,16 +6,29 @@ caches keys forgets them when a project is erased and when it starts to lead.
 
 from __future__ import annotations
 
-from headrace.store.interface import Vault
+from typing import Protocol
+
 from headrace.vault.sealing import new_key, unwrap, wrap
 
 CACHED_KEYS_MAX = 1_000  # about 200 kB
 
 
+class KeyKeeper(Protocol):
+    """Where wrapped keys are kept: the part of a store's `Vault` that is needed here."""
+
+    async def project_key(self, project: str) -> tuple[str, bytes] | None: ...
+
+    async def add_project_key(self, project: str, wrapped: bytes) -> tuple[str, bytes]: ...
+
+    async def wrapped_key(self, key_id: str) -> bytes | None: ...
+
+    async def drop_project_keys(self, project: str) -> int: ...
+
+
 class ProjectKeys:
     """Makes, finds and forgets the keys of projects."""
 
-    def __init__(self, vault_store: Vault, master_key: bytes) -> None:
+    def __init__(self, vault_store: KeyKeeper, master_key: bytes) -> None:
         self._vault = vault_store
         self._master_key = master_key
         self._ids: dict[str, str] = {}  # project: id of its current key
