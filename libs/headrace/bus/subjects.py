@@ -16,6 +16,7 @@ REQUESTS_ALL = "headrace.request.>"
 GATEWAY_ALL = "headrace.gateway.>"
 POSTS_ALL = "headrace.post.>"
 AGENTS_UP = "headrace.agent.*.up.*"
+WHY = "headrace.query.placement.why"  # a job's id in, an `Explanation` (or null) out
 
 
 def token(value: str) -> str:

@@ -95,11 +95,20 @@ def submit(history: History, number: int, milli: int = 1000) -> None:
 def report(history: History, placed: GangPlaced) -> None:
     """Its workers started and exited."""
     for worker in placed.workers:
-        common = {"job": placed.job, "project": placed.project, "attempt": placed.attempt}
-        common |= {"rank": worker.rank, "node": worker.node, "incarnation": "i"}
         history.reports += 1
-        history.add(AttemptStarted(**common, report=history.reports))
-        history.add(AttemptExited(**common, report=history.reports, reason="exited"))
+        started = AttemptStarted(
+            job=placed.job,
+            project=placed.project,
+            attempt=placed.attempt,
+            rank=worker.rank,
+            node=worker.node,
+            incarnation="i",
+            report=history.reports,
+        )
+        history.add(started)
+        exited = {name: getattr(started, name) for name in started.__struct_fields__}
+        del exited["enforcement"]
+        history.add(AttemptExited(**exited, reason="exited"))
 
 
 def steady(nodes: int, gpus: int, jobs: int, pending: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from headrace.events.jobs import Gang
-from headrace.placement.state import Job, State
+from headrace.placement.state import Job, Run, State
 from headrace.scheduling.explain import asked_milli
 
 Kind = tuple[str, bool, bytes]  # project, preemptible, shape
@@ -39,7 +39,8 @@ class Index:
         self.lines: dict[Kind, Line] = {}
         self.waiting: dict[str, tuple[Kind, Place]] = {}
         self.wanted_milli: dict[str, int] = {}  # by project, of waiting jobs
-        self.running: dict[str, None] = {}
+        self.running: dict[str, tuple[str, ...]] = {}  # job: its nodes
+        self.on_node: dict[str, dict[str, None]] = {}  # node: jobs with a worker there
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
@@ -55,7 +56,8 @@ class Index:
                 self._enter(job_id, job)
         elif job_id in self.waiting:
             self._leave(job_id)
-        _member(self.running, job_id, present=job.run is not None)
+        if (job.run is not None) != (job_id in self.running):
+            self._run(job_id, job.run)
         _member(self.stopping, job_id, present=job.run is not None and bool(job.run.evicted))
         if _member(self.gaining, job_id, present=job.gaining and job.waiting):
             self.freed += 1
@@ -64,8 +66,9 @@ class Index:
         """The job has ended."""
         if job_id in self.waiting:
             self._leave(job_id)
-        for members in (self.running, self.stopping):
-            members.pop(job_id, None)
+        if job_id in self.running:
+            self._run(job_id, None)
+        self.stopping.pop(job_id, None)
         if job_id in self.gaining:
             del self.gaining[job_id]
             self.freed += 1
@@ -96,6 +99,17 @@ class Index:
             if deadline_us <= now_us and _ticking(state, job_id, attempt)
         }
         return sorted(late)
+
+    def _run(self, job_id: str, run: Run | None) -> None:
+        """The job has got an attempt, or has lost it."""
+        if run is not None:
+            nodes = tuple(dict.fromkeys(worker.node for worker in run.workers))
+            self.running[job_id] = nodes
+            for node in nodes:
+                self.on_node.setdefault(node, {})[job_id] = None
+            return
+        for node in self.running.pop(job_id):
+            del self.on_node[node][job_id]
 
     def _enter(self, job_id: str, job: Job) -> None:
         kind = (job.project, job.preemptible, _SHAPE.encode(job.gang))

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.events import Entry
+from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, GuardTripped
 from headrace.events.jobs import (
@@ -149,7 +150,7 @@ def _started(state: State, entry: Entry, event: AttemptStarted) -> None:
     run = job.run if job is not None else None
     if job is None or run is None or run.attempt != event.attempt:
         return
-    if 0 <= event.rank < len(run.workers) and event.rank not in run.started:
+    if _is_there(run, event.rank, event.node) and event.rank not in run.started:
         run.started[event.rank] = entry.recorded_at_us
         run.cause = entry.position
         settle(state, event.job, job)
@@ -160,6 +161,8 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
     job = state.jobs.get(event.job)
     if job is None or job.run is None or job.run.attempt != event.attempt:
         return
+    if not _is_there(job.run, event.rank, event.node):
+        return
     end = Exit(
         reason=event.reason,
         exit_code=event.exit_code,
@@ -169,11 +172,16 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
     exited(state, event.job, (event.rank, end), entry.position)
 
 
+def _is_there(run: Run, rank: int, node: str) -> bool:
+    """Whether the attempt has this worker on this node: nobody reports about another's."""
+    return 0 <= rank < len(run.workers) and run.workers[rank].node == node
+
+
 def exited(state: State, job_id: str, gone: tuple[int, Exit], position: int) -> None:
     """There is proof that this worker has gone."""
     job, (rank, end) = state.jobs[job_id], gone
     run = job.run
-    if run is not None and 0 <= rank < len(run.workers) and rank not in run.exits:
+    if run is not None and rank not in run.exits:
         run.exits[rank] = end
         run.cause = position
         settle(state, job_id, job)
@@ -240,6 +248,14 @@ def _finished(state: State, entry: Entry, event: JobFinished) -> None:
             cancel(state, task, live, "stop-after-failures", entry.position)
 
 
+def _secret(state: State, _entry: Entry, event: SecretSet) -> None:
+    state.secrets.setdefault(event.project, {})[event.name] = event.version
+
+
+def _erased(state: State, _entry: Entry, event: ProjectErased) -> None:
+    state.secrets.pop(event.project, None)
+
+
 def _on_nodes(change: Callable[..., list[tuple[str, int, Exit]]]) -> Callable[..., None]:
     """A change of a node that may be proof that workers there have gone."""
 
@@ -253,6 +269,8 @@ def _on_nodes(change: Callable[..., list[tuple[str, int, Exit]]]) -> Callable[..
 
 _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     ServiceLed: _led,
+    SecretSet: _secret,
+    ProjectErased: _erased,
     QueueConfigured: _queue,
     JobAdmitted: _admitted,
     JobEligible: _eligible,

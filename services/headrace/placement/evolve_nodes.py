@@ -26,14 +26,9 @@ Gone = list[tuple[str, int, Exit]]  # job, rank, how: workers proven to have gon
 def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
     """The node says what it has; after another boot everything placed there has gone."""
     before = state.machines.get(event.node)
-    same_journal = before is not None and before.incarnation == event.incarnation
+    same_journal = before is not None and before.said.incarnation == event.incarnation
     state.machines[event.node] = Machine(
-        host=event.host,
-        boot=event.boot,
-        incarnation=event.incarnation,
-        public_key=event.public_key,
-        port_first=event.port_first,
-        port_last=event.port_last,
+        said=event,
         joined=entry.position,
         recorded=before.recorded if before is not None and same_journal else 0,
         cordoned=before is not None and before.cordoned,
@@ -42,7 +37,7 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
     )
     state.nodes[event.node] = _node_of(event, state.nodes.get(event.node))
     _refresh(state, event.node)
-    if before is None or before.boot == event.boot:
+    if before is None or before.said.boot == event.boot:
         return []
     return _gone(state, event.node, "the machine was restarted", entry.recorded_at_us)
 
@@ -97,7 +92,7 @@ def tripped(state: State, entry: Entry, event: GuardTripped) -> None:
 def recorded(state: State, node: str, incarnation: str, report: int) -> None:
     """A report of the node's journal is in the log."""
     machine = state.machines.get(node)
-    if machine is not None and machine.incarnation == incarnation:
+    if machine is not None and machine.said.incarnation == incarnation:
         machine.recorded = max(machine.recorded, report)
 
 
@@ -159,7 +154,7 @@ def _node_of(event: NodeJoined, before: Node | None) -> Node:
 
 def _gone(state: State, node: str, message: str, at_us: int) -> Gone:
     gone: Gone = []
-    for job_id in sorted(index_of(state).running):
+    for job_id in sorted(index_of(state).on_node.get(node, ())):
         run = state.jobs[job_id].run
         for worker in run.workers if run is not None else ():
             if worker.node == node and run is not None and worker.rank not in run.exits:

@@ -115,12 +115,12 @@ class Room:
     def _port(self, booking: Booking) -> int | None:
         """A port of rank 0's node that no live gang at its address has, in turn."""
         first = booking.workers[0]
-        machine, address = self.state.machines[first.node], first.address
+        said, address = self.state.machines[first.node].said, first.address
         taken = self.state.ports.get(address, {})
-        count = machine.port_last - machine.port_first + 1
-        start = self._ports.get(address, self.state.ports_next.get(address, machine.port_first))
+        count = said.port_last - said.port_first + 1
+        start = self._ports.get(address, self.state.ports_next.get(address, said.port_first))
         for step in range(min(count, len(taken) + PLACED_MAX + 1)):
-            port = machine.port_first + (start - machine.port_first + step) % count
+            port = said.port_first + (start - said.port_first + step) % count
             if port not in taken:
                 self._ports[address] = port + 1
                 return port

@@ -10,6 +10,7 @@ import msgspec
 
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
+from headrace.events.nodes import NodeJoined
 from headrace.events.queues import Queue
 from headrace.scheduling.cluster import Booking, Node
 from headrace.scheduling.tree import Usage
@@ -131,15 +132,12 @@ class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is known of a node beside its devices. `recorded` is the last report of its journal
-    `incarnation` that is in the log; `joined` the position of its last `node.joined`."""
+    """What is known of a node beside its devices: what it last `said`, at position `joined`.
 
-    host: str
-    boot: str
-    incarnation: str
-    public_key: str
-    port_first: int
-    port_last: int
+    `recorded` is the last report of its journal that is in the log.
+    """
+
+    said: NodeJoined
     joined: int
     recorded: int = 0
     silent: bool = False
@@ -169,6 +167,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     due: dict[str, None] = {}
     groups_due: dict[str, None] = {}
     changes: dict[int, Change] = {}  # by position of the request
+    secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}
 

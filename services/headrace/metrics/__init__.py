@@ -1,0 +1,1 @@
+"""Metrics: accounts for what was used, and shows the platform's numbers to Prometheus."""

@@ -1,0 +1,51 @@
+"""The agents' samples, as they last arrived: sent often, never stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from headrace.bus import subjects
+from headrace.bus.agents import Signal
+from headrace.bus.interface import Message, Subscription
+from headrace.events import Entry
+from headrace.runtime.service import Runtime
+
+DEVICES_MAX = 100_000  # samples kept; more devices than that are not shown
+
+_SIGNAL = msgspec.json.Decoder(Signal)
+
+
+class Signals:
+    """A shell that only listens."""
+
+    def __init__(self) -> None:
+        self.busy_permille: dict[tuple[str, str], int] = {}
+        self._subscription: Subscription | None = None
+
+    async def lead(self, runtime: Runtime) -> None:
+        """Start listening."""
+        subject = subjects.AGENTS_UP.removesuffix("*") + "signal"
+        self._subscription = await runtime.bus.subscribe(subject, self._heard)
+
+    async def committed(self, entries: Sequence[Entry]) -> None:
+        """Nothing outside depends on what is accounted for."""
+
+    async def close(self) -> None:
+        """Stop listening."""
+        if self._subscription is not None:
+            await self._subscription.stop()
+            self._subscription = None
+        self.busy_permille.clear()
+
+    async def _heard(self, message: Message) -> None:
+        try:
+            signal = _SIGNAL.decode(message.data)
+        except msgspec.MsgspecError:
+            return
+        node = message.subject.split(".")[2]
+        for device, permille, _ in signal.samples:
+            key = (node, device)
+            if key in self.busy_permille or len(self.busy_permille) < DEVICES_MAX:
+                self.busy_permille[key] = permille

@@ -1,0 +1,175 @@
+"""What metrics knows: how many jobs are where, what the fleet has, what every project used.
+
+Rule: folded from the log only; totals grow with projects and buckets, never with finished jobs.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from headrace.events import Entry
+from headrace.events.gangs import GangPlaced, GangReleased
+from headrace.events.jobs import (
+    JobAdmitted,
+    JobCancelling,
+    JobEligible,
+    JobFinished,
+    JobHeld,
+    JobStarted,
+)
+from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
+from headrace.events.platform import UsageAccounted
+
+WAIT_BUCKETS_MS = (10, 50, 100, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 3_600_000)
+PROJECTS_MAX = 10_000  # as many as the tree may have
+
+
+class Seen(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A live job and the state it is in: waiting, held, starting, running, cancelling."""
+
+    project: str
+    state: str = "waiting"
+
+
+class Waits(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A histogram of waits: `counts[i]` waits within bucket `i`, the last one beyond all."""
+
+    counts: list[int] = []
+    total_us: int = 0
+
+
+class Used(msgspec.Struct, frozen=True, kw_only=True):
+    """A released gang that is not accounted for yet."""
+
+    job: str
+    project: str
+    attempt: int
+    milli: int
+    held_us: int
+    traceparent: str
+
+
+class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A node: what it has, and whether it is heard."""
+
+    milli: int
+    silent: bool = False
+
+
+class State(msgspec.Struct, kw_only=True):
+    """All of it. `ended` counts `project/outcome`; `used_milli_us` is exact, per project."""
+
+    jobs: dict[str, Seen] = {}
+    counts: dict[str, dict[str, int]] = {}  # project: state: jobs
+    ended: dict[str, dict[str, int]] = {}  # project: outcome: jobs
+    waits: dict[str, Waits] = {}
+    nodes: dict[str, Machine] = {}
+    allocated_milli: int = 0
+    accounts_due: dict[int, Used] = {}  # by position of `gang.released`
+    used_milli_us: dict[str, int] = {}
+    attempts: dict[str, int] = {}
+
+
+def evolve(state: State, entry: Entry) -> None:
+    """Fold one entry."""
+    _ON[type(entry.event)](state, entry, entry.event)
+
+
+def _admitted(state: State, _entry: Entry, event: JobAdmitted) -> None:
+    if not event.tasks:
+        state.jobs[event.job] = Seen(project=event.project)
+        _count(state, event.project, "waiting", 1)
+
+
+def _placed(state: State, _entry: Entry, event: GangPlaced) -> None:
+    state.allocated_milli += event.milli
+    _move(state, event.job, "starting")
+
+
+def _released(state: State, entry: Entry, event: GangReleased) -> None:
+    state.allocated_milli -= event.milli
+    state.accounts_due[entry.position] = Used(
+        job=event.job,
+        project=event.project,
+        attempt=event.attempt,
+        milli=event.milli,
+        held_us=event.held_us,
+        traceparent=entry.header.traceparent,
+    )
+    if event.again:
+        _move(state, event.job, "waiting")
+
+
+def _accounted(state: State, entry: Entry, event: UsageAccounted) -> None:
+    state.accounts_due.pop(entry.header.causation, None)
+    before = state.used_milli_us.get(event.project, 0)
+    state.used_milli_us[event.project] = before + event.milli * event.held_us
+    state.attempts[event.project] = state.attempts.get(event.project, 0) + 1
+
+
+def _finished(state: State, _entry: Entry, event: JobFinished) -> None:
+    seen = state.jobs.pop(event.job, None)
+    if seen is None:
+        return
+    _count(state, seen.project, seen.state, -1)
+    outcomes = state.ended.setdefault(seen.project, {})
+    outcomes[event.outcome] = outcomes.get(event.outcome, 0) + 1
+    if event.attempt:
+        waits = state.waits.setdefault(seen.project, Waits())
+        if not waits.counts:
+            waits.counts = [0] * (len(WAIT_BUCKETS_MS) + 1)
+        waits.counts[bisect_left(WAIT_BUCKETS_MS, event.waited_us // 1000)] += 1
+        waits.total_us += event.waited_us
+
+
+def _joined(state: State, _entry: Entry, event: NodeJoined) -> None:
+    milli = 1000 * sum(1 for device in event.devices if device.healthy)
+    state.nodes[event.node] = Machine(milli=milli)
+
+
+def _heard(state: State, _entry: Entry, event: NodeSilent | NodeHeard) -> None:
+    machine = state.nodes.get(event.node)
+    if machine is not None:
+        machine.silent = isinstance(event, NodeSilent)
+
+
+def _moves(name: str) -> Callable[[State, Entry, Any], None]:
+    def move(state: State, _entry: Entry, event: Any) -> None:
+        _move(state, event.job, name)
+
+    return move
+
+
+def _move(state: State, job: str, name: str) -> None:
+    seen = state.jobs.get(job)
+    if seen is not None:
+        _count(state, seen.project, seen.state, -1)
+        _count(state, seen.project, name, 1)
+        seen.state = name
+
+
+def _count(state: State, project: str, name: str, change: int) -> None:
+    counts = state.counts.setdefault(project, {})
+    counts[name] = counts.get(name, 0) + change
+
+
+_ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
+    JobAdmitted: _admitted,
+    JobEligible: _moves("waiting"),
+    JobHeld: _moves("held"),
+    JobStarted: _moves("running"),
+    JobCancelling: _moves("cancelling"),
+    JobFinished: _finished,
+    GangPlaced: _placed,
+    GangReleased: _released,
+    NodeJoined: _joined,
+    NodeSilent: _heard,
+    NodeHeard: _heard,
+    UsageAccounted: _accounted,
+}
+
+LISTENS_TO = tuple(_ON)

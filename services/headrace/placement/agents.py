@@ -1,0 +1,163 @@
+"""What node agents send, made into facts once each, and answered with what should run.
+
+Rule: an agent's word is taken for its own node only. Reports are recorded in the order of its
+journal without gaps: what is missing comes again, what came before is left out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from headrace.bus import subjects
+from headrace.bus.agents import Hello, Report, Reports
+from headrace.bus.interface import Message, Subscription
+from headrace.events import Fact
+from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.placement.heartbeats import Heartbeats
+from headrace.placement.state import Machine, State
+from headrace.runtime.service import Runtime
+
+REPORTS_MAX = 256  # in one message; an agent sends the rest in the next
+ID_LENGTH_MAX = 128  # of a job's or a project's id
+MESSAGE_LENGTH_MAX = 1_000  # of what a person reads about an exit
+ANSWERS_MAX = 10_000  # answers being waited for; beyond that agents ask again
+
+_HELLO = msgspec.json.Decoder(Hello)
+_REPORTS = msgspec.json.Decoder(Reports)
+_LOG = logging.getLogger("headrace.placement")
+
+Answer = Callable[[str, str], Awaitable[None]]  # node, reply subject
+
+
+class Agents:
+    """Receives from all agents while this instance leads. `answer` sends a node its document."""
+
+    def __init__(self, runtime: Runtime, heartbeats: Heartbeats, answer: Answer) -> None:
+        self._runtime, self._heartbeats, self._answer = runtime, heartbeats, answer
+        self._queued: dict[tuple[str, str], int] = {}  # last report queued, by node and journal
+        self._saying: dict[str, bytes] = {}  # inventories on their way into the log
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._subscription: Subscription | None = None
+        self._on: dict[str, Callable[[str, Message], None]] = {
+            "hello": self._hello,
+            "report": self._report,
+            "pull": self._pull,
+            "signal": lambda _node, _message: None,
+        }
+
+    async def open(self) -> None:
+        """Start receiving."""
+        self._subscription = await self._runtime.bus.subscribe(subjects.AGENTS_UP, self._received)
+
+    async def close(self) -> None:
+        """Stop receiving; agents repeat to the next leader."""
+        if self._subscription is not None:
+            await self._subscription.stop()
+        for task in self._tasks:
+            task.cancel()
+
+    async def _received(self, message: Message) -> None:
+        _, _, node, _, what = message.subject.split(".")
+        receive = self._on.get(what)
+        if receive is None:
+            return
+        self._heartbeats.heard(node)
+        try:
+            receive(node, message)
+        except msgspec.MsgspecError as error:
+            _LOG.warning("agent message not understood node=%s what=%s: %s", node, what, error)
+
+    def _hello(self, node: str, message: Message) -> None:
+        hello = _HELLO.decode(message.data)
+        said = hello.node
+        if said.node != node:
+            _LOG.warning("agent speaks for another node node=%s says=%s", node, said.node)
+            return
+        machine = self._machine(node)
+        if machine is not None and machine.said == said:
+            self._start(self._answer(node, message.reply))
+            return
+        self._start(self._after([self._runtime.record(said)], node, message.reply))
+
+    def _report(self, node: str, message: Message) -> None:
+        reports = _REPORTS.decode(message.data)
+        machine = self._machine(node)
+        if machine is None or reports.node != node:
+            return  # it says hello first
+        if reports.incarnation != machine.said.incarnation or reports.boot != machine.said.boot:
+            self._start(self._answer(node, message.reply))  # from which it sees that it is unknown
+            return
+        journal = (node, reports.incarnation)
+        last = max(machine.recorded, self._queued.get(journal, 0))
+        recorded: list[Awaitable[int]] = []
+        for report in reports.reports[:REPORTS_MAX]:
+            if report.sequence != last + 1:
+                continue
+            last = report.sequence
+            fact = _fact(node, reports.incarnation, report)
+            if fact is not None:
+                recorded.append(self._runtime.record(fact, traceparent=report.traceparent))
+        self._queued[journal] = last
+        self._start(self._after(recorded[-1:], node, message.reply))
+
+    def _pull(self, node: str, message: Message) -> None:
+        self._start(self._answer(node, message.reply))
+
+    async def _after(self, recorded: list[Awaitable[int]], node: str, reply: str) -> None:
+        """Answer once these are in the log and folded."""
+        for position in recorded:
+            await position
+        if reply:
+            await self._answer(node, reply)
+
+    def _machine(self, node: str) -> Machine | None:
+        state: State = self._runtime.state
+        return state.machines.get(node)
+
+    def _start(self, answering: Awaitable[None]) -> None:
+        if len(self._tasks) >= ANSWERS_MAX:
+            _LOG.warning("an agent is not answered waiting=%d", len(self._tasks))
+            if isinstance(answering, Coroutine):
+                answering.close()
+            return
+        task: asyncio.Task[Any] = asyncio.ensure_future(answering)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
+    """The report as the log keeps it; None for one that says nothing the log knows."""
+    if max(len(report.job), len(report.project)) > ID_LENGTH_MAX:
+        return None
+    if report.what == "started":
+        return AttemptStarted(
+            job=report.job,
+            project=report.project,
+            attempt=report.attempt,
+            rank=report.rank,
+            node=node,
+            incarnation=incarnation,
+            report=report.sequence,
+            at_us=report.at_us,
+            enforcement=report.enforcement or "none",
+        )
+    if report.what != "exited":
+        return None
+    return AttemptExited(
+        job=report.job,
+        project=report.project,
+        attempt=report.attempt,
+        rank=report.rank,
+        node=node,
+        incarnation=incarnation,
+        report=report.sequence,
+        reason=(report.reason or "exited")[:ID_LENGTH_MAX],
+        exit_code=report.exit_code,
+        message=report.message[:MESSAGE_LENGTH_MAX],
+        at_us=report.at_us,
+    )

@@ -1,0 +1,115 @@
+"""The signed document that tells a node what should run there.
+
+Rule: always the whole truth about one node as of one position, assembled without waiting for
+anything; what takes time (sealing launches) is done before.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.bus.agents import Assignment, Desired, Signed
+from headrace.events.gangs import Worker
+from headrace.placement.derived import index_of
+from headrace.placement.launches import Launches
+from headrace.placement.state import Job, Run, State
+from headrace.vault import sign
+
+GRACE_S = 10  # between asking a worker to stop and killing it
+
+Grant = tuple[str, int, int]  # job, attempt, rank
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class DesiredStates:
+    """Makes the documents, keeping each worker's assignment while its attempt lives."""
+
+    def __init__(self, launches: Launches, grant_key: bytes) -> None:
+        self._launches = launches
+        self._grant_key = grant_key
+        self._sealed: dict[Grant, tuple[str, bytes]] = {}  # public key it is sealed to, launch
+
+    async def prepare(self, state: State, node: str) -> None:
+        """Seal every launch that this node needs and has not got yet. Raises `StoreError`."""
+        for job_id in list(index_of(state).on_node.get(node, ())):
+            job = state.jobs.get(job_id)
+            for worker in _here(job, node):
+                await self._seal(state, job_id, job, worker)
+
+    def document(self, state: State, node: str, epoch: int, position: int) -> Signed | None:
+        """The node's document now; None when the node is unknown or a launch is not sealed yet."""
+        machine = state.machines.get(node)
+        if machine is None:
+            return None
+        assignments: list[Assignment] = []
+        for job_id in index_of(state).on_node.get(node, ()):
+            job = state.jobs[job_id]
+            for worker in _here(job, node):
+                assignment = self._assignment(job_id, job, worker, machine.said.public_key)
+                if assignment is None:
+                    return None
+                assignments.append(assignment)
+        document = _ENCODER.encode(
+            Desired(
+                node=node,
+                epoch=epoch,
+                position=position,
+                incarnation=machine.said.incarnation,
+                recorded_through=machine.recorded,
+                assignments=tuple(assignments),
+            )
+        )
+        return Signed(document=document, signature=sign(self._grant_key, document))
+
+    def forget(self, job_id: str, attempt: int, workers: int) -> None:
+        """The attempt is released."""
+        for rank in range(workers):
+            self._sealed.pop((job_id, attempt, rank), None)
+
+    def forget_all(self) -> None:
+        """Leadership ended."""
+        self._sealed.clear()
+
+    async def _seal(self, state: State, job_id: str, job: Job | None, worker: Worker) -> None:
+        machine = state.machines.get(worker.node)
+        if job is None or job.run is None or machine is None:
+            return
+        grant, key = (job_id, job.run.attempt, worker.rank), machine.said.public_key
+        known = self._sealed.get(grant)
+        if known is None or known[0] != key:
+            self._sealed[grant] = (key, await self._launches.sealed(state, job_id, job, worker))
+
+    def _assignment(
+        self, job_id: str, job: Job, worker: Worker, public_key: str
+    ) -> Assignment | None:
+        run = job.run
+        assert run is not None  # `_here` gives workers of live attempts
+        known = self._sealed.get((job_id, run.attempt, worker.rank))
+        if known is None or known[0] != public_key:
+            return None
+        return Assignment(
+            job=job_id,
+            attempt=run.attempt,
+            rank=worker.rank,
+            position=run.position,
+            project=job.project,
+            shares=worker.devices,
+            sealed=known[1],
+            stop=bool(run.evicted),
+            stop_reason=STOP_REASONS.get(run.evicted, run.evicted),
+            grace_s=GRACE_S,
+            max_duration_s=-(-job.max_duration_us // 1_000_000),
+            traceparent=job.traceparent,
+        )
+
+
+STOP_REASONS = {"reclaimed": "preempted"}  # as `$HEADRACE_STOP_REASON_FILE` names them
+
+
+def _here(job: Job | None, node: str) -> list[Worker]:
+    """The workers on this node of which nobody has proved that they are gone."""
+    run: Run | None = job.run if job is not None else None
+    if run is None:
+        return []
+    return [w for w in run.workers if w.node == node and w.rank not in run.exits]

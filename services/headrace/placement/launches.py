@@ -1,0 +1,102 @@
+"""Opens what a job runs and seals it again, to the one node that will run it.
+
+Rule: a launch is in clear only between these two seals, in this process, and is never kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections import OrderedDict
+
+import msgspec
+from headrace.documents.substitution import substitute
+
+from headrace.bus.agents import Launch
+from headrace.events import decode
+from headrace.events.gangs import Worker
+from headrace.events.jobs import JobRequested
+from headrace.placement.gang_environment import environment_of
+from headrace.placement.state import Job, State
+from headrace.store.interface import Store, Vault
+from headrace.vault import VaultError, open_sealed, open_with, seal_to
+from headrace.vault.project_keys import ProjectKeys
+
+REQUESTS_MAX = 4_096  # `job.requested` kept, still sealed, so that a sweep is read once
+
+_LAUNCH = msgspec.json.Decoder(Launch)
+
+
+class Launches:
+    """What each worker runs. `vault_key` opens secrets, `master_key` the projects' keys."""
+
+    def __init__(self, store: Store, vault: Vault, *, master_key: bytes, vault_key: bytes) -> None:
+        self._store, self._vault, self._vault_key = store, vault, vault_key
+        self._keys = ProjectKeys(vault, master_key)
+        self._requests: OrderedDict[int, JobRequested] = OrderedDict()
+
+    def forget_keys(self) -> None:
+        """A project was erased: its key must not be used again from memory."""
+        self._keys.forget()
+
+    async def sealed(self, state: State, job_id: str, job: Job, worker: Worker) -> bytes:
+        """The worker's launch, sealed to its node; empty when it can never be opened again.
+
+        Raises `StoreError` when the log or the vault cannot be reached now.
+        """
+        run, machine = job.run, state.machines.get(worker.node)
+        if run is None or machine is None:
+            return b""
+        public_key = machine.said.public_key
+        requested = await self._requested(job.requested_at)
+        try:
+            launch = await self._opened(requested)
+            launch = await self._completed(state, job_id, job, requested, launch)
+            launch = msgspec.structs.replace(
+                launch, env=launch.env | environment_of(job_id, job, run, worker.rank)
+            )
+            context = f"launch:{job_id}/{run.attempt}/{worker.rank}".encode()
+            key = base64.b64decode(public_key, validate=True)
+            return seal_to(key, msgspec.json.encode(launch), context)
+        except (VaultError, binascii.Error, msgspec.MsgspecError):
+            return b""
+
+    async def _requested(self, position: int) -> JobRequested:
+        known = self._requests.get(position)
+        if known is not None:
+            self._requests.move_to_end(position)
+            return known
+        stored = (await self._store.read(position - 1, 1))[0]
+        event = decode(stored.type, stored.data)
+        assert isinstance(event, JobRequested)  # admission names its own request
+        self._requests[position] = event
+        if len(self._requests) > REQUESTS_MAX:
+            self._requests.popitem(last=False)
+        return event
+
+    async def _opened(self, requested: JobRequested) -> Launch:
+        key = await self._keys.by_id(requested.launch_key)
+        if key is None:
+            raise VaultError("the project's key was dropped")
+        context = f"launch:{requested.job}".encode()
+        return _LAUNCH.decode(open_sealed(key, requested.launch, context))
+
+    async def _completed(
+        self, state: State, job_id: str, job: Job, requested: JobRequested, launch: Launch
+    ) -> Launch:
+        """With its templates filled in and its secrets' values."""
+        params = requested.trials[job.index] if job.group and requested.trials else {}
+        filled = substitute(launch, params=params, job=job_id, index=job.index, project=job.project)
+        secrets: dict[str, str] = {}
+        for name in requested.secrets:
+            version = state.secrets.get(job.project, {}).get(name)
+            box = await self._vault.secret(job.project, name, version) if version else None
+            if box is not None:
+                context = f"secret:{job.project}/{name}".encode()
+                secrets[name] = open_with(self._vault_key, box, context).decode()
+        env = dict(filled.env)
+        if params:
+            env["HEADRACE_PARAMS"] = msgspec.json.encode(params, order="sorted").decode()
+            for name, value in params.items():
+                env[f"HEADRACE_PARAM_{name.upper()}"] = value
+        return msgspec.structs.replace(filled, env=env, secrets=secrets)

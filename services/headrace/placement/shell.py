@@ -1,0 +1,172 @@
+"""Placement's side to the outside: agents' reports in, signed desired states out.
+
+Rule: a node is told after what concerns it is in the log, one document per node and turn; whoever
+misses it pulls.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from headrace.bus import subjects
+from headrace.bus.interface import BusError, Message, Subscription
+from headrace.events import Entry
+from headrace.events.access import ProjectErased, SecretSet
+from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
+from headrace.events.nodes import NodeChanged, NodeJoined
+from headrace.placement.agents import Agents
+from headrace.placement.derived import index_of
+from headrace.placement.desired import DesiredStates
+from headrace.placement.explain_rules import explain
+from headrace.placement.heartbeats import Heartbeats
+from headrace.placement.launches import Launches
+from headrace.placement.state import State
+from headrace.runtime.service import Runtime
+from headrace.store.interface import StoreError
+
+RETRY_S = 0.5  # before a node that could not be told is tried again
+
+_LOG = logging.getLogger("headrace.placement")
+
+
+class PlacementShell:
+    """Speaks with every node's agent while this instance leads."""
+
+    def __init__(self, *, master_key: bytes, vault_key: bytes, grant_key: bytes) -> None:
+        self._master_key, self._vault_key, self._grant_key = master_key, vault_key, grant_key
+        self._runtime: Runtime | None = None
+        self._agents: Agents | None = None
+        self._desired: DesiredStates | None = None
+        self._launches: Launches | None = None
+        self._untold: dict[str, None] = {}
+        self._wake = asyncio.Event()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._subscriptions: list[Subscription] = []
+        self._placed_on: dict[str, tuple[str, ...]] = {}  # job: nodes of its live attempt
+
+    async def lead(self, runtime: Runtime) -> None:
+        """Listen, watch for silence, and tell every node where things stand."""
+        self._runtime = runtime
+        self._launches = Launches(
+            runtime.store,
+            runtime.vault,
+            master_key=self._master_key,
+            vault_key=self._vault_key,
+        )
+        self._desired = DesiredStates(self._launches, self._grant_key)
+        heartbeats = Heartbeats(runtime)
+        self._agents = Agents(runtime, heartbeats, self._answer)
+        state: State = runtime.state
+        self._placed_on = dict(index_of(state).running)
+        self._tell(state.machines)
+        self._tasks = [
+            asyncio.create_task(heartbeats.watch()),
+            asyncio.create_task(self._telling()),
+        ]
+        await self._agents.open()
+        self._subscriptions = [await runtime.bus.subscribe(subjects.WHY, self._asked_why)]
+
+    async def committed(self, entries: Sequence[Entry]) -> None:
+        """Whatever concerns a node makes it due to be told."""
+        for entry in entries:
+            event = entry.event
+            if isinstance(event, GangPlaced):
+                nodes = tuple(dict.fromkeys(worker.node for worker in event.workers))
+                self._placed_on[event.job] = nodes
+                self._tell(nodes)
+            elif isinstance(event, GangEvicted):
+                self._tell(self._placed_on.get(event.job, ()))
+            elif isinstance(event, GangReleased):
+                nodes = self._placed_on.pop(event.job, ())
+                self._tell(nodes)
+                if self._desired is not None:
+                    self._desired.forget(event.job, event.attempt, max(1, len(nodes)))
+            elif isinstance(event, AttemptStarted | AttemptExited | NodeJoined | NodeChanged):
+                self._tell((event.node,))
+            elif isinstance(event, ProjectErased | SecretSet) and self._launches is not None:
+                self._launches.forget_keys()
+
+    async def close(self) -> None:
+        """Another instance leads now, or the service stops."""
+        for task in self._tasks:
+            task.cancel()
+        for task in self._tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        for subscription in self._subscriptions:
+            await subscription.stop()
+        if self._agents is not None:
+            await self._agents.close()
+        self._tasks, self._subscriptions = [], []
+        self._untold.clear()
+        self._placed_on.clear()
+        self._runtime = self._agents = self._desired = self._launches = None
+
+    def _tell(self, nodes: Iterable[str]) -> None:
+        self._untold.update(dict.fromkeys(nodes))
+        if self._untold:
+            self._wake.set()
+
+    async def _telling(self) -> None:
+        """Publish the documents of the nodes that are due, for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            due, self._untold = list(self._untold), {}
+            for node in due:
+                if not await self._told(node):
+                    self._untold[node] = None
+            if self._untold:
+                await asyncio.sleep(RETRY_S)
+                self._wake.set()
+
+    async def _told(self, node: str) -> bool:
+        """Publish one node's document; false when it has to be tried again."""
+        assert self._runtime is not None  # runs between `lead` and `close`
+        try:
+            document = await self._document(node)
+            if document:
+                await self._runtime.bus.publish(subjects.agent_down(node, "desired"), document)
+        except (StoreError, BusError) as error:
+            _LOG.warning("node not told node=%s error=%s", node, type(error).__name__)
+            return False
+        return True
+
+    async def _answer(self, node: str, reply: str) -> None:
+        """Answer an agent with its document; it asks again when this fails."""
+        if self._runtime is None or not reply:
+            return
+        try:
+            document = await self._document(node)
+            if document:
+                await self._runtime.bus.publish(reply, document)
+        except (StoreError, BusError) as error:
+            _LOG.warning("agent not answered node=%s error=%s", node, type(error).__name__)
+
+    async def _document(self, node: str) -> bytes:
+        """The node's signed document as it stands now; empty when the node is not known or this
+        instance does not lead any more."""
+        runtime, desired = self._runtime, self._desired
+        while runtime is not None and desired is not None and runtime.leading:
+            state: State = runtime.state
+            if node not in state.machines:
+                break
+            await desired.prepare(state, node)
+            signed = desired.document(runtime.state, node, runtime.epoch, runtime.position)
+            if signed is not None:
+                return msgspec.json.encode(signed)
+        return b""
+
+    async def _asked_why(self, message: Message) -> None:
+        """Somebody asks why a job is where it is: the job's id in, an `Explanation` out."""
+        if self._runtime is None or not message.reply:
+            return
+        job = message.data.decode("utf-8", "replace")
+        found = explain(self._runtime.state, job, self._runtime.now_us())
+        await self._runtime.bus.publish(message.reply, msgspec.json.encode(found))

@@ -1,0 +1,1 @@
+"""Quota: owns the tree of departments and projects, and who may compete for GPUs now."""
