@@ -1,0 +1,98 @@
+"""One checker for the promises the log keeps: fold it over any history, simulated or real.
+
+I1 no device above its capacity · I2 one live attempt per job · I3 attempts in order · I4 legal
+transitions, one end · I5 quotas and limits at every grant · I6 requests once · I7 gangs whole.
+I8 is `chain`, I11 `journal`, I14 `replay`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from headrace.events import Entry
+from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
+from headrace.events.jobs import (
+    JobAdmitted,
+    JobCancelling,
+    JobEligible,
+    JobFinished,
+    JobHeld,
+    JobRefused,
+    JobRequested,
+    JobStarted,
+)
+from headrace.events.nodes import NodeChanged, NodeJoined
+from headrace.events.platform import ServiceLed, UsageAccounted
+from headrace.events.queues import QueueConfigured
+from headrace.verification.bookings import Bookings
+from headrace.verification.lives import Found, Lives
+from headrace.verification.requests import Requests
+from headrace.verification.violation import Violation
+
+Check = Callable[[Entry, Any], Iterable[Found]]
+
+
+class Checker:
+    """Keeps its own books of the whole log and tells what contradicts them."""
+
+    def __init__(self) -> None:
+        self.lives = Lives()
+        self.bookings = Bookings()
+        self.requests = Requests()
+        self._epochs: dict[str, int] = {}
+        lives = self.lives
+        self._on: dict[type[Any], Check] = {
+            JobRequested: lives.requested,
+            JobAdmitted: lives.admitted,
+            JobRefused: lives.refused,
+            JobCancelling: lives.cancelling,
+            JobEligible: lives.standing,
+            JobHeld: lives.standing,
+            JobStarted: lives.begun,
+            JobFinished: lives.finished,
+            GangPlaced: self._placed,
+            GangEvicted: lives.evicted,
+            GangReleased: self._released,
+            AttemptStarted: lives.reported,
+            AttemptExited: lives.reported,
+            NodeJoined: self._joined,
+            NodeChanged: lives.changed,
+            QueueConfigured: self._configured,
+            ServiceLed: self._led,
+            UsageAccounted: lives.accounted,
+        }
+
+    def check(self, entry: Entry) -> list[Violation]:
+        """Fold the next entry; what it violates."""
+        found: list[Found] = []
+        if entry.header.request_key:
+            found.extend(("I6", what) for what in self.requests.check(entry))
+        check = self._on.get(type(entry.event))
+        if check is not None:
+            found.extend(check(entry, entry.event))
+        if entry.header.count and type(entry.event).owner == "placement":
+            found.extend(self.lives.stale(entry))
+        return [Violation(invariant=i, position=entry.position, what=what) for i, what in found]
+
+    def _placed(self, entry: Entry, event: GangPlaced) -> Iterable[Found]:
+        yield from self.lives.placed(entry, event)
+        yield from self.bookings.placed(entry, event, firm=self.lives.is_firm(event.job))
+
+    def _released(self, entry: Entry, event: GangReleased) -> Iterable[Found]:
+        yield from self.lives.released(entry, event)
+        yield from self.bookings.released(event)
+
+    def _joined(self, entry: Entry, event: NodeJoined) -> Iterable[Found]:
+        self.bookings.joined(event)
+        return self.lives.joined(entry, event)
+
+    def _configured(self, entry: Entry, event: QueueConfigured) -> Iterable[Found]:
+        self.bookings.configured(entry, event)
+        return ()
+
+    def _led(self, _entry: Entry, event: ServiceLed) -> Iterable[Found]:
+        if event.epoch <= self._epochs.get(event.service, 0):
+            yield "I4", f"{event.service} leads epoch {event.epoch} after a later one"
+        self._epochs[event.service] = event.epoch

@@ -1,0 +1,45 @@
+"""What the checks remember of one job."""
+
+from __future__ import annotations
+
+NEVER = 2**62  # a position no log reaches
+
+
+class Grant:
+    """A live attempt: where its workers are, and what the log has proof of."""
+
+    __slots__ = (
+        "attempt", "begun", "evicted", "gone", "milli", "nodes", "short", "short_us", "started",
+    )  # fmt: skip
+
+    def __init__(self, attempt: int, nodes: tuple[str, ...], milli: int) -> None:
+        self.attempt, self.nodes, self.milli = attempt, nodes, milli
+        self.started: dict[int, int] = {}  # rank to position
+        self.gone: dict[int, int] = {}
+        self.begun = self.evicted = self.short = self.short_us = NEVER
+
+
+class Life:
+    """A job's story so far, in positions."""
+
+    __slots__ = (
+        "admitted", "attempt", "cancelling", "finished", "grant", "group", "nodes", "open_tasks",
+        "preemptible", "requested", "standings", "tasks", "unpaid",
+    )  # fmt: skip
+
+    def __init__(self, requested: int, *, group: str = "", preemptible: bool = True) -> None:
+        self.requested, self.group, self.preemptible = requested, group, preemptible
+        self.admitted = self.cancelling = self.finished = NEVER
+        self.attempt = self.nodes = self.tasks = self.open_tasks = 0
+        self.standings: tuple[tuple[int, bool], ...] = ()
+        self.grant: Grant | None = None
+        self.unpaid: tuple[int, int, int] | None = None  # attempt, milli, held µs
+
+    def stand(self, position: int, *, eligible: bool) -> None:
+        """Quota says whether the job may compete from now on."""
+        self.standings = (*self.standings[-3:], (position, eligible))
+
+    def was_eligible(self, basis: int) -> bool:
+        """Whether the job might compete as the log stood at `basis`."""
+        known = [eligible for position, eligible in self.standings if position <= basis]
+        return bool(known) and known[-1]
