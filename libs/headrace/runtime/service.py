@@ -108,3 +108,5 @@ class Service:
     answer: Answer | None = None
     shell: Shell | None = None
     settings: Mapping[str, int] = field(default_factory=dict)
+    metrics: Callable[[Any], str] | None = None  # the state as Prometheus text, for `/metrics`
+    relay: bool = False  # whether this service's process also keeps the streams of the bus

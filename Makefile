@@ -1,0 +1,82 @@
+# Headrace. `make` lists the targets; every target sets up what it needs.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+SEED   ?= 1
+SEEDS  ?= 200
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+unexport PYTHONDONTWRITEBYTECODE
+
+.DEFAULT_GOAL := help
+.PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
+        test-frameworks bench constraints system-deps clean
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
+
+install: $(STAMP) ## install Headrace and its tools into .venv
+
+$(STAMP): pyproject.toml constraints.txt
+	@echo "installing into $(VENV) (once; a minute or two) …"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --require-hashes --requirement constraints.txt
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m compileall -q libs services
+	@touch $@
+
+demo: $(STAMP) ## two projects' training jobs on two simulated nodes, start to finish
+	@$(BIN)/python examples/demo.py
+
+up: $(STAMP) ## start a platform and leave it running
+	@$(BIN)/headrace up --detach
+
+down: $(STAMP) ## stop the platform that `make up` started
+	@$(BIN)/headrace down
+
+check: $(STAMP) ## format, lint, types, imports, schemas
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m headrace.events.export --check proto-schemas
+
+format: $(STAMP) ## format and fix what can be fixed
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests
+	$(BIN)/pytest --quiet
+
+schemas: $(STAMP) ## write proto-schemas/ from the event types
+	$(BIN)/python -m headrace.events.export proto-schemas
+
+sim: $(STAMP) ## replay one simulated history: make sim SEED=7
+	$(BIN)/python -m headrace.simulation --seed $(SEED)
+
+test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-chaos SEEDS=2000
+	$(BIN)/python -m headrace.simulation --seeds $(SEEDS)
+	$(BIN)/pytest --quiet -m chaos tests/end_to_end
+
+test-containers: $(STAMP) ## store and bus contracts against servers in containers
+	$(BIN)/pytest --quiet -m containers tests/containers
+
+test-frameworks: $(STAMP) ## the PyTorch twin of the distributed example
+	$(BIN)/pip install --quiet 'torch==2.13.0'
+	$(BIN)/pytest --quiet -m frameworks tests/end_to_end
+
+bench: $(STAMP) ## measure, and print the figures with the machine's facts
+	$(BIN)/python -m tests.bench
+
+constraints: ## pin every dependency anew, with hashes
+	$(BIN)/pip install --quiet pip-tools
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url \
+	    --no-emit-trusted-host --no-emit-find-links --no-emit-options --allow-unsafe \
+	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
+
+system-deps: ## Debian packages that the container tests need
+	apt-get update -q && apt-get install -yq docker.io
+
+clean: ## remove what was installed and built
+	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -1,0 +1,127 @@
+"""Tells whoever asked what was decided.
+
+Rule: an answer is given only for a decision that is in the log, and carries its position. A repeated
+request gets the answer of the original one, read from the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from headrace.bus.interface import BusError
+from headrace.events import Decision, Entry, Refusal
+from headrace.runtime.inbox import refusal_answer
+from headrace.runtime.pending import PendingFact, Reply
+from headrace.runtime.reader import entry_of
+from headrace.runtime.service import Runtime, Service
+from headrace.store.interface import Appended, Store, StoreError
+
+KEYS_MAX = 20_000  # request keys remembered for the headers of the decisions that answer them
+
+_LOG = logging.getLogger("headrace.answers")
+
+
+class _Host(Runtime, Protocol):
+    service: Service
+    store: Store
+
+
+class Answers:
+    """Who waits for which decision, by the position of the fact it answers."""
+
+    def __init__(self, host: _Host) -> None:
+        self._host = host
+        self._waiting: dict[int, list[Reply]] = {}
+        self._keys: dict[int, str] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def key_of(self, causation: int) -> str:
+        """The idempotency key of the request recorded at this position, if known."""
+        return self._keys.get(causation, "")
+
+    def expect(self, facts: Sequence[PendingFact], appended: Appended) -> None:
+        """These facts are in the log now, or repeated what was there before."""
+        for stored, index in zip(appended.events, appended.indexes, strict=True):
+            if index < len(facts):
+                self.expect_one(facts[index], stored.position)
+        for duplicate in appended.duplicates:
+            fact = facts[duplicate.index]
+            if fact.reply is not None:
+                self._start(self._repeat(fact, fact.reply, duplicate.position, duplicate.same))
+
+    def expect_one(self, fact: PendingFact, position: int) -> None:
+        """The fact is at this position: whoever asked waits for the decision on it."""
+        if fact.event.request_key:
+            self._keys[position] = fact.event.request_key
+            if len(self._keys) > KEYS_MAX:
+                del self._keys[next(iter(self._keys))]
+        if fact.reply is not None:
+            self._waiting.setdefault(position, []).append(fact.reply)
+
+    async def give(self, entries: Sequence[Entry]) -> None:
+        """Answer everybody whose request one of these decisions answers."""
+        if not self._waiting:
+            return
+        for entry in entries:
+            replies = self._waiting.pop(entry.header.causation, None)
+            if replies and isinstance(entry.event, Decision):
+                answer = await self._answer(entry)
+                for reply in replies:
+                    self._start(self._send(reply, answer))
+
+    def forget(self) -> None:
+        """Leadership ended: whoever asks again is answered by the next leader."""
+        self._waiting.clear()
+        for task in self._tasks:
+            task.cancel()
+
+    def _start(self, sending: Any) -> None:
+        task = asyncio.create_task(sending)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _repeat(self, fact: PendingFact, reply: Reply, position: int, same: bool) -> None:  # noqa: FBT001
+        key = fact.event.request_key
+        if not same:
+            rule = f"was used at position {position} for a different request"
+            refusal = Refusal(field=f"idempotency key {key}", rule=rule)
+            await self._send(reply, refusal_answer(refusal, position))
+            return
+        try:
+            answer = await self._original(position)
+        except StoreError as error:
+            _LOG.warning("repeated request not answered error=%s", error)
+            return
+        if answer is None:  # not decided yet: its decision answers this one too
+            self._waiting.setdefault(position, []).append(reply)
+        else:
+            await self._send(reply, answer)
+
+    async def _original(self, position: int) -> dict[str, Any] | None:
+        fact = (await self._host.store.read(position - 1, 1))[0]
+        for stored in await self._host.store.read_stream(fact.stream, position):
+            entry = entry_of(stored)
+            if entry.header.causation == position:
+                return await self._answer(entry)
+        return None
+
+    async def _answer(self, entry: Entry) -> dict[str, Any]:
+        refusal = getattr(entry.event, "refusal", None)
+        if refusal is not None:
+            return refusal_answer(refusal, entry.position)
+        answer: dict[str, Any] = {"accepted": True, "position": entry.position}
+        for name in ("job", "warning", "change", "name", "version"):
+            if value := getattr(entry.event, name, ""):
+                answer[name] = value
+        if self._host.service.answer is not None:
+            answer.update(await self._host.service.answer(entry.event, self._host))
+        return answer
+
+    async def _send(self, reply: Reply, answer: dict[str, Any]) -> None:
+        try:
+            await reply(answer)
+        except BusError as error:  # the asker repeats with the same key
+            _LOG.info("answer not sent error=%s", error)

@@ -1,0 +1,71 @@
+"""A service's state: folded from a snapshot and the log after it.
+
+Rule: a type the service listens to and cannot decode stops the service; others are never decoded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from headrace.decider import Decider
+from headrace.events import Entry
+from headrace.runtime.reader import entry_of
+from headrace.store.interface import GENESIS, Snapshot, Store, StoreError, Stored
+
+SNAPSHOT_EVENTS = 20_000  # folded since the last snapshot before another is kept
+
+
+class Folder:
+    """Holds the state and how far the last kept snapshot reaches."""
+
+    def __init__(self, decider: Decider[Any], store: Store, decision_version: str) -> None:
+        self._decider = decider
+        self._store = store
+        self._version = decision_version
+        self._tags = decider.tags()
+        self._snapshot_at = 0
+        self.state: Any = decider.initial()
+
+    def reset(self) -> None:
+        """Begin with the state of an empty log."""
+        self.state = self._decider.initial()
+
+    async def load(self) -> tuple[int, bytes]:
+        """Take the latest snapshot made by this very code; the position and hash it stands at."""
+        snapshot = await self._store.load_snapshot(self._decider.service, self._version)
+        if snapshot is None:
+            return 0, GENESIS
+        self.state = msgspec.json.decode(snapshot.data, type=self._decider.state)
+        self._snapshot_at = snapshot.position
+        return snapshot.position, snapshot.hash
+
+    def fold(self, stored: Sequence[Stored]) -> list[Entry]:
+        """Fold these events, in order; the entries of the types listened to."""
+        entries = [entry_of(event) for event in stored if event.type in self._tags]
+        evolve, state = self._decider.evolve, self.state
+        for entry in entries:
+            evolve(state, entry)
+        return entries
+
+    async def save_when_due(self, position: int, hash_: bytes) -> None:
+        """Keep a snapshot now and then, so that a restart reads little."""
+        if position - self._snapshot_at >= SNAPSHOT_EVENTS:
+            await self.save(position, hash_)
+
+    async def save(self, position: int, hash_: bytes) -> None:
+        """Keep a snapshot. Losing one costs time, never truth."""
+        self._snapshot_at = position
+        snapshot = Snapshot(
+            service=self._decider.service,
+            position=position,
+            hash=hash_,
+            decision_version=self._version,
+            data=msgspec.json.encode(self.state),
+        )
+        try:
+            await self._store.save_snapshot(snapshot)
+        except StoreError:
+            return

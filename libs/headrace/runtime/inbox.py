@@ -1,0 +1,175 @@
+"""The doors through which requests reach a service, written once for all of them.
+
+Rule: what cannot be understood is answered, counted, kept in the dead-letter stream, and never
+enters the log. What is understood becomes a fact, and the answer is the decision made on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from headrace import telemetry
+from headrace.bus import subjects
+from headrace.bus.interface import Bus, BusError, Message, Subscription
+from headrace.events import Fact, Refusal
+from headrace.runtime.pending import PendingFacts, Reply, encode_fact
+from headrace.runtime.service import Receive, Request, Runtime
+from headrace.store.interface import EVENT_BYTES_MAX
+
+KEY_LENGTH_MAX = 200
+POST_ANSWER_S = 30.0  # how long a kept message waits for its decision before it comes again
+
+_LOG = logging.getLogger("headrace.inbox")
+_TRUNCATED = Refusal(
+    field="message",
+    rule=f"a request may have at most {EVENT_BYTES_MAX} bytes",
+    instead="put large data into a volume or the job's workdir",
+)
+
+
+class _Host(Runtime, Protocol):
+    pending: PendingFacts
+    counters: Counter[str]
+
+
+class Inbox:
+    """Receives a service's requests while it leads."""
+
+    def __init__(self, host: _Host, requests: dict[str, Receive]) -> None:
+        self._host = host
+        self._requests = requests
+        self._nouns = sorted({verb.partition(".")[0] for verb in requests})
+        self._subscriptions: list[Subscription] = []
+        self._unanswered: set[asyncio.Future[None]] = set()
+
+    async def open(self, bus: Bus) -> None:
+        """Start receiving at every door."""
+        for noun in self._nouns:
+            for door in ("request", "gateway"):
+                subject = f"headrace.{door}.*.{noun}.*"
+                self._subscriptions.append(await bus.subscribe(subject, self._asked))
+            self._subscriptions.append(
+                await bus.consume(
+                    "REQUESTS", f"inbox-{noun}", self._posted, f"headrace.post.*.{noun}.*"
+                )
+            )
+
+    async def close(self) -> None:
+        """Stop receiving; kept messages that are not answered come again to the next leader."""
+        for answered in self._unanswered:
+            if not answered.done():
+                answered.set_exception(BusError("leadership ended"))
+        for subscription in self._subscriptions:
+            await subscription.stop()
+        self._subscriptions.clear()
+
+    async def _asked(self, message: Message) -> None:
+        async def reply(answer: dict[str, Any]) -> None:
+            if message.reply:
+                await self._host.bus.publish(message.reply, msgspec.json.encode(answer))
+
+        await self._receive(message, reply)
+
+    async def _posted(self, message: Message) -> None:
+        """A kept message is done when it was answered: until then it comes again."""
+        answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        async def reply(answer: dict[str, Any]) -> None:
+            if not answer["position"]:  # refused at the door: no event of the log will say so
+                await self._tell_project(message, answer)
+            if not answered.done():
+                answered.set_result(None)
+
+        self._unanswered.add(answered)
+        try:
+            await self._receive(message, reply)
+            await asyncio.wait_for(answered, POST_ANSWER_S)
+        finally:
+            self._unanswered.discard(answered)
+
+    async def _receive(self, message: Message, reply: Reply) -> None:
+        _, door, project, noun, verb = message.subject.split(".")
+        name = f"{noun}.{verb.replace('-', '_')}"
+        request = _request_of(message, door, project, name)
+        outcome = await self._understood(message, request)
+        if isinstance(outcome, Refusal):
+            self._host.counters["requests_refused_at_door"] += 1
+            await self._keep_dead(message, outcome)
+            await reply(refusal_answer(outcome))
+            return
+        self._host.counters["requests"] += 1
+        fact = encode_fact(
+            outcome,
+            actor=request.actor,
+            traceparent=request.traceparent,
+            request_key=request.key,
+            request_hash=_hash(request),
+        )
+        self._host.pending.add(fact, reply)
+        self._host.wake()
+
+    async def _understood(self, message: Message, request: Request) -> Fact | Refusal:
+        if len(message.data) > EVENT_BYTES_MAX:
+            return _TRUNCATED
+        if len(request.key) > KEY_LENGTH_MAX or not request.key.isprintable():
+            rule = f"an idempotency key has 1 to {KEY_LENGTH_MAX} printable characters"
+            return Refusal(field="ce-id", rule=rule)
+        if self._host.pending.full:
+            return Refusal(field="request", rule="too many are waiting", instead="repeat it soon")
+        receive = self._requests.get(request.verb)
+        if receive is None:
+            known = ", ".join(sorted(self._requests))
+            return Refusal(field="request", value=request.verb, rule=f"known here: {known}")
+        return await receive(request, self._host)
+
+    async def _keep_dead(self, message: Message, refusal: Refusal) -> None:
+        headers = {"Headrace-Reason": str(refusal).encode("ascii", "replace").decode()[:500]}
+        try:
+            data = message.data[:EVENT_BYTES_MAX]
+            await self._host.bus.store(f"headrace.deadletter.{message.subject}", data, headers)
+        except BusError as error:
+            _LOG.warning("dead letter not kept error=%s", error)
+
+    async def _tell_project(self, message: Message, answer: dict[str, Any]) -> None:
+        project = message.subject.split(".")[2]
+        headers = {"ce-correlationid": message.headers.get("ce-id", "")}
+        subject = subjects.event(project, "request.refused.v1")
+        await self._host.bus.publish(subject, msgspec.json.encode(answer), headers)
+
+
+def refusal_answer(refusal: Refusal, position: int = 0) -> dict[str, Any]:
+    """What the asker of a refused request gets."""
+    return {
+        "accepted": False,
+        "position": position,
+        "refusal": msgspec.to_builtins(refusal),
+        "message": str(refusal),
+    }
+
+
+def _request_of(message: Message, door: str, project: str, verb: str) -> Request:
+    headers = message.headers
+    source = headers.get("ce-source", "unknown")
+    actor = headers.get("Headrace-Actor", "") if door == "gateway" else f"publisher:{source}"
+    return Request(
+        verb=verb,
+        project=project,
+        key=headers.get("ce-id", ""),
+        body=message.data,
+        actor=actor[:KEY_LENGTH_MAX],
+        traceparent=telemetry.continued(headers.get("traceparent", "")),
+    )
+
+
+def _hash(request: Request) -> bytes:
+    """Over the verb and the body with its keys sorted, so that key order and spacing do not make
+    another request."""
+    body = msgspec.json.encode(msgspec.json.decode(request.body), order="sorted")
+    return hashlib.sha256(request.verb.encode() + b"\0" + body).digest()

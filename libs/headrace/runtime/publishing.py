@@ -1,0 +1,21 @@
+"""Tells the other services what was committed, as fast as the bus can.
+
+Rule: publishing is a hint; whoever misses it reads the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headrace.bus import log_messages, subjects
+from headrace.bus.interface import Bus, BusError
+from headrace.store.interface import Stored
+
+
+async def publish(bus: Bus, events: Sequence[Stored]) -> None:
+    """Send each event on its `headrace.log.<type>`; give up silently when the bus is away."""
+    try:
+        for event in events:
+            await bus.publish(subjects.log(event.type), log_messages.encode(event))
+    except BusError:
+        return

@@ -1,0 +1,123 @@
+"""The process of a service: connects it, runs its host, answers for its health, ends cleanly.
+
+Rule: whatever cannot be mended from inside ends the process; its supervisor starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from collections.abc import Callable
+
+import uvloop
+
+from headrace import telemetry
+from headrace.bus.nats import NatsBus
+from headrace.decider.version import decision_version
+from headrace.runtime.environment import Environment
+from headrace.runtime.health import Answer, Health, counters_text, json_answer
+from headrace.runtime.host import Host
+from headrace.runtime.relay import Relay, ensure_streams
+from headrace.runtime.service import Service
+from headrace.store.interface import StoreError
+from headrace.store.postgres import PostgresStore
+
+STOP_S = 10.0  # a turn, a snapshot and closing; then the process ends anyway
+
+_LOG = logging.getLogger("headrace.serve")
+
+
+def serve(name: str, service_of: Callable[[Environment], Service]) -> None:
+    """Run the service until SIGTERM or SIGINT. Exits 1 when the process must be replaced."""
+    telemetry.start(name)
+    environment = Environment.read(name)
+    try:
+        uvloop.run(_run(name, service_of(environment), environment))
+    except (StoreError, OSError) as error:
+        _LOG.error("%s ends error=%s: %s", name, type(error).__name__, error)
+        raise SystemExit(1) from None
+
+
+async def _run(name: str, service: Service, environment: Environment) -> None:
+    lost = asyncio.Event()
+    store = await PostgresStore.connect(environment.pg_dsn)
+    bus = await NatsBus.connect(
+        environment.nats_url, creds_path=environment.nats_creds, name=name, on_lost=lost.set
+    )
+    host = Host(
+        service,
+        store=store,
+        bus=bus,
+        vault=store,
+        monotonic_s=time.monotonic,
+        holder=environment.instance,
+        decision_version=decision_version(),
+    )
+    health = Health(_pages(host))
+    await health.start(environment.http, environment.run_dir / f"{name}.port")
+    try:
+        await _until_stopped(host, lost)
+    finally:
+        await health.stop()
+        await bus.close()
+        await store.close()
+
+
+async def _until_stopped(host: Host, lost: asyncio.Event) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    running = [asyncio.create_task(host.run())]
+    if host.service.relay:
+        running.append(asyncio.create_task(_relay(host)))
+    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(lost.wait())]
+    done, _ = await asyncio.wait([*running, *ends], return_when=asyncio.FIRST_COMPLETED)
+    await host.stop()
+    with contextlib.suppress(TimeoutError):
+        if running[0] not in done:
+            await asyncio.wait_for(asyncio.shield(running[0]), STOP_S)
+    for task in [*running, *ends]:
+        task.cancel()
+    for task in running:
+        if task in done:
+            task.result()
+    if lost.is_set():
+        raise ConnectionError("the bus is gone for good")
+
+
+async def _relay(host: Host) -> None:
+    relay = Relay(host.store, host.bus)
+    host.on_position = relay.notify
+    await ensure_streams(host.bus)
+    await relay.run()
+
+
+def _pages(host: Host) -> dict[str, Callable[[], Answer]]:
+    name = host.service.decider.service
+
+    def ready() -> Answer:
+        is_ready = host.bus.connected and host.position > 0
+        body = {
+            "service": name,
+            "ready": is_ready,
+            "leading": host.leading,
+            "epoch": host.epoch,
+            "position": host.position,
+            "bus": host.bus.connected,
+        }
+        return json_answer(200 if is_ready else 503, body)
+
+    def metrics() -> Answer:
+        text = counters_text(name, host.counters, host.position)
+        if host.service.metrics is not None:
+            text += host.service.metrics(host.state)
+        return 200, "text/plain; version=0.0.4", text.encode()
+
+    return {
+        "/livez": lambda: json_answer(200, {"service": name}),
+        "/readyz": ready,
+        "/metrics": metrics,
+    }
