@@ -9,16 +9,9 @@ from tests.contract import logs as kinds
 
 
 @pytest.fixture(scope="session")
-def log_template(postgres_dsn):
-    name = kinds.apart(kinds.make_template(postgres_dsn))
-    yield name
-    kinds.apart(kinds.drop(postgres_dsn, name))
-
-
-@pytest.fixture
-def log_database(postgres_dsn, log_template):
-    """A superuser's DSN of a fresh, migrated database."""
-    dsn = kinds.apart(kinds.copy_of(postgres_dsn, log_template))
+def log_database(postgres_dsn):
+    """A superuser's DSN of the database that the tests of the contract share."""
+    dsn = kinds.apart(kinds.make_database(postgres_dsn))
     yield dsn
     kinds.apart(kinds.drop(postgres_dsn, urlsplit(dsn).path.lstrip("/")))
 
@@ -30,5 +23,6 @@ async def logs(request):
         one = kinds.MemoryLogs()
     else:
         one = kinds.PostgresLogs(request.getfixturevalue("log_database"))
+        await kinds.empty(one.dsn)
     yield one
     await one.close()

@@ -168,6 +168,14 @@ async def execute(dsn, statement, *arguments):
         await connection.close()
 
 
+async def execute_all(dsn, statements):
+    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=10)
+    try:
+        await connection.execute(statements)
+    finally:
+        await connection.close()
+
+
 def database(dsn, name):
     return urlunsplit(urlsplit(dsn)._replace(path=f"/{name}"))
 
@@ -178,18 +186,23 @@ def apart(coroutine):
         return pool.submit(asyncio.run, coroutine).result()
 
 
-async def make_template(dsn):
-    """A migrated database to copy; making one anew takes ten times as long."""
-    name = f"template_{uuid.uuid4().hex[:12]}"
+async def make_database(dsn):
+    """The DSN of a new database with an empty log."""
+    name = f"test_{uuid.uuid4().hex[:12]}"
     await execute(dsn, f"CREATE DATABASE {name}")
     await migrate(database(dsn, name), PASSWORDS, partition_events=PARTITION_EVENTS)
-    return name
-
-
-async def copy_of(dsn, template):
-    name = f"test_{uuid.uuid4().hex[:12]}"
-    await execute(dsn, f"CREATE DATABASE {name} TEMPLATE {template}")
     return database(dsn, name)
+
+
+async def empty(dsn):
+    """Start the log anew, as no user can: ten times as fast as a new database."""
+    tables = ("event", "service_head", "guard", "request", "snapshot", "project_key", "secret")
+    deletes = ";".join(f"DELETE FROM headrace.{table}" for table in tables)
+    await execute_all(
+        dsn,
+        f"SET session_replication_role = replica; {deletes};"  # without triggers
+        " UPDATE headrace.log_head SET position = 0, hash = decode(repeat('00', 32), 'hex')",
+    )
 
 
 async def drop(dsn, name):

@@ -149,8 +149,8 @@ async def connect(
                 "jit": "off",  # compiling takes longer than any statement here
             },
         )
-    except asyncpg.ClientConfigurationError as error:
-        raise StoreError(f"the address of the log is not usable: {error}") from None
+    except ValueError as error:  # asyncpg's own errors about addresses are these too
+        raise StoreError(f"the address of the log is not usable: {_said(error)}") from None
     except asyncpg.PostgresError as error:
         raise translated(error) from None
     except (OSError, TimeoutError, asyncpg.InterfaceError, asyncpg.InternalClientError) as error:
