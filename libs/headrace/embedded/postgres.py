@@ -20,12 +20,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 from headrace.embedded import EmbeddedError, binaries, processes
-from headrace.embedded.accounts import Account, plain_account, private_folder
+from headrace.embedded.accounts import Account, can_reach, plain_account, private_folder
 from headrace.embedded.processes import Process
 
 INITDB_S_MAX = 120.0
 RECOVERY_S_MAX = 3_600.0  # replaying the log after a crash; while it goes on, waiting is right
 FAST_STOP_S_MAX = 30.0  # SIGINT: sessions are ended, a checkpoint is written
+STUCK_STOP_S = 1.0
 IMMEDIATE_STOP_S_MAX = 10.0  # SIGQUIT: recovery happens at the next start
 ORPHANS_S_MAX = 5.0  # backends of a killed postmaster notice and go by themselves
 SOCKET_PATH_BYTES_MAX = 107  # what the kernel takes as the name of a unix socket
@@ -137,17 +138,21 @@ class Postgres:
         """Stop it cleanly; after the deadline, hard: recovery follows at the next start."""
         process = self.running()
         if process is not None:
-            processes.end(
-                process,
-                (signal.SIGINT, FAST_STOP_S_MAX),
-                (signal.SIGQUIT, IMMEDIATE_STOP_S_MAX),
-            )
+            processes.send(process, signal.SIGINT)
+            deadline = time.monotonic() + FAST_STOP_S_MAX
+            while not processes.wait_exit(process, STUCK_STOP_S) and not _is_stuck(process):
+                if time.monotonic() > deadline:
+                    break
+            processes.end(process, (signal.SIGQUIT, IMMEDIATE_STOP_S_MAX))
         self._release_lock()
         if self.socket.parent != self.base:
             shutil.rmtree(self.socket, ignore_errors=True)
 
     def _prepare_folders(self) -> None:
         private_folder(self.base, self.account)
+        if not can_reach(self.account, self.base):
+            name = self.account.name if self.account else "this user"
+            raise EmbeddedError(f"Postgres runs as {name}, who cannot get into {self.base}")
         private_folder(self.socket, self.account)
 
     def _take_lock(self) -> None:
@@ -168,9 +173,10 @@ class Postgres:
             self._lock = -1
 
     def _clear_remains(self) -> None:
-        """End backends that outlived a killed postmaster, then drop its file if its pid is taken.
+        """End backends that outlived a killed postmaster, then drop its marks if its pid is taken.
 
-        Postgres judges that file by the pid alone and would refuse to start beside a stranger.
+        Postgres judges those by the pid alone: a stranger with that pid, or the killed one until
+        somebody reaps it, would keep it from starting.
         """
         folder = self.data.resolve()
         if not processes.wait_until(lambda: not processes.working_in(folder), ORPHANS_S_MAX):
@@ -178,7 +184,8 @@ class Postgres:
                 processes.end(orphan, (signal.SIGQUIT, ORPHANS_S_MAX))
         pid, _status = self._postmaster_file()
         if pid and processes.identify(pid) is not None:
-            (self.data / "postmaster.pid").unlink(missing_ok=True)
+            for mark in (self.data / "postmaster.pid", self.socket / f".s.PGSQL.{PORT}.lock"):
+                mark.unlink(missing_ok=True)
 
     def _create_cluster(self, bin_dir: Path) -> None:
         """Run initdb beside the final place, so that a half-made cluster is never taken for one."""
@@ -244,6 +251,16 @@ class Postgres:
 def _environment() -> dict[str, str]:
     """A bare environment: no PG* variable or locale of the caller changes what the server does."""
     return {"PATH": os.environ.get("PATH", "/usr/bin:/bin"), "LC_ALL": "C", "TZ": "UTC"}
+
+
+def _is_stuck(postmaster: Process) -> bool:
+    """Whether a fast stop waits for ever.
+
+    Asked to stop while it recovers, Postgres 18 forgets to tell its checkpointer: that is then the
+    last child and has nothing to do. One that writes the last checkpoint says so in its title.
+    """
+    titles = [processes.title(child) for child in processes.children_of(postmaster.pid)]
+    return titles == ["postgres: checkpointer"]
 
 
 def _last_line(log: Path) -> str:

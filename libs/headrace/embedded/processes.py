@@ -136,7 +136,7 @@ def reap(process: Process) -> int | None:
         return None
     with contextlib.suppress(subprocess.TimeoutExpired):
         status = child.wait(timeout=KILL_WAIT_S_MAX)
-        del _children[process.pid]
+        _children.pop(process.pid, None)  # another thread may have been first
         return status
     return None
 
@@ -179,6 +179,21 @@ def working_in(folder: Path) -> list[Process]:
                 if process and alive(process):
                     found.append(process)
     return found
+
+
+def children_of(pid: int) -> list[int]:
+    """The pids of its children."""
+    found = ((child, _stat(child)) for child in all_pids())
+    return [child for child, stat in found if stat and int(stat[1]) == pid]
+
+
+def title(pid: int) -> str:
+    """Its command line as `ps` shows it; empty when it is gone."""
+    try:
+        text = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+    return text.replace(b"\0", b" ").decode(errors="replace").strip()
 
 
 def wait_until(condition: Callable[[], bool], timeout_s: float, *, poll_s: float = POLL_S) -> bool:

@@ -1,0 +1,195 @@
+"""What a first start makes: folders, secrets, settings, the context of the command line."""
+
+import os
+import stat
+import tomllib
+
+import pytest
+
+from headrace.embedded import EmbeddedError, contexts, secrets, settings
+from headrace.embedded.binaries import nats_server, postgres_bin_dir, reachable_by
+from headrace.embedded.layout import Layout
+from headrace.embedded.services import ROLES, role_dsn
+
+
+@pytest.fixture
+def layout(tmp_path, monkeypatch):
+    for name in ("HEADRACE_PG_DSN", "HEADRACE_NATS_URL"):
+        monkeypatch.delenv(name, raising=False)
+    found = Layout(tmp_path / "data")
+    found.create()
+    return found
+
+
+def settle(layout, nodes=None, gpus=None, listen=None):
+    return settings.settle(layout, nodes=nodes, gpus=gpus, listen=listen)
+
+
+def files_below(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_everything_in_the_data_dir_is_ours_alone(layout):
+    secrets.ensure(layout, ROLES)
+    settle(layout)
+    for owner in ("placement", "gateway", "node"):
+        secrets.hand_out(layout, owner, owner)
+    for folder in (layout.data_dir, *(p for p in layout.data_dir.rglob("*") if p.is_dir())):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700, folder
+    for file in files_below(layout.data_dir):
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+
+
+def test_secrets_are_made_once(layout):
+    secrets.ensure(layout, ROLES)
+    before = {path: path.read_bytes() for path in files_below(layout.secrets)}
+    assert len(set(before.values())) == len(before), "no two are the same"
+    secrets.ensure(layout, ROLES)
+    assert {path: path.read_bytes() for path in files_below(layout.secrets)} == before
+
+
+def test_a_start_that_was_cut_short_is_completed_by_the_next(layout):
+    secrets.ensure(layout, ROLES)
+    before = (layout.secrets / "vault.pub").read_bytes()
+    (layout.secrets / "vault.pub").unlink()
+    secrets.ensure(layout, ROLES)
+    assert (layout.secrets / "vault.pub").read_bytes() == before
+
+
+def test_a_process_gets_the_keys_it_needs_and_no_others(layout):
+    secrets.ensure(layout, ROLES)
+    got = {
+        owner: {path.name for path in secrets.hand_out(layout, owner, owner).iterdir()}
+        for owner in secrets.KEY_FILES
+    }
+    assert got["node"] == {"grant.pub"}
+    assert got["gateway"] == {"vault.pub"}
+    assert {"master.key", "vault.key", "grant.key"} <= got["placement"]
+    assert "vault.key" not in got["admission"]
+    assert got["quota"] == got["metrics"] == set()
+
+
+def test_options_are_remembered(layout):
+    assert settle(layout, nodes=3, gpus="simulated:4xA100-40GB").nodes == 3
+    again = settle(layout, listen="127.0.0.1:7999")
+    assert (again.nodes, again.gpus) == (3, "simulated:4xA100-40GB")
+    assert settle(layout).listen == "127.0.0.1:7999"
+    assert again.fleet() == "3 nodes · 12 × A100-40GB (simulated)"
+    assert again.node_ports("n2") == "20500-20999"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"nodes": 0},
+        {"nodes": 65},
+        {"gpus": "8"},
+        {"gpus": "simulated:0xH100-80GB"},
+        {"gpus": "simulated:8xH100 80GB"},
+        {"gpus": "simulated:8x../etc"},
+        {"listen": "127.0.0.1:banana"},
+        {"listen": "127.0.0.1:70000"},
+    ],
+)
+def test_a_wrong_option_is_refused_by_name_and_forgotten(layout, wrong):
+    with pytest.raises(EmbeddedError, match=f"^refused: --{next(iter(wrong))} = "):
+        settle(layout, **wrong)
+    assert settle(layout).nodes in (1, 2)
+
+
+def test_a_log_kept_elsewhere_is_never_replaced_by_an_empty_one(layout, monkeypatch):
+    monkeypatch.setenv("HEADRACE_PG_DSN", "postgresql://me@db/headrace")
+    assert settle(layout).external_postgres
+    monkeypatch.delenv("HEADRACE_PG_DSN")
+    with pytest.raises(EmbeddedError, match="your own Postgres; set HEADRACE_PG_DSN"):
+        settle(layout)
+
+
+@pytest.mark.parametrize(
+    "owner",
+    [
+        "postgresql://boss:pw@db.example:5433/headrace?sslmode=require",
+        "postgresql://boss:pw@/headrace?host=/run/x&port=5432",
+    ],
+)
+def test_a_role_connects_where_its_owner_does(owner):
+    dsn = role_dsn(owner, "quota", {"quota": "p/w"})
+    assert dsn == owner.replace("boss:pw@", "headrace_quota:p%2Fw@")
+
+
+def test_the_context_is_written_beside_the_others(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    path = contexts.write_local("http://127.0.0.1:1", "t1")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.write_text(
+        'current = "work"\n# mine\n[contexts.local]\nurl = "old"\ntoken = "old"\n\n'
+        '[contexts.work]\nurl = "https://head"  # the big one\n'
+    )
+    contexts.write_local("http://127.0.0.1:2", "t2", project="vision")
+    text = path.read_text()
+    assert "# mine\n" in text
+    assert "# the big one\n" in text
+    assert tomllib.loads(text) == {
+        "current": "work",
+        "contexts": {
+            "work": {"url": "https://head"},
+            "local": {"url": "http://127.0.0.1:2", "token": "t2", "project": "vision"},
+        },
+    }
+    contexts.write_local("http://127.0.0.1:2", "t2", project="vision")
+    assert path.read_text() == text, "writing the same again changes nothing"
+
+
+def test_a_configuration_that_is_not_toml_is_left_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "headrace").mkdir()
+    config = tmp_path / "headrace" / "config.toml"
+    config.write_text("url = = banana\n")
+    with pytest.raises(EmbeddedError, match="left as it is"):
+        contexts.write_local("http://127.0.0.1:1", "t")
+    assert config.read_text() == "url = = banana\n"
+
+
+def test_a_data_dir_of_somebody_else_is_refused(layout):
+    if os.geteuid() != 0:
+        pytest.skip("only root can make a folder of somebody else")
+    os.chown(layout.secrets, 65534, 65534)
+    with pytest.raises(EmbeddedError, match="belongs to uid 65534"):
+        layout.create()
+
+
+def test_only_one_works_on_a_data_dir(layout):
+    with layout.locked(), pytest.raises(EmbeddedError, match="another headrace"), layout.locked():
+        raise AssertionError
+
+
+@pytest.mark.parametrize(
+    ("variable", "find"),
+    [("HEADRACE_NATS_BIN", nats_server), ("HEADRACE_PG_BIN", postgres_bin_dir)],
+)
+def test_a_named_program_that_is_missing_is_said(variable, find, monkeypatch):
+    monkeypatch.setenv(variable, "/nowhere/bin")
+    with pytest.raises(EmbeddedError, match=f"/nowhere/bin: .*{variable}"):
+        find()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root runs it as another user")
+def test_programs_that_its_user_cannot_reach_are_copied_once(tmp_path, server_folder, monkeypatch):
+    from headrace.embedded import binaries
+    from headrace.embedded.accounts import plain_account
+
+    install = tmp_path / "carrier" / "pginstall"
+    (install / "bin").mkdir(parents=True)
+    program = install / "bin" / "postgres"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    (tmp_path / "carrier.libs").mkdir()
+    (tmp_path / "carrier.libs" / "libpq.so").write_text("")
+    tmp_path.chmod(0o700)
+    monkeypatch.setattr(binaries, "PROGRAMS_DIR", server_folder / "shared" / "programs")
+    account = plain_account()
+    copied = reachable_by(install / "bin", account)
+    assert copied.is_relative_to(server_folder)
+    assert (copied.parent.parent.parent / "carrier.libs" / "libpq.so").exists()
+    assert reachable_by(install / "bin", account) == copied
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0o700
