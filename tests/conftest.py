@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 import uuid
@@ -27,13 +28,36 @@ from headrace.embedded.processes import Process
 SQL_S_MAX = 30.0
 
 
+# Waits for the end of the run, however it comes, and then ends what the run left behind.
+JANITOR = r"""
+cat >/dev/null
+for file in "$1"/*/data/postmaster.pid; do
+    [ -f "$file" ] && kill -QUIT "$(head -n 1 "$file")"
+done
+for file in "$1"/*/state.json; do
+    [ -f "$file" ] && kill -TERM "$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "$file")"
+done 2>/dev/null
+sleep 0.2
+rm -rf "$1"
+"""
+
+
 @pytest.fixture(scope="session")
 def server_folder() -> Iterator[Path]:
     """A short-named folder that the user Postgres runs as can get to; removed at the end."""
     folder = Path(tempfile.mkdtemp(prefix="headrace-test-"))
     folder.chmod(0o711)
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
+    with subprocess.Popen(
+        ["/bin/sh", "-c", JANITOR, "janitor", str(folder)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as janitor:
+        yield folder
+        shutil.rmtree(folder, ignore_errors=True)
+        assert janitor.stdin is not None
+        janitor.stdin.close()
 
 
 @pytest.fixture(scope="session")
