@@ -29,9 +29,7 @@ class History:
             self.now_us += 1000
             header = Header(causation=causation, traceparent=f"trace-{getattr(event, 'job', '')}")
             position = len(self.entries) + 1
-            entry = Entry(
-                position=position, recorded_at_us=self.now_us, header=header, event=event
-            )
+            entry = Entry(position=position, recorded_at_us=self.now_us, header=header, event=event)
             self.entries.append(entry)
             DECIDER.evolve(self.state, entry)
         return len(self.entries)

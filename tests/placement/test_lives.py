@@ -4,8 +4,7 @@ import pytest
 
 from headrace.events import Refusal, tag_of
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, GuardTripped
-from headrace.events.jobs import JobAdmitted, JobFinished, JobHeld
-from headrace.events.jobs import Gang
+from headrace.events.jobs import Gang, JobAdmitted, JobFinished, JobHeld
 from headrace.events.nodes import NodeChangeRequested, NodeHeard, NodeSilent
 from headrace.placement.decide import DECIDER
 from headrace.placement.explain_rules import explain
@@ -213,7 +212,9 @@ def test_fencing_is_proof_and_cordons(empty_history):
     assert tags(history.settled()) == ["node.changed", "gang.placed"]
 
 
-@pytest.mark.parametrize(("node", "change", "field"), [("n9", "cordon", "node"), ("n1", "melt", "change")])
+@pytest.mark.parametrize(
+    ("node", "change", "field"), [("n9", "cordon", "node"), ("n1", "melt", "change")]
+)
 def test_a_change_that_makes_no_sense_is_refused(history, node, change, field):
     history.given(NodeChangeRequested(node=node, change=change))
     (refused,) = history.settled()

@@ -34,7 +34,8 @@ def divide_tree(
     queues: Mapping[str, Queue], requests: Mapping[str, int], total_milli: int
 ) -> dict[str, int]:
     """Each queue's fair share in milli-GPUs. `requests` names what every queue has and wants; a
-    parent wants what its children may have. The order of `queues` is their age."""
+    parent wants what its children may have. The order of `queues` is their age.
+    """
     children: dict[str, list[str]] = {}
     for name, queue in queues.items():
         children.setdefault(queue.parent, []).append(name)

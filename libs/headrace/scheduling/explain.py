@@ -30,7 +30,8 @@ def why_waiting(
     scratch: Scratch, tree: Tree, gang: Gang, queue: str, *, firm: bool, behind: str = ""
 ) -> Explanation:
     """What has to change before this gang of `queue` is placed. `behind` is the job of the same
-    queue that comes first, if any."""
+    queue that comes first, if any.
+    """
     if queue not in tree.queues:
         text = f"project {queue} does not exist; headrace apply creates it"
         return Explanation(rule="unknown-project", text=text, names={"project": queue})
@@ -42,7 +43,8 @@ def why_waiting(
 
 def asked_milli(gang: Gang) -> int:
     """Thousandths of GPUs the whole gang asks for (its first preference); 0 when it asks for
-    memory of a GPU, which is a share that depends on the GPU."""
+    memory of a GPU, which is a share that depends on the GPU.
+    """
     if gang.gpu_memory_bytes or not gang.accelerators:
         return 0
     return gang.accelerators[0].milli * gang.nodes

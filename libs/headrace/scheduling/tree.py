@@ -18,7 +18,8 @@ RATIO = 1_000_000  # a queue that has exactly its fair share
 
 class Usage(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Thousandths of GPUs a queue and everything below it holds; `firm_milli` of them by jobs that
-    cannot be preempted."""
+    cannot be preempted.
+    """
 
     milli: int = 0
     firm_milli: int = 0
@@ -84,7 +85,8 @@ class Tree:
 
     def standing(self, queue: str, milli: int, shares: Mapping[str, int]) -> tuple[int | str, ...]:
         """Ranks who is served next: lowest first, level by level from the root. Within quota before
-        above it, then higher priority, then the smaller part of its fair share, then the name."""
+        above it, then higher priority, then the smaller part of its fair share, then the name.
+        """
         keys: list[int | str] = []
         for name in self.path(queue):
             used = self.used(name).milli
@@ -95,7 +97,8 @@ class Tree:
 
     def parting(self, one: str, other: str) -> tuple[str, str] | None:
         """The two queues at which the paths first differ: where they compare. None when one path
-        is part of the other."""
+        is part of the other.
+        """
         for mine, theirs in zip(self.path(one), self.path(other), strict=False):
             if mine != theirs:
                 return mine, theirs

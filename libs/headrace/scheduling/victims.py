@@ -39,7 +39,8 @@ class Gainer(msgspec.Struct, frozen=True, kw_only=True):
 
 class Victim(msgspec.Struct, frozen=True, kw_only=True):
     """A gang to stop, and the numbers that allow it: at `level`, its queue there holds
-    `held_milli` of a quota of `quota_milli`."""
+    `held_milli` of a quota of `quota_milli`.
+    """
 
     job: str
     level: str
@@ -67,7 +68,8 @@ def search(
     policy: str = "binpack",
 ) -> Reclaim | None:
     """The fewest gangs to stop so that the gainer's fits; None when no legal set within the step
-    limit is enough."""
+    limit is enough.
+    """
     chosen: list[tuple[Candidate, Victim]] = []
     trial = scratch.fork()
     fitting = Fitting(trial, policy)
@@ -83,7 +85,8 @@ def _legal(
     tree: Tree, candidates: Sequence[Candidate], gainer: Gainer
 ) -> Iterator[tuple[Candidate, Victim]]:
     """The candidates that may be taken one after the other, each judged before it is taken:
-    lowest priority first, then the youngest."""
+    lowest priority first, then the youngest.
+    """
     after = Tree(tree.queues, {name: tree.used(name) for name in tree.queues}, tree.total_milli)
     able = [c for c in candidates if _judged(after, c, gainer) is not None]
     able.sort(key=lambda c: (c.priority, -c.placed_at, c.job))
@@ -114,7 +117,8 @@ def _without_needless(
     fitting: Fitting, chosen: list[tuple[Candidate, Victim]], gang: Gang
 ) -> Reclaim:
     """Spare everyone without whom the gang fits too: the most important and oldest first. The last
-    one chosen made it fit, so it is needed."""
+    one chosen made it fit, so it is needed.
+    """
     kept = chosen[-1:]
     for pair in reversed(chosen[:-1]):
         fitting.scratch.take(pair[0].booking)

@@ -18,7 +18,8 @@ LIVES_MAX = 80  # jobs in one decision, each of at most three events
 
 def decide(state: State, now_us: int) -> list[Draft]:
     """What follows from this state at this time. Changes nothing but what is remembered beside
-    the state."""
+    the state.
+    """
     index = index_of(state)
     late = index.overdue(state, now_us)
     if index.idle and not late:
@@ -35,7 +36,8 @@ def decide(state: State, now_us: int) -> list[Draft]:
 
 def wakeup(state: State) -> int | None:
     """The next moment at which time alone leads to a decision; at once when the last decision left
-    something to decide, for what it released can now be placed."""
+    something to decide, for what it released can now be placed.
+    """
     index = index_of(state)
     return index.next_deadline_us(state) if index.idle else 0
 

@@ -151,7 +151,8 @@ class PlacementShell:
 
     async def _document(self, node: str) -> bytes:
         """The node's signed document as it stands now; empty when the node is not known or this
-        instance does not lead any more."""
+        instance does not lead any more.
+        """
         runtime, desired = self._runtime, self._desired
         while runtime is not None and desired is not None and runtime.leading:
             state: State = runtime.state

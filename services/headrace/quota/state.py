@@ -34,7 +34,8 @@ SETTINGS = {
 
 class Entrant(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A live job. `firm`: it cannot be preempted. `held` is why it may not compete ("": it may, or
-    nothing was decided yet)."""
+    nothing was decided yet).
+    """
 
     project: str
     milli: int
@@ -64,7 +65,8 @@ class Apply(msgspec.Struct, frozen=True, kw_only=True):
 
 class State(msgspec.Struct, kw_only=True, dict=True):
     """All of it. `firm` is what jobs that cannot be preempted hold or were let in for; `wanted` is
-    what each project's live jobs ask for."""
+    what each project's live jobs ask for.
+    """
 
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}

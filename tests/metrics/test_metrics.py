@@ -1,0 +1,102 @@
+"""What was used is accounted for once, and the page for Prometheus says what the log says."""
+
+import msgspec
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.events import Entry, Header
+from headrace.events.gangs import Act, GangPlaced, GangReleased
+from headrace.events.jobs import Gang, JobAdmitted, JobFinished, JobStarted
+from headrace.events.nodes import Device, NodeJoined, NodeSilent
+from headrace.events.platform import UsageAccounted
+from headrace.metrics.decide import DECIDER
+from headrace.metrics.exposition import text
+
+
+class History:
+    """A log in memory in front of metrics' decider."""
+
+    def __init__(self):
+        self.state = DECIDER.initial()
+        self.position = 0
+
+    def given(self, *events, causation=0):
+        for event in events:
+            self.position += 1
+            header = Header(causation=causation)
+            DECIDER.evolve(
+                self.state,
+                Entry(position=self.position, recorded_at_us=1, header=header, event=event),
+            )
+
+    def decided(self):
+        drafts = DECIDER.decide(self.state, 1)
+        for draft in drafts:
+            self.given(draft.event, causation=draft.causation)
+        return [draft.event for draft in drafts]
+
+
+def ran(job, milli=2000, held_us=1_500_000, waited_us=20_000):
+    common = {"job": job, "project": "vision", "attempt": 1}
+    return (
+        JobAdmitted(
+            job=job, project="vision", name=job, user="ada", gang=Gang(), requested_at=1,
+            priority=40,
+        ),
+        GangPlaced(**common, workers=(), requested_at=1, milli=milli, act=Act(rule="fits")),
+        JobStarted(**common, waited_us=waited_us),
+        GangReleased(**common, shares=(), milli=milli, held_us=held_us),
+        JobFinished(**common, outcome="succeeded", waited_us=waited_us),
+    )  # fmt: skip
+
+
+def values(state, busy=None):
+    samples = {}
+    for family in text_string_to_metric_families(text(state, busy or {})):
+        for sample in family.samples:
+            samples[sample.name, *sorted(sample.labels.values())] = sample.value
+    return samples
+
+
+def test_every_released_attempt_is_accounted_for_once():
+    history = History()
+    history.given(*ran("a"), *ran("b", milli=500, held_us=1_000_000))
+    assert history.decided() == [
+        UsageAccounted(job="a", project="vision", attempt=1, milli=2000, held_us=1_500_000),
+        UsageAccounted(job="b", project="vision", attempt=1, milli=500, held_us=1_000_000),
+    ]
+    assert history.decided() == []
+    assert values(history.state)["headrace_usage_gpu_seconds_total", "vision"] == 3.5
+
+
+def test_the_page_shows_jobs_by_state_and_the_fleet():
+    history = History()
+    device = Device(device="g0", index=0, model="H100", memory_bytes=1)
+    history.given(
+        NodeJoined(
+            node="n1", host="n1", address="a", boot="b", incarnation="i", public_key="",
+            devices=(device, msgspec.structs.replace(device, device="g1", healthy=False)),
+        ),
+        NodeSilent(node="n1"),
+        *ran("a"),
+        *ran("b")[:3],
+    )  # fmt: skip
+    seen = values(history.state, {("n1", "g0"): 425})
+    assert seen["headrace_jobs", "running", "vision"] == 1
+    assert seen["headrace_jobs_finished_total", "succeeded", "vision"] == 1
+    assert seen["headrace_gpu_milli_capacity",] == 1000
+    assert seen["headrace_gpu_milli_allocated",] == 2000
+    assert seen["headrace_node_heard", "n1"] == 0
+    assert seen["headrace_device_busy_ratio", "g0", "n1"] == 0.425
+    assert seen["headrace_wait_seconds_bucket", "0.01", "vision"] == 0
+    assert seen["headrace_wait_seconds_bucket", "0.05", "vision"] == 1
+    assert seen["headrace_wait_seconds_count", "vision"] == 1
+    assert seen["headrace_wait_seconds_sum", "vision"] == 0.02
+
+
+def test_a_snapshot_loses_nothing():
+    history = History()
+    history.given(*ran("a"), *ran("b")[:2])
+    data = msgspec.json.encode(history.state)
+    again = msgspec.json.decode(data, type=DECIDER.state)
+    assert msgspec.json.encode(again) == data
+    assert DECIDER.decide(again, 1) == DECIDER.decide(history.state, 1)

@@ -1,0 +1,226 @@
+"""Who gets which devices, and at whose expense."""
+
+from headrace.events import tag_of
+from headrace.events.gangs import GangEvicted, GangPlaced
+from headrace.events.jobs import Accelerator, Gang
+from headrace.placement.explain_rules import explain
+
+GB = 10**9
+
+
+def placements(events):
+    return [event.job for event in events if isinstance(event, GangPlaced)]
+
+
+def evictions(events):
+    return {event.job: event.gainer for event in events if isinstance(event, GangEvicted)}
+
+
+def two_teams(history, **ads):
+    """Eight GPUs: vision is guaranteed four, ads as told."""
+    history.node("n1")
+    history.queue("research", kind="department", quota_milli=-1)
+    history.queue("vision", parent="research", quota_milli=4000)
+    history.queue("ads", parent="research", **ads)
+
+
+def test_a_gang_that_does_not_fit_whole_is_not_placed_at_all(history):
+    history.job("big", nodes=3, gpus=1000)
+    assert history.settled() == []
+    assert explain(history.state, "big", history.now_us).rule == "no-such-gpu"
+
+
+def test_a_gang_waits_for_all_its_nodes(history):
+    history.job("first", gpus=8000)
+    history.job("wide", nodes=2, gpus=8000)
+    assert placements(history.settled()) == ["first"]
+    found = explain(history.state, "wide", history.now_us)
+    assert (found.rule, found.numbers["nodes_free"]) == ("no-room", 1)
+    history.exits("first")
+    assert placements(history.settled()) == ["wide"]
+
+
+def test_shares_pack_onto_a_device_that_is_shared_already(history):
+    for name in ("a", "b", "c", "d"):
+        history.job(name, gpus=250)
+    history.settled()
+    devices = {history.placed(name).workers[0].devices[0].device for name in "abcd"}
+    assert len(devices) == 1
+
+
+def test_the_preferred_kind_is_taken_first_and_kinds_are_never_mixed(empty_history):
+    history = empty_history
+    history.node("n1", gpus=2, model="H100-80GB")
+    history.node("n2", gpus=2, model="A100-80GB")
+    history.node("n3", gpus=2, model="A100-80GB")
+    history.queue("default")
+    kinds = (Accelerator(milli=2000, model="H100"), Accelerator(milli=2000, model="A100"))
+    history.job("two", gang=Gang(nodes=2, accelerators=kinds))
+    history.job("one", gang=Gang(nodes=1, accelerators=kinds))
+    history.settled()
+    assert {w.node for w in history.placed("two").workers} == {"n2", "n3"}
+    assert [w.node for w in history.placed("one").workers] == ["n1"]
+
+
+def test_higher_priority_comes_first_then_who_was_admitted_first(empty_history):
+    history = empty_history
+    history.node("n1", gpus=1)
+    history.queue("default")
+    history.job("early")
+    history.job("late")
+    history.job("urgent", priority=80)
+    assert placements(history.settled()) == ["urgent"]
+    history.exits("urgent")
+    assert placements(history.settled()) == ["early"]
+
+
+def test_a_limit_holds_at_every_level(empty_history):
+    history = empty_history
+    history.node("n1")
+    history.queue("research", kind="department", limit_milli=3000)
+    history.queue("vision", parent="research", limit_milli=2000)
+    history.queue("ads", parent="research")
+    for number in range(4):
+        history.job(f"v{number}", project="vision")
+        history.job(f"a{number}", project="ads")
+    placed = placements(history.settled())
+    assert len(placed) == 3
+    assert len([job for job in placed if job.startswith("v")]) <= 2
+    assert explain(history.state, "v3", history.now_us).rule == "limit"
+
+
+def test_a_queue_within_its_quota_takes_back_what_others_hold_above_theirs(empty_history):
+    history = empty_history
+    two_teams(history, quota_milli=2000)
+    for number in range(8):
+        history.job(f"a{number}", project="ads")
+    history.settled()
+    history.job("v", project="vision", gpus=2000)
+    events = history.settled()
+    assert evictions(events) == {"a6": "v", "a7": "v"}
+    act = events[0].act
+    assert act.rule == "reclaim-over-quota"
+    assert (act.numbers["held_milli"], act.numbers["quota_milli"]) == (8000, 2000)
+    assert explain(history.state, "v", history.now_us).rule == "stopping"
+    history.exits("a6", reason="stopped", exit_code=143)
+    assert placements(history.settled()) == []
+    history.exits("a7", reason="stopped", exit_code=143)
+    events = history.settled()
+    assert placements(events) == ["v"]
+    assert history.state.jobs["a6"].waiting
+    history.exits("v")
+    assert set(placements(history.settled())) == {"a6", "a7"}
+    assert history.placed("a6").attempt == 2
+
+
+def test_what_is_freed_for_a_gang_is_kept_for_it(empty_history):
+    history = empty_history
+    two_teams(history, quota_milli=0)
+    for number in range(8):
+        history.job(f"a{number}", project="ads")
+    history.settled()
+    history.job("v", project="vision", gpus=4000)
+    assert len(evictions(history.settled())) == 4
+    history.job("sneaky", project="ads", priority=90)
+    for job in ("a4", "a5", "a6"):
+        history.exits(job, reason="stopped", exit_code=143)
+        assert history.settled()[-1].again
+    history.exits("a7", reason="stopped", exit_code=143)
+    assert placements(history.settled()) == ["v"]
+
+
+def test_within_quota_and_non_preemptible_work_is_never_taken(empty_history):
+    history = empty_history
+    two_teams(history, quota_milli=4000)
+    for number in range(4):
+        history.job(f"a{number}", project="ads", preemptible=False)
+    for number in range(4, 8):
+        history.job(f"a{number}", project="ads", preemptible=number < 6)
+    history.settled()
+    history.job("v", project="vision", gpus=3000)
+    assert evictions(history.settled()) == {"a5": "v"}  # a6 and a7 were never let in
+    history.job("w", project="vision")
+    events = history.settled()
+    assert evictions(events) == {"a4": "w"}
+    for job in ("a4", "a5"):
+        history.exits(job, reason="stopped", exit_code=143)
+    events += history.settled()
+    assert sorted(placements(events)) == ["v", "w"]
+    history.job("x", project="vision")
+    assert history.settled() == []  # vision is at its quota, and ads not above its own
+
+
+def test_a_queue_above_its_quota_takes_nothing_from_anybody(empty_history):
+    history = empty_history
+    two_teams(history, quota_milli=0)
+    for number in range(8):
+        history.job(f"a{number}", project="ads")
+    history.settled()
+    history.job("v", project="vision", gpus=5000)
+    assert history.settled() == []
+
+
+def test_only_the_victims_that_are_needed_are_stopped(empty_history):
+    history = empty_history
+    history.node("n1", gpus=4)
+    history.node("n2", gpus=4)
+    history.queue("vision", quota_milli=4000)
+    history.queue("ads", quota_milli=0)
+    history.job("whole", project="ads", gpus=4000)
+    for number in range(4):
+        history.job(f"a{number}", project="ads", priority=20)
+    history.settled()
+    history.job("v", project="vision", gpus=4000)
+    assert set(evictions(history.settled())) == {f"a{n}" for n in range(4)}
+
+
+def test_a_gainer_that_is_cancelled_gives_its_place_up(empty_history):
+    history = empty_history
+    two_teams(history, quota_milli=0)
+    history.job("a", project="ads", gpus=8000)
+    history.settled()
+    history.job("v", project="vision", gpus=4000)
+    history.settled()
+    history.cancel("v", project="vision")
+    history.settled()
+    history.exits("a", reason="stopped", exit_code=143)
+    assert placements(history.settled()) == ["a"]
+
+
+def test_two_queues_share_what_neither_is_guaranteed(empty_history):
+    history = empty_history
+    history.node("n1")
+    history.queue("vision", weight=3)
+    history.queue("ads", weight=1)
+    for number in range(8):
+        history.job(f"a{number}", project="ads")
+        history.job(f"v{number}", project="vision")
+    placed = placements(history.settled())
+    assert len([job for job in placed if job.startswith("v")]) == 6
+    assert len([job for job in placed if job.startswith("a")]) == 2
+
+
+def test_a_share_by_memory_takes_that_much_of_one_device(empty_history):
+    history = empty_history
+    history.node("n1", gpus=1)
+    history.queue("default")
+    history.job("m", gang=Gang(gpu_memory_bytes=20 * GB))
+    (placed,) = history.settled()
+    assert (placed.milli, placed.workers[0].devices[0].milli) == (250, 250)
+
+
+def test_cpu_and_memory_bound_too(empty_history):
+    history = empty_history
+    history.node("n1", gpus=8, cpu_milli=3000)
+    history.queue("default")
+    for number in range(4):
+        history.job(f"j{number}")
+    assert len(placements(history.settled())) == 3
+
+
+def test_a_job_of_an_unknown_project_waits_and_says_so(history):
+    history.job("a", project="nowhere")
+    assert history.settled() == []
+    assert explain(history.state, "a", history.now_us).rule == "unknown-project"
+    history.queue("nowhere")
+    assert [tag_of(event) for event in history.settled()] == ["gang.placed.v1"]
