@@ -115,7 +115,8 @@ def _up(
             )
     said = _wait_ready(layout, process)
     print(announce(layout, wanted, said.url))
-    if not said.url.endswith(wanted.listen.rpartition(":")[2]):
+    port = wanted.listen.rpartition(":")[2]
+    if port != "0" and not said.url.endswith(f":{port}"):
         print(f"  {wanted.listen} is taken by another program, so it listens on another port")
 
 

@@ -29,7 +29,7 @@ from headrace.embedded.services import (
     role_dsn,
     service_units,
 )
-from headrace.embedded.settings import Settings, free_address
+from headrace.embedded.settings import Settings, free_address, url_of
 from headrace.embedded.supervisor import Supervisor
 from headrace.embedded.units import Unit, python_command, recorded, server_unit
 
@@ -66,7 +66,7 @@ class Platform:
         listen = free_address(self._settings.listen)
         if listen != self._settings.listen:
             _LOG.warning("%s is taken, listening on %s", self._settings.listen, listen)
-        self.url = f"http://{listen.replace('0.0.0.0', '127.0.0.1')}"  # noqa: S104 - an address to reach
+        self.url = url_of(listen)
         self._dependents = [
             *service_units(self._layout, self._servers, listen),
             *node_units(self._layout, self._servers, self._settings),
@@ -158,7 +158,10 @@ def state(layout: Layout) -> State | None:
 def owner_dsn(layout: Layout, settings: Settings) -> str:
     """The DSN of the log's owner. Raises `EmbeddedError` before the first start."""
     if settings.external_postgres:
-        return os.environ["HEADRACE_PG_DSN"]
+        given = os.environ.get("HEADRACE_PG_DSN", "")
+        if not given:
+            raise EmbeddedError("its log is in your own Postgres: set HEADRACE_PG_DSN")
+        return given
     return Postgres(layout.postgres()).dsn(DATABASE)
 
 

@@ -17,8 +17,8 @@ import headrace.events
 from headrace.embedded import secrets
 from headrace.embedded.accounts import private_folder
 from headrace.embedded.layout import Layout
-from headrace.embedded.settings import Settings
-from headrace.embedded.units import Unit, run_dir, service_unit
+from headrace.embedded.settings import Settings, reachable_host
+from headrace.embedded.units import LOOPBACK, Unit, run_dir, service_unit
 
 SERVICES = ("admission", "quota", "placement", "metrics", "gateway")
 ROLES = (*SERVICES, "operator")  # database roles; the operator's reads all, for `verify`
@@ -45,7 +45,13 @@ class Servers:
 def service_units(layout: Layout, servers: Servers, listen: str) -> list[Unit]:
     """The services' processes. `listen` is the gateway's address."""
     return [
-        service_unit(layout, name, name, partial(_of_service, layout, servers, name, listen))
+        service_unit(
+            layout,
+            name,
+            name,
+            partial(_of_service, layout, servers, name, listen),
+            host=reachable_host(listen) if name == "gateway" else LOOPBACK,
+        )
         for name in SERVICES
     ]
 
@@ -72,7 +78,6 @@ def _of_service(layout: Layout, servers: Servers, name: str, listen: str) -> dic
     }
     if name == "gateway":
         env["HEADRACE_TOKEN_FILE"] = str(secrets.token_file(layout))
-        env["HEADRACE_NODES_DIR"] = str(layout.nodes)
     return env
 
 

@@ -101,6 +101,18 @@ def free_address(listen: str) -> str:
     raise EmbeddedError(f"refused: --listen = {listen} — {host} is no address of this machine")
 
 
+def reachable_host(listen: str) -> str:
+    """Where a gateway that listens there is reached from this machine."""
+    host = listen.rpartition(":")[0].strip("[]")
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not ours to bind
+
+
+def url_of(listen: str) -> str:
+    """The address of a gateway that listens there."""
+    host = reachable_host(listen)
+    return f"http://{f'[{host}]' if ':' in host else host}:{listen.rpartition(':')[2]}"
+
+
 def _defaults() -> Settings:
     if NVIDIA.is_dir():
         return Settings(nodes=1, gpus="auto")

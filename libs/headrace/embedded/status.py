@@ -15,8 +15,8 @@ from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
 from headrace.embedded.postgres import Postgres
 from headrace.embedded.services import SERVICES
-from headrace.embedded.settings import Settings
-from headrace.embedded.units import Record, read_record, readiness, run_dir
+from headrace.embedded.settings import Settings, reachable_host
+from headrace.embedded.units import LOOPBACK, Record, read_record, readiness, run_dir
 
 SERVICES_MAX = 128  # asked at the same time
 
@@ -113,7 +113,8 @@ def _readiness(layout: Layout, name: str) -> dict[str, Any]:
     if name == "nats":
         return {"status": 200 if Nats(layout.nats).ready() else 503}
     module = name if name in SERVICES else "node_agent"
-    return readiness(run_dir(layout, name) / f"{module}.port")
+    host = reachable_host(settings.read(layout).listen) if name == "gateway" else LOOPBACK
+    return readiness(run_dir(layout, name) / f"{module}.port", host)
 
 
 def _children() -> dict[int, list[int]]:

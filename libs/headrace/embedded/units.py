@@ -22,6 +22,7 @@ from headrace.embedded.files import read_json, write_file
 from headrace.embedded.layout import Layout
 from headrace.embedded.processes import Process
 
+LOOPBACK = "127.0.0.1"
 SERVICE_STOP_S_MAX = 15.0  # a turn, a snapshot and closing
 PAGE_S_MAX = 2.0
 PAGE_BYTES_MAX = 65_536
@@ -64,6 +65,8 @@ def service_unit(
     name: str,
     module: str,
     env: Callable[[], Mapping[str, str]],
+    *,
+    host: str = LOOPBACK,
     umask: int = 0o077,
 ) -> Unit:
     """The unit of `python -m headrace.<module>`, whose port file is `run/<name>/<module>.port`.
@@ -81,7 +84,7 @@ def service_unit(
     return Unit(
         name,
         start,
-        lambda: readiness(port_file).get("status") == 200,
+        lambda: readiness(port_file, host).get("status") == 200,
         lambda: stop_recorded(layout, name),
     )
 
@@ -98,11 +101,11 @@ def stop_recorded(layout: Layout, name: str) -> None:
         processes.end(record.process, (signal.SIGTERM, SERVICE_STOP_S_MAX))
 
 
-def readiness(port_file: Path) -> dict[str, Any]:
+def readiness(port_file: Path, host: str = LOOPBACK) -> dict[str, Any]:
     """What `/readyz` says: its fields and `status`; empty when nobody answers."""
     with contextlib.suppress(OSError, ValueError, IndexError, msgspec.DecodeError):
         port = int(port_file.read_text(encoding="ascii"))
-        head, _, body = _get(port, "/readyz").partition(b"\r\n\r\n")
+        head, _, body = _get(host, port, "/readyz").partition(b"\r\n\r\n")
         fields = msgspec.json.decode(body)
         status = int(head.split(b" ", 2)[1])
         return {**(fields if isinstance(fields, dict) else {}), "status": status}
@@ -130,10 +133,10 @@ def recorded(layout: Layout) -> list[Record]:
     return [record for name in names if (record := read_record(layout, name))]
 
 
-def _get(port: int, path: str) -> bytes:
+def _get(host: str, port: int, path: str) -> bytes:
     """One page by HTTP/1.0, without the weight of an HTTP client."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", port), timeout=PAGE_S_MAX) as connection:
+    with socket.create_connection((host, port), timeout=PAGE_S_MAX) as connection:
         connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
         while len(answer) < PAGE_BYTES_MAX and (part := connection.recv(PAGE_BYTES_MAX)):
             answer += part
