@@ -16,7 +16,8 @@ from headrace.events.nodes import NodeJoined
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Sent at agent start and whenever the inventory changes. `running` lists the attempts whose
-    processes the agent holds, as `(job, attempt, rank)`."""
+    processes the agent holds, as `(job, attempt, rank)`.
+    """
 
     node: NodeJoined
     running: tuple[tuple[str, int, int], ...] = ()
@@ -25,7 +26,8 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One worker that should run on this node, or stop.
 
-    `sealed` is a `Launch` (msgspec JSON) sealed to the node's public key. `stop` asks for the end,
+    `sealed` is a `Launch` (msgspec JSON) sealed to the node's public key; empty for a worker that is
+    known to have started or is to stop, and where the launch can never be opened again. `stop` asks for the end,
     for `stop_reason`, within `grace_s`. `position` is that of `gang.placed`: the grant's id.
     """
 
@@ -103,7 +105,8 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class LogsWanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request for bytes of one process's output from `offset` on; `wait_s` lets the agent hold the answer
-    until there is more. `process` is the local index when a worker has several."""
+    until there is more. `process` is the local index when a worker has several.
+    """
 
     job: str
     attempt: int

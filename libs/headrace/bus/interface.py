@@ -46,7 +46,8 @@ Handler = Callable[[Message], Awaitable[None]]
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A JetStream stream: file storage, limits retention. `first_sequence` lets sequence equal
-    log position from a position on. `discard_new` refuses when full instead of dropping old."""
+    log position from a position on. `discard_new` refuses when full instead of dropping old.
+    """
 
     name: str
     subjects: tuple[str, ...]
@@ -93,7 +94,8 @@ class Bus(Protocol):
 
     async def subscribe(self, subject: str, handler: Handler, group: str = "") -> Subscription:
         """Call `handler` for each message, one after the other. An exception in it is counted and
-        logged, and the next message is handled. `group` shares messages among its members."""
+        logged, and the next message is handled. `group` shares messages among its members.
+        """
         ...
 
     async def ensure_stream(self, spec: StreamSpec) -> StreamState:
@@ -126,7 +128,8 @@ class Bus(Protocol):
     ) -> Subscription:
         """Work through the stream from the oldest unacknowledged message on, one at a time and in
         order; a message is acknowledged when `handler` returns, and comes again after an exception.
-        Survives reconnects, restarts and a recreated stream."""
+        Survives reconnects, restarts and a recreated stream.
+        """
         ...
 
     async def close(self) -> None:

@@ -61,6 +61,19 @@ def agent_down(node: str, what: str) -> str:
     return f"headrace.agent.{token(node)}.down.{token(what)}"
 
 
+def matches(pattern: str, subject: str) -> bool:
+    """Whether a subscription to `pattern` hears `subject` (NATS wildcards `*` and `>`)."""
+    if pattern == subject:
+        return True
+    wanted, tokens = pattern.split("."), subject.split(".")
+    for index, want in enumerate(wanted):
+        if want == ">":
+            return len(tokens) > index
+        if index >= len(tokens) or want not in ("*", tokens[index]):
+            return False
+    return len(wanted) == len(tokens)
+
+
 def _verb(verb: str) -> str:
     noun, _, rest = verb.partition(".")
     return f"{token(noun)}.{token(rest.replace('_', '-'))}"

@@ -83,7 +83,7 @@ class Answers:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _repeat(self, fact: PendingFact, reply: Reply, position: int, same: bool) -> None:  # noqa: FBT001
+    async def _repeat(self, fact: PendingFact, reply: Reply, position: int, same: bool) -> None:
         key = fact.event.request_key
         if not same:
             rule = f"was used at position {position} for a different request"

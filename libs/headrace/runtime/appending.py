@@ -7,7 +7,7 @@ among the decisions of that one `decide`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from headrace.decider import Draft
 from headrace.events import Header, encode, stream_of, tag_of
@@ -30,18 +30,28 @@ class Attempt(NamedTuple):
 class _Host(Protocol):
     reader: LogReader
     pending: PendingFacts
-    _answers: Answers
+    answers: Answers
 
 
 def attempt_of(host: _Host, drafts: Sequence[Draft], now_us: int) -> Attempt:
     """The append of this turn. Decisions are never split: facts take the room that is left, and at
-    least one place, so that neither starves."""
+    least one place, so that neither starves.
+    """
     facts = host.pending.batch(max(1, APPEND_EVENTS_MAX - len(drafts)))
     basis = host.reader.position
     events = [fact.event for fact in facts]
     for index, draft in enumerate(drafts):
-        key = host._answers.key_of(draft.causation)
-        events.append(_encoded(draft, key, basis, now_us, index, len(drafts)))
+        key = host.answers.key_of(draft.causation)
+        events.append(
+            _encoded(
+                draft,
+                request_key=key,
+                basis=basis,
+                decided_at_us=now_us,
+                index=index,
+                count=len(drafts),
+            )
+        )
     return Attempt(facts, drafts, events)
 
 
@@ -54,28 +64,22 @@ def tripped(attempt: Attempt, key: str) -> GuardTripped:
     return GuardTripped(device=key.partition("/")[2], job="", attempt=0)
 
 
-def _encoded(
-    draft: Draft, request_key: str, basis: int, now_us: int, index: int, count: int
-) -> NewEvent:
+def _encoded(draft: Draft, **header: Any) -> NewEvent:
     event = draft.event
     project = getattr(event, "project", "")
-    header = Header(
+    encoded = Header(
         actor=draft.actor,
         project=project,
         causation=draft.causation,
         correlation=getattr(event, "job", ""),
         traceparent=draft.traceparent,
-        request_key=request_key,
-        basis=basis,
-        decided_at_us=now_us,
-        index=index,
-        count=count,
+        **header,
     )
     return NewEvent(
         stream=stream_of(event),
         type=tag_of(event),
         project=project,
-        header=encode(header),
+        header=encode(encoded),
         data=encode(event),
         guards=guards_of(event),
     )

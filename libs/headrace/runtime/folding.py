@@ -13,7 +13,7 @@ import msgspec
 from headrace.decider import Decider
 from headrace.events import Entry
 from headrace.runtime.reader import entry_of
-from headrace.store.interface import GENESIS, Snapshot, Store, StoreError, Stored
+from headrace.store.interface import GENESIS, Snapshot, Store, Stored, StoreError
 
 SNAPSHOT_EVENTS = 20_000  # folded since the last snapshot before another is kept
 

@@ -48,7 +48,8 @@ _LOG = logging.getLogger("headrace.host")
 
 class Host:
     """Runs one service over a store and a bus. `crashpoint` names the places where a simulated
-    process may die; `holder` is this instance's stable name."""
+    process may die; `holder` is this instance's stable name.
+    """
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Host:
         self.epoch = 0
         self.on_position: Callable[[int], None] = lambda _position: None
         self._folder = Folder(service.decider, store, decision_version)
-        self._answers = Answers(self)
+        self.answers = Answers(self)
         self._effects = Effects(service.shell)
         self._inbox = Inbox(self, dict(service.requests))
         self._name = service.decider.service
@@ -104,7 +105,8 @@ class Host:
 
     async def run(self) -> None:
         """Follow, lead when the lease is free, and start over after whatever goes wrong outside,
-        until `stop`. Raises `Forked` and `SchemaTooNew`, which no retry can mend."""
+        until `stop`. Raises `Forked` and `SchemaTooNew`, which no retry can mend.
+        """
         self._folder.reset()
         position, hash_ = await self._until_available(self._folder.load)
         await self.reader.start(position, hash_)
@@ -164,7 +166,7 @@ class Host:
             entries.extend(await self._append(attempt_of(self, drafts, now_us)))
         self._crashpoint("runtime.before_effects")
         self._effects.add(entries)
-        await self._answers.give(entries)
+        await self.answers.give(entries)
         self._crashpoint("runtime.after_effects")
         self.on_position(self.reader.position)
         await self._folder.save_when_due(self.reader.position, self.reader.hash)
@@ -181,7 +183,7 @@ class Host:
         except Unavailable as error:
             _LOG.warning("%s append outcome unknown reason=%s", self._name, _reason(error))
             await asyncio.sleep(RETRY_S)
-            return await self._until_available(self._catch_up)
+            return list(await self._until_available(self._catch_up))
         except GuardRefused as refused:
             self.counters["guards_tripped"] += 1
             _LOG.error("%s guard tripped key=%s", self._name, refused.key)
@@ -195,7 +197,7 @@ class Host:
         self.counters["events_appended"] += len(appended.events)
         self.clock.set(appended.now_us)
         self.pending.settle(appended, attempt.facts)
-        self._answers.expect(attempt.facts, appended)
+        self.answers.expect(attempt.facts, appended)
         entries = self._fold(self.reader.own(appended.events), settled=True)
         if appended.events and self.reader.position < appended.events[-1].position:
             entries.extend(await self._until_available(self._catch_up))
@@ -213,7 +215,7 @@ class Host:
             for event in stored:
                 fact = self.pending.found(event)
                 if fact is not None:
-                    self._answers.expect_one(fact, event.position)
+                    self.answers.expect_one(fact, event.position)
         return self._folder.fold(stored)
 
     async def _catch_up(self) -> list[Entry]:
@@ -250,7 +252,7 @@ class Host:
         await self._inbox.close()
         await self._effects.end()
         self.pending.cancel()
-        self._answers.forget()
+        self.answers.forget()
 
     async def _until_available(self, read: Callable[[], Awaitable[Any]]) -> Any:
         while True:

@@ -10,7 +10,6 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import msgspec
@@ -170,6 +169,7 @@ def _request_of(message: Message, door: str, project: str, verb: str) -> Request
 
 def _hash(request: Request) -> bytes:
     """Over the verb and the body with its keys sorted, so that key order and spacing do not make
-    another request."""
+    another request.
+    """
     body = msgspec.json.encode(msgspec.json.decode(request.body), order="sorted")
     return hashlib.sha256(request.verb.encode() + b"\0" + body).digest()

@@ -61,7 +61,8 @@ class PendingFacts:
 
     def settle(self, appended: Appended, batch: Sequence[PendingFact]) -> None:
         """Take the appended ones and the repeated ones off the queue. `batch` came first in the
-        append, in order."""
+        append, in order.
+        """
         for stored, index in zip(appended.events, appended.indexes, strict=True):
             if index < len(batch):
                 batch[index].settle(stored.position)
@@ -72,7 +73,8 @@ class PendingFacts:
 
     def found(self, stored: Stored) -> PendingFact | None:
         """Take off the fact that is this event of the log, if it is one of those waiting: its
-        append had succeeded although nobody heard so."""
+        append had succeeded although nobody heard so.
+        """
         for fact in self._facts:
             event = fact.event
             if event.data == stored.data and event.header == stored.header:

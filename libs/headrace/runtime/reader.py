@@ -58,7 +58,8 @@ class LogReader:
 
     async def wait(self, timeout_s: float | None = None) -> None:
         """Return when events may be there, when woken, or after `timeout_s`; and when it is time
-        to look into the store because nothing was heard."""
+        to look into the store because nothing was heard.
+        """
         poll_s = POLL_S if self._bus.connected else POLL_DISCONNECTED_S
         loop = asyncio.get_running_loop()
         due_s = max(0.0, self._last_heard_s + poll_s - loop.time())
@@ -74,7 +75,8 @@ class LogReader:
     async def take(self) -> list[Stored]:
         """The next events in line, verified; possibly none. Fold them before calling again: they
         count as read. Raises `Unavailable`, and `Forked` when the store's own log does not chain
-        onto what was read before."""
+        onto what was read before.
+        """
         events = await self._from_store() if self._read_due else []
         events.extend(self._next_ahead())
         return events
@@ -85,7 +87,8 @@ class LogReader:
 
     def own(self, appended: Sequence[Stored]) -> list[Stored]:
         """What this service has just appended: handed on at once when it is next in line, else
-        the gap before it is due to be read."""
+        the gap before it is due to be read.
+        """
         for event in appended:
             self._keep(event)
         events = self._next_ahead()

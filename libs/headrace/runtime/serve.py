@@ -20,7 +20,7 @@ from headrace.decider.version import decision_version
 from headrace.runtime.environment import Environment
 from headrace.runtime.health import Answer, Health, counters_text, json_answer
 from headrace.runtime.host import Host
-from headrace.runtime.relay import Relay, ensure_streams
+from headrace.runtime.relay import Relay
 from headrace.runtime.service import Service
 from headrace.store.interface import StoreError
 from headrace.store.postgres import PostgresStore
@@ -91,7 +91,6 @@ async def _until_stopped(host: Host, lost: asyncio.Event) -> None:
 async def _relay(host: Host) -> None:
     relay = Relay(host.store, host.bus)
     host.on_position = relay.notify
-    await ensure_streams(host.bus)
     await relay.run()
 
 

@@ -62,7 +62,8 @@ class Runtime(Protocol):
 
     def record(self, fact: Fact, *, actor: str = "", traceparent: str = "") -> Awaitable[int]:
         """Queue a fact for the next append; resolves to its position. Raises nothing when refused:
-        the future is cancelled when leadership ends."""
+        the future is cancelled when leadership ends.
+        """
         ...
 
     def wake(self) -> None:
@@ -74,13 +75,14 @@ class Shell(Protocol):
     """The part of a service that touches the outside. All methods run on the service's loop."""
 
     async def lead(self, runtime: Runtime) -> None:
-        """This instance leads from now on; `runtime.state` is folded to the head."""
+        """Leadership begins: `runtime.state` is folded to the head."""
         ...
 
     async def committed(self, entries: Sequence[Entry]) -> None:
         """These entries (of types the decider listens to) are in the log and folded. Called in
         order, while leading only, after the append: effects go here and are idempotent by
-        position."""
+        position.
+        """
         ...
 
     async def close(self) -> None:
@@ -101,7 +103,8 @@ and `position`. A decision with a `refusal` field answers `accepted: false` with
 @dataclass(frozen=True, kw_only=True)
 class Service:
     """A service: its decider, what it can be asked (verb to `Receive`), what it answers beyond the
-    standard fields, its shell, and the numbers its `decide` reads."""
+    standard fields, its shell, and the numbers its `decide` reads.
+    """
 
     decider: Decider[Any]
     requests: Mapping[str, Receive] = field(default_factory=dict)

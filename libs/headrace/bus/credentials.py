@@ -1,0 +1,182 @@
+"""Who may do what on the bus: NATS operator, account and user JWTs, made here.
+
+Rule: a user's private key is made by the user and never travels; the account's seed signs what its
+public key may do. Adding a user needs no change and no reload of the server.
+Format: NATS JWT version 2 (`ed25519-nkey`), https://docs.nats.io/running-a-nats-service/configuration/securing_nats/auth_intro/jwt
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import time
+from typing import Any
+
+import msgspec
+import nkeys
+
+from headrace.bus.subjects import token
+
+ACCOUNT = "HEADRACE"
+_STORAGE_BYTES_MAX = 8 * 2**30
+
+
+class Permissions(msgspec.Struct, frozen=True, kw_only=True):
+    """Subjects a user may publish to and subscribe to; `answers` lets it reply to requests."""
+
+    publish: tuple[str, ...]
+    subscribe: tuple[str, ...]
+    answers: bool = False
+
+
+def service_permissions() -> Permissions:
+    """Services see and say everything on their account."""
+    return Permissions(publish=(">",), subscribe=(">",))
+
+
+def node_permissions(node: str) -> Permissions:
+    """A node agent speaks for itself and hears what is meant for it."""
+    return Permissions(
+        publish=(f"headrace.agent.{token(node)}.up.>",),
+        subscribe=(f"headrace.agent.{node}.down.>", f"_INBOX_{node}.>"),
+        answers=True,
+    )
+
+
+def publisher_permissions(project: str, name: str) -> Permissions:
+    """A pipeline sends its project's job requests and reads its project's outcomes."""
+    return Permissions(
+        publish=(
+            f"headrace.request.{token(project)}.job.>",
+            f"headrace.post.{project}.job.>",
+        ),
+        subscribe=(f"headrace.event.{project}.>", "_INBOX.>", f"_INBOX_pub_{token(name)}.>"),
+    )
+
+
+def new_seed(prefix: int) -> str:
+    """A new NKey seed. `prefix` is one of nkeys' `PREFIX_BYTE_…`."""
+    return bytes(nkeys.encode_seed(os.urandom(32), prefix)).decode()
+
+
+def new_operator_seed() -> str:
+    """A new operator's seed, `SO…`."""
+    return new_seed(nkeys.PREFIX_BYTE_OPERATOR)
+
+
+def new_account_seed() -> str:
+    """A new account's seed, `SA…`."""
+    return new_seed(nkeys.PREFIX_BYTE_ACCOUNT)
+
+
+def new_user_seed() -> str:
+    """A new user's seed, `SU…`."""
+    return new_seed(nkeys.PREFIX_BYTE_USER)
+
+
+def public_key(seed: str) -> str:
+    """The public key of a seed."""
+    return bytes(_pair(seed).public_key).decode()
+
+
+def is_user_key(key: str) -> bool:
+    """Whether `key` is a well-formed public NKey of a user: `U…`, 56 characters, checksum right."""
+    try:
+        raw = base64.b32decode(key.encode("ascii"))
+    except (ValueError, UnicodeEncodeError):
+        return False
+    if len(raw) != 35 or raw[0] != nkeys.PREFIX_BYTE_USER:
+        return False
+    return int.from_bytes(raw[-2:], "little") == int(nkeys.crc16(bytearray(raw[:-2])))
+
+
+def operator_jwt(operator_seed: str, system_account: str) -> str:
+    """The operator's own JWT, which the server trusts. `system_account` is a public key."""
+    claims = {"type": "operator", "version": 2, "system_account": system_account}
+    return _signed(operator_seed, public_key(operator_seed), "headrace", claims)
+
+
+def account_jwt(operator_seed: str, account: str, name: str, *, streams: bool) -> str:
+    """The JWT of the account with public key `account`; `streams` gives it JetStream."""
+    storage = _STORAGE_BYTES_MAX if streams else 0
+    limits = {
+        "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": True,
+        "conn": -1, "leaf": -1, "mem_storage": storage, "disk_storage": storage,
+        "streams": -1 if streams else 0, "consumer": -1 if streams else 0,
+    }  # fmt: skip
+    return _signed(
+        operator_seed, account, name, {"type": "account", "version": 2, "limits": limits}
+    )
+
+
+def user_jwt(account_seed: str, user: str, name: str, permissions: Permissions) -> str:
+    """The JWT of the user with public key `user`."""
+    claims: dict[str, Any] = {
+        "type": "user",
+        "version": 2,
+        "pub": {"allow": list(permissions.publish)},
+        "sub": {"allow": list(permissions.subscribe)},
+        "subs": -1,
+        "data": -1,
+        "payload": -1,
+    }
+    if permissions.answers:
+        claims["resp"] = {"max": 1, "ttl": 60_000_000_000}
+    return _signed(account_seed, user, name, claims)
+
+
+def creds_text(jwt: str, seed: str) -> str:
+    """A credentials file as every NATS client reads it. To be kept like a password."""
+    return (
+        f"-----BEGIN NATS USER JWT-----\n{jwt}\n------END NATS USER JWT------\n\n"
+        f"-----BEGIN USER NKEY SEED-----\n{seed}\n------END USER NKEY SEED------\n"
+    )
+
+
+def new_creds(account_seed: str, name: str, permissions: Permissions) -> str:
+    """The credentials file of a new user."""
+    seed = new_user_seed()
+    return creds_text(user_jwt(account_seed, public_key(seed), name, permissions), seed)
+
+
+def server_config(operator_seed: str, account_seed: str, system_seed: str) -> str:
+    """The part of a NATS server's configuration that makes it trust these keys."""
+    system, account = public_key(system_seed), public_key(account_seed)
+    accounts = {
+        system: account_jwt(operator_seed, system, "SYS", streams=False),
+        account: account_jwt(operator_seed, account, ACCOUNT, streams=True),
+    }
+    preload = "\n".join(f"  {key}: {jwt}" for key, jwt in accounts.items())
+    return (
+        f"operator: {operator_jwt(operator_seed, system)}\n"
+        f"system_account: {system}\n"
+        f"resolver: MEMORY\nresolver_preload: {{\n{preload}\n}}\n"
+    )
+
+
+def _signed(issuer_seed: str, subject: str, name: str, claims: dict[str, Any]) -> str:
+    body: dict[str, Any] = {
+        "iat": int(time.time()),
+        "iss": public_key(issuer_seed),
+        "name": name,
+        "sub": subject,
+        "nats": claims,
+    }
+    digest = hashlib.sha256(msgspec.json.encode(body)).digest()
+    body["jti"] = base64.b32encode(digest).decode().rstrip("=")
+    head = _part({"typ": "JWT", "alg": "ed25519-nkey"})
+    text = f"{head}.{_part(body)}"
+    return f"{text}.{_base64(_pair(issuer_seed).sign(text.encode()))}"
+
+
+def _part(value: dict[str, Any]) -> str:
+    return _base64(msgspec.json.encode(value))
+
+
+def _base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _pair(seed: str) -> nkeys.KeyPair:
+    return nkeys.from_seed(bytearray(seed.encode()))

@@ -1,0 +1,259 @@
+"""The NATS driver: every trap of the client library is handled here and nowhere else.
+
+Rule: nothing is buffered for later. While disconnected a publish raises; what was missed is read
+from the log. A connection that is closed for good ends the process: its supervisor starts another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from nats.aio.client import Client, RawCredentials
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription as NatsCoreSubscription
+from nats.errors import (
+    Error as NatsError,
+)
+from nats.errors import (
+    MaxPayloadError,
+    NoRespondersError,
+    OutboundBufferLimitError,
+    SlowConsumerError,
+)
+
+from headrace.bus.interface import (
+    PAYLOAD_BYTES_MAX,
+    PENDING_MESSAGES_MAX,
+    BusError,
+    Handler,
+    Message,
+    NoReply,
+    NotConnected,
+    StreamSpec,
+    StreamState,
+)
+from headrace.bus.nats_streams import NatsConsumer, NatsStreams
+
+CONNECT_S = 5
+PING_S = 5  # two unanswered pings are a dead peer
+RECONNECT_WAIT_S = 0.25  # the library takes fractions, whatever its annotation says
+DISCONNECTED_S_MAX = 20.0  # the library can hang on a black-holed connection: abort it after this
+CLOSE_S = 2.0
+
+_LOG = logging.getLogger("headrace.bus")
+
+
+class NatsSubscription:
+    """A core subscription."""
+
+    def __init__(self, subscription: NatsCoreSubscription) -> None:
+        self._subscription = subscription
+
+    async def stop(self) -> None:
+        with contextlib.suppress(NatsError, OSError):
+            await self._subscription.unsubscribe()
+
+
+class NatsBus:
+    """One connection. Make it with `connect`."""
+
+    def __init__(self, on_lost: Callable[[], None] | None) -> None:
+        self.counters: Counter[str] = Counter()
+        self._client = Client()
+        self._streams = NatsStreams(self._client)
+        self._on_lost = on_lost
+        self._closing = False
+        self._consumers: list[NatsConsumer] = []
+        self._said: set[str] = set()
+        self._watchdog: asyncio.Task[None] | None = None
+
+    @classmethod
+    async def connect(
+        cls,
+        url: str,
+        *,
+        creds_path: str | Path = "",
+        creds_text: str = "",
+        name: str = "headrace",
+        inbox_prefix: str = "_INBOX",
+        on_lost: Callable[[], None] | None = None,
+    ) -> NatsBus:
+        """A connection to the server at `url`, with the credentials of a file or a text. Raises
+        `NotConnected` when the server is not there or refuses them.
+        """
+        bus = cls(on_lost)
+        credentials = RawCredentials(creds_text) if creds_text else str(creds_path) or None
+        try:
+            await bus._client.connect(
+                servers=[url],
+                name=name,
+                user_credentials=credentials,
+                inbox_prefix=inbox_prefix.encode(),
+                connect_timeout=CONNECT_S,
+                ping_interval=PING_S,
+                max_outstanding_pings=2,
+                allow_reconnect=True,
+                max_reconnect_attempts=-1,
+                reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]
+                pending_size=0,
+                error_cb=bus._failed,
+                closed_cb=bus._closed,
+                reconnected_cb=bus._reconnected,
+            )
+        except (TimeoutError, NatsError, OSError) as error:
+            await bus.close()
+            raise NotConnected(f"{url}: {type(error).__name__} {error}") from None
+        bus._watchdog = asyncio.create_task(bus._watch())
+        return bus
+
+    @property
+    def connected(self) -> bool:
+        return bool(self._client.is_connected)
+
+    async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] = {}) -> None:
+        with _as_bus_errors(subject):
+            await self._client.publish(subject, data, headers=dict(headers) if headers else None)
+
+    async def request(
+        self, subject: str, data: bytes, headers: Mapping[str, str] = {}, timeout_s: float = 5.0
+    ) -> Message:
+        with _as_bus_errors(subject):
+            answer = await self._client.request(
+                subject, data, timeout=timeout_s, headers=dict(headers) if headers else None
+            )
+            return _message_of(answer)
+
+    async def subscribe(self, subject: str, handler: Handler, group: str = "") -> NatsSubscription:
+        async def take(received: Msg) -> None:
+            await self.handle(handler, _message_of(received))
+
+        with _as_bus_errors(subject):
+            subscription = await self._client.subscribe(
+                subject, queue=group, cb=take, pending_msgs_limit=PENDING_MESSAGES_MAX
+            )
+            await self._client.flush(timeout=CONNECT_S)  # heard from here on, not from some time on
+            return NatsSubscription(subscription)
+
+    async def ensure_stream(self, spec: StreamSpec) -> StreamState:
+        with _as_bus_errors(spec.name):
+            return await self._streams.ensure(spec)
+
+    async def stream_state(self, name: str) -> StreamState | None:
+        with _as_bus_errors(name):
+            return await self._streams.state(name)
+
+    async def delete_stream(self, name: str) -> None:
+        with _as_bus_errors(name):
+            await self._streams.delete(name)
+
+    async def store(
+        self,
+        subject: str,
+        data: bytes,
+        headers: Mapping[str, str] = {},
+        expected_last_sequence: int | None = None,
+    ) -> int:
+        with _as_bus_errors(subject):
+            return await self._streams.store(subject, data, headers, expected_last_sequence)
+
+    async def consume(
+        self, stream: str, durable: str, handler: Handler, subject: str = ""
+    ) -> NatsConsumer:
+        async def take(message: Message) -> bool:
+            return await self.handle(handler, message)
+
+        consumer = NatsConsumer(self._streams.context, stream, durable, take, subject)
+        self._consumers.append(consumer)
+        return consumer
+
+    async def close(self) -> None:
+        self._closing = True
+        if self._watchdog is not None:
+            self._watchdog.cancel()
+        for consumer in self._consumers:
+            await consumer.stop()
+        with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError, NatsError, OSError):
+            if self._client.is_connected:
+                await self._client.flush(timeout=1)
+        with contextlib.suppress(asyncio.TimeoutError, NatsError, OSError):
+            await asyncio.wait_for(self._client.close(), CLOSE_S)
+
+    async def handle(self, handler: Handler, message: Message) -> bool:
+        """Call a handler; whether it returned without an exception."""
+        try:
+            await handler(message)
+        except Exception as error:
+            self.counters["handler_errors"] += 1
+            _LOG.warning(
+                "handler failed subject=%s error=%s: %s",
+                message.subject,
+                type(error).__name__,
+                error,
+            )
+            return False
+        return True
+
+    async def _failed(self, error: Exception) -> None:
+        """Whatever the library only tells its error callback."""
+        if isinstance(error, SlowConsumerError):
+            self.counters["slow_consumer"] += 1
+        text = f"{type(error).__name__}: {error}"
+        kind = text[:120]
+        self.counters["permission_errors"] += "permissions violation" in text.lower()
+        if kind not in self._said and not self._closing:
+            self._said.add(kind)
+            _LOG.warning("bus error=%s", text)
+
+    async def _reconnected(self) -> None:
+        self.counters["reconnects"] += 1
+        self._said.clear()
+
+    async def _closed(self) -> None:
+        if not self._closing and self._on_lost is not None:
+            self._on_lost()
+
+    async def _watch(self) -> None:
+        """Abort a connection that neither works nor fails."""
+        loop = asyncio.get_running_loop()
+        connected_at_s = loop.time()
+        while True:
+            await asyncio.sleep(PING_S)
+            if self._client.is_connected:
+                connected_at_s = loop.time()
+            elif loop.time() - connected_at_s > DISCONNECTED_S_MAX:
+                connected_at_s = loop.time()
+                self.counters["aborted"] += 1
+                writer = getattr(self._client._transport, "_io_writer", None)  # noqa: SLF001
+                if writer is not None:
+                    writer.transport.abort()
+
+
+@contextlib.contextmanager
+def _as_bus_errors(subject: str) -> Iterator[None]:
+    """The library's exceptions as the bus's own."""
+    try:
+        yield
+    except OutboundBufferLimitError:
+        raise NotConnected("not connected") from None
+    except NoRespondersError:
+        raise NoReply(f"nobody listens on {subject}") from None
+    except MaxPayloadError:
+        raise BusError(f"a message may have at most {PAYLOAD_BYTES_MAX} bytes") from None
+    except TimeoutError:
+        raise NoReply(f"no answer on {subject} in time") from None
+    except (NatsError, OSError, ConnectionError) as error:
+        raise NotConnected(f"{type(error).__name__}: {error}") from None
+
+
+def _message_of(received: Msg) -> Message:
+    return Message(
+        subject=received.subject,
+        data=received.data,
+        headers=received.headers or {},
+        reply=received.reply,
+    )

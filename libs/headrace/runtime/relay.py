@@ -1,0 +1,158 @@
+"""Keeps the bus's streams: the log's copy, each project's events, kept requests, dead letters.
+
+Rule: a stream is a cache that can be rebuilt. The stream `LOG` fences relays by itself: an event is
+stored only after the one before it, so its sequence is the event's position whoever relays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+
+from headrace.bus import log_messages, subjects
+from headrace.bus.interface import Bus, BusError, StreamSpec, WrongSequence
+from headrace.events import CATALOGUE, decode, decode_header
+from headrace.store.interface import Store, Stored, Unavailable
+
+WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all
+TAIL_EVENTS_MAX = 100_000  # a stream made anew begins at most this far back
+POLL_S = 5.0  # when nothing was committed here, another service may have
+RETRY_S = 0.5
+DAY_S = 86_400
+GIBIBYTE = 2**30
+
+REQUESTS = StreamSpec(
+    name="REQUESTS",
+    subjects=(subjects.POSTS_ALL,),
+    age_s_max=DAY_S,
+    bytes_max=GIBIBYTE,
+    messages_per_subject_max=100_000,
+    discard_new=True,
+)
+DEADLETTER = StreamSpec(
+    name="DEADLETTER",
+    subjects=("headrace.deadletter.>",),
+    age_s_max=7 * DAY_S,
+    bytes_max=GIBIBYTE // 16,
+)
+EVENTS = StreamSpec(
+    name="EVENTS", subjects=("headrace.event.>",), age_s_max=7 * DAY_S, bytes_max=GIBIBYTE
+)
+
+_LOG = logging.getLogger("headrace.relay")
+
+
+class Relay:
+    """Copies the log to the streams, as fast as it grows. Call `notify` after each commit."""
+
+    def __init__(self, store: Store, bus: Bus) -> None:
+        self._store = store
+        self._bus = bus
+        self._grown = asyncio.Event()
+        self._position = 0
+
+    def notify(self, position: int) -> None:
+        """The log reaches at least to `position`."""
+        if position > self._position:
+            self._grown.set()
+
+    async def run(self) -> None:
+        """Relay for ever; after anything that fails, start over from what the stream holds."""
+        while True:
+            try:
+                await self._resume()
+                while True:
+                    await self._step()
+            except (BusError, Unavailable) as error:
+                level = logging.INFO if isinstance(error, WrongSequence) else logging.WARNING
+                _LOG.log(level, "relay starts over reason=%s: %s", type(error).__name__, error)
+                await asyncio.sleep(RETRY_S)
+
+    async def _resume(self) -> None:
+        for spec in (REQUESTS, DEADLETTER, EVENTS):
+            await self._bus.ensure_stream(spec)
+        head = (await self._store.head()).position
+        state = await self._bus.stream_state("LOG")
+        if state is not None and state.last > head:  # of a log that is no more
+            await self._bus.delete_stream("LOG")
+            state = None
+        if state is None:
+            first = max(1, head - TAIL_EVENTS_MAX + 1)
+            state = await self._bus.ensure_stream(log_stream(first))
+        self._position = state.last
+
+    async def _step(self) -> None:
+        events = await self._store.read(self._position, WINDOW_EVENTS)
+        if events:
+            await self._relay(events)
+            self._position = events[-1].position
+            return
+        self._grown.clear()
+        try:
+            await asyncio.wait_for(self._grown.wait(), POLL_S)
+        except TimeoutError:
+            await self._check_stream()
+
+    async def _relay(self, events: Sequence[Stored]) -> None:
+        """Project events first: the log's copy tells how far both have come."""
+        for event in events:
+            await self._tell_project(event)
+        for event in events[:-1]:
+            headers = {"Nats-Expected-Last-Sequence": str(event.position - 1)}
+            await self._bus.publish(_subject(event), log_messages.encode(event), headers)
+        last = events[-1]
+        sequence = await self._bus.store(
+            _subject(last), log_messages.encode(last), {}, last.position - 1
+        )
+        if sequence != last.position:
+            await self._bus.delete_stream("LOG")
+            raise WrongSequence(f"LOG stored position {last.position} as {sequence}")
+
+    async def _tell_project(self, event: Stored) -> None:
+        type_ = CATALOGUE.get(event.type)
+        if type_ is None or not type_.public or not event.project:
+            return
+        decoded = decode(event.type, event.data)
+        body = {name: getattr(decoded, name) for name in type_.public}
+        body["type"], body["position"] = event.type, event.position
+        header = decode_header(event.header)
+        headers = {
+            "ce-specversion": "1.0",
+            "ce-id": str(event.position),
+            "ce-source": "/headrace",
+            "ce-type": f"headrace.{event.type}",
+            "ce-time": datetime.fromtimestamp(event.recorded_at_us / 1e6, UTC).isoformat(),
+            "ce-subject": header.correlation,
+            "ce-sequence": f"{event.position:020d}",
+            "Nats-Msg-Id": f"event-{event.position}",
+        }
+        if header.request_key:
+            headers["ce-correlationid"] = header.request_key
+        if header.traceparent:
+            headers["traceparent"] = header.traceparent
+        subject = subjects.event(event.project, event.type)
+        await self._bus.publish(subject, msgspec.json.encode(body), headers)
+
+    async def _check_stream(self) -> None:
+        state = await self._bus.stream_state("LOG")
+        if state is None or state.last != self._position:
+            raise WrongSequence("the stream LOG is not where it was left")
+
+
+def log_stream(first: int) -> StreamSpec:
+    """The log's copy on the bus, whose sequences are positions from `first` on."""
+    return StreamSpec(
+        name="LOG",
+        subjects=("headrace.relay.log.>",),
+        age_s_max=7 * DAY_S,
+        bytes_max=4 * GIBIBYTE,
+        first_sequence=first,
+    )
+
+
+def _subject(event: Stored) -> str:
+    return f"headrace.relay.log.{event.type}"
