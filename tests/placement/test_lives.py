@@ -141,6 +141,22 @@ def test_a_job_that_cannot_start_is_not_tried_again(history):
     )  # fmt: skip
 
 
+def test_an_agent_that_held_the_maximum_duration_by_itself_is_believed(history):
+    history.job("a", max_duration_us=5_000_000)
+    history.settled()
+    history.starts("a")
+    history.exits("a", reason="stopped", exit_code=124)
+    assert history.settled()[-1].reason == "timeout"
+
+
+def test_a_worker_stopped_by_somebody_else_counts_as_lost(history):
+    history.job("a")
+    history.settled()
+    history.exits("a", reason="stopped", exit_code=143)
+    assert tags(history.settled()) == ["gang.released", "gang.placed"]
+    assert history.state.jobs["a"].lost == 1
+
+
 def test_late_reports_of_an_earlier_attempt_change_nothing(history):
     history.job("a")
     history.settled()

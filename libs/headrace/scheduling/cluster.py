@@ -110,10 +110,10 @@ class Booking(msgspec.Struct, frozen=True, kw_only=True):
 class Scratch:
     """A cluster to try things on: the given nodes stay as they are."""
 
-    def __init__(self, base: Mapping[str, Node]) -> None:
+    def __init__(self, base: Mapping[str, Node], touched: list[str] | None = None) -> None:
         self._base = base
         self._copies: dict[str, Node] = {}
-        self.touched: list[str] = []  # nodes changed, in order, repeated: rankings follow it
+        self.touched = [] if touched is None else touched  # every change, for rankings to follow
 
     def names(self) -> Iterable[str]:
         """Every node, in the order in which they joined."""
@@ -122,6 +122,10 @@ class Scratch:
     def node(self, name: str) -> Node:
         """The node as it stands in this trial: to read, never to change."""
         return self._copies.get(name) or self._base[name]
+
+    def copied(self) -> Iterable[str]:
+        """The nodes that differ from the base."""
+        return self._copies
 
     def take(self, booking: Booking) -> None:
         """Book the gang in this trial."""

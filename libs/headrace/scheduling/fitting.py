@@ -8,7 +8,7 @@ onto devices that are shared already.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from headrace.events.gangs import Share, Worker
 from headrace.events.jobs import Accelerator, Gang
@@ -17,6 +17,9 @@ from headrace.scheduling.policies import POLICIES, Rank
 
 SIZE_TOLERANCE_PERCENT = 8  # a marketed size matches within this of the driver's figure
 
+TOUCHED_MAX = 20_000  # changes remembered before everything is ranked anew
+KINDS_MAX = 256  # kinds of workers whose ranking is kept
+
 _ANY = Accelerator(milli=0)
 _Key = tuple[int, int, str]
 
@@ -24,13 +27,23 @@ _Key = tuple[int, int, str]
 class Fitting:
     """Fits gangs into one `Scratch`, remembering how nodes rank for each kind of worker.
 
-    After `scratch.take` or `give` only the touched nodes are ranked again.
+    After `scratch.take` or `give`, and after `rebase`, only the touched nodes are ranked again.
     """
 
     def __init__(self, scratch: Scratch, policy: str = "binpack") -> None:
         self.scratch = scratch
         self._rank: Rank = POLICIES[policy]
         self._ranked: dict[tuple[object, ...], _Ranked] = {}
+
+    def rebase(self, base: Mapping[str, Node], changed: Iterable[str]) -> None:
+        """Begin a new trial on `base`, in which `changed` nodes differ from the last base."""
+        touched = self.scratch.touched
+        touched += self.scratch.copied()
+        touched += changed
+        if len(touched) > TOUCHED_MAX or len(self._ranked) > KINDS_MAX:
+            self._ranked.clear()
+            touched.clear()
+        self.scratch = Scratch(base, touched)
 
     def fit(self, gang: Gang) -> Booking | None:
         """Where the gang can run now, or None. Books nothing."""
@@ -51,7 +64,7 @@ class Fitting:
         ranked = self._ranked.get(kind)
         if ranked is None:
             ranked = self._ranked[kind] = _Ranked(self.scratch, self._rank, gang, accelerator)
-        names = ranked.best(gang.nodes)
+        names = ranked.best(self.scratch, gang.nodes)
         if len(names) < gang.nodes:
             return None
         workers: list[Worker] = []
@@ -67,40 +80,39 @@ class _Ranked:
     """The nodes that fit one kind of worker, best first."""
 
     def __init__(self, scratch: Scratch, rank: Rank, gang: Gang, accelerator: Accelerator) -> None:
-        self._scratch, self._rank = scratch, rank
-        self._gang, self._accelerator = gang, accelerator
+        self._rank, self._gang, self._accelerator = rank, gang, accelerator
         self._seen = len(scratch.touched)
-        self._keys = {name: key for name in scratch.names() if (key := self._key(name))}
+        keys = ((name, self._key(scratch.node(name))) for name in scratch.names())
+        self._keys = {name: key for name, key in keys if key is not None}
         self._order = sorted(self._keys.values())
 
-    def best(self, count: int) -> list[str]:
+    def best(self, scratch: Scratch, count: int) -> list[str]:
         """The names of up to `count` nodes."""
-        touched = self._scratch.touched
+        touched = scratch.touched
         for name in dict.fromkeys(touched[self._seen :]):
-            self._again(name)
+            self._again(name, scratch.node(name))
         self._seen = len(touched)
         return [key[2] for key in self._order[:count]]
 
-    def _again(self, name: str) -> None:
+    def _again(self, name: str, node: Node) -> None:
         old = self._keys.pop(name, None)
         if old is not None:
             del self._order[bisect_left(self._order, old)]
-        new = self._key(name)
+        new = self._key(node)
         if new is not None:
             self._keys[name] = new
             insort(self._order, new)
 
-    def _key(self, name: str) -> _Key | None:
-        node = self._scratch.node(name)
+    def _key(self, node: Node) -> _Key | None:
         if not node.accepting:
             return None
         shares = shares_on(node, self._gang, self._accelerator)
         if shares is None:
             return None
         if not shares:  # needs no GPU: leave the machines with GPUs alone, fill the fullest first
-            return (int(bool(node.devices)), node.cpu_milli - node.cpu_used_milli, name)
+            return (int(bool(node.devices)), node.cpu_milli - node.cpu_used_milli, node.node)
         fresh = int(all(_used(node, share.device) == 0 for share in shares))
-        return (fresh, self._rank(node.free_milli, node.capacity_milli), name)
+        return (fresh, self._rank(node.free_milli, node.capacity_milli), node.node)
 
 
 def shares_on(node: Node, gang: Gang, accelerator: Accelerator) -> tuple[Share, ...] | None:

@@ -13,7 +13,9 @@ import msgspec
 
 from headrace.events.jobs import Gang
 from headrace.placement.state import Job, Run, State
+from headrace.scheduling.cluster import Scratch
 from headrace.scheduling.explain import asked_milli
+from headrace.scheduling.fitting import Fitting
 
 Kind = tuple[str, bool, bytes]  # project, preemptible, shape
 Place = tuple[int, int, str]  # minus priority, position of admission, job: who comes first
@@ -47,6 +49,8 @@ class Index:
         self.freed = 0  # counts whatever may let a line fit that did not
         self.idle = False  # the last decision on this very state was to do nothing
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
+        self.changed_nodes: dict[str, None] = {}  # since `fitting` was last based on the state
+        self.fitting: Fitting | None = None
         self.no_fit: dict[Kind, int] = {}  # lines that did not fit when `freed` was this
 
     def sync(self, job_id: str, job: Job) -> None:
@@ -157,6 +161,17 @@ def total_milli(state: State) -> int:
     if index.total_milli < 0:
         index.total_milli = sum(node.capacity_milli for node in state.nodes.values())
     return index.total_milli
+
+
+def fitting_on(state: State, policy: str) -> Fitting:
+    """A fresh trial on the state, with what is still true of earlier rankings."""
+    index = index_of(state)
+    if index.fitting is None:
+        index.fitting = Fitting(Scratch(state.nodes), policy)
+    else:
+        index.fitting.rebase(state.nodes, index.changed_nodes)
+    index.changed_nodes.clear()
+    return index.fitting
 
 
 def _ticking(state: State, job_id: str, attempt: int) -> bool:

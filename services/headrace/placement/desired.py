@@ -35,7 +35,8 @@ class DesiredStates:
         for job_id in list(index_of(state).on_node.get(node, ())):
             job = state.jobs.get(job_id)
             for worker in _here(job, node):
-                await self._seal(state, job_id, job, worker)
+                if _to_start(job, worker):
+                    await self._seal(state, job_id, job, worker)
 
     def document(self, state: State, node: str, epoch: int, position: int) -> Signed | None:
         """The node's document now; None when the node is unknown or a launch is not sealed yet."""
@@ -86,7 +87,9 @@ class DesiredStates:
         run = job.run
         assert run is not None  # `_here` gives workers of live attempts
         known = self._sealed.get((job_id, run.attempt, worker.rank))
-        if known is None or known[0] != public_key:
+        if not _to_start(job, worker):
+            known = (public_key, b"")
+        elif known is None or known[0] != public_key:
             return None
         return Assignment(
             job=job_id,
@@ -105,6 +108,12 @@ class DesiredStates:
 
 
 STOP_REASONS = {"reclaimed": "preempted"}  # as `$HEADRACE_STOP_REASON_FILE` names them
+
+
+def _to_start(job: Job | None, worker: Worker) -> bool:
+    """Whether the node may still need the launch: what has started, or is to stop, does not."""
+    run = job.run if job is not None else None
+    return run is not None and not run.evicted and worker.rank not in run.started
 
 
 def _here(job: Job | None, node: str) -> list[Worker]:

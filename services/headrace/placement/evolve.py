@@ -136,6 +136,7 @@ def _placed(state: State, entry: Entry, event: GangPlaced) -> None:
         node = state.nodes.get(worker.node)
         if node is not None:
             node.take(worker.devices, event.cpu_milli, event.memory_bytes)
+            index_of(state).changed_nodes[worker.node] = None
     add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
     if event.workers and event.port:
         address = event.workers[0].address
@@ -221,14 +222,14 @@ def _released(state: State, entry: Entry, event: GangReleased) -> None:
         if node is not None:
             node.give(worker.devices, run.cpu_milli, run.memory_bytes)
             evolve_nodes.forget_gone(node)
+            index_of(state).changed_nodes[worker.node] = None
     add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
     if run.port:
         address = run.workers[0].address
         ports = state.ports.get(address, {})
         if ports.get(run.port) == event.job:
             del ports[run.port]
-    lost = any(end.reason == "lost" for end in run.exits.values())
-    job.lost += int(lost and event.again and run.evicted != "reclaimed")
+    job.lost += int(event.again and run.evicted != "reclaimed")
     job.run, job.closing = None, not event.again
     index_of(state).freed += 1
     settle(state, event.job, job)

@@ -120,6 +120,7 @@ def _refresh(state: State, name: str) -> None:
     index = index_of(state)
     index.freed += 1
     index.total_milli = -1
+    index.changed_nodes[name] = None
 
 
 def _node_of(event: NodeJoined, before: Node | None) -> Node:

@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import base64
 import binascii
+import contextlib
 from collections import OrderedDict
 
 import msgspec
 from headrace.documents.substitution import substitute
 
+from headrace.bus import log_messages
 from headrace.bus.agents import Launch
+from headrace.bus.interface import Message
 from headrace.events import decode
 from headrace.events.gangs import Worker
 from headrace.events.jobs import JobRequested
 from headrace.placement.gang_environment import environment_of
 from headrace.placement.state import Job, State
-from headrace.store.interface import Store, Vault
+from headrace.store.interface import Store, Stored, Vault
 from headrace.vault import VaultError, open_sealed, open_with, seal_to
 from headrace.vault.project_keys import ProjectKeys
 
 REQUESTS_MAX = 4_096  # `job.requested` kept, still sealed, so that a sweep is read once
+HEARD_BYTES_MAX = 16_384  # larger ones are read from the log when needed
 
 _LAUNCH = msgspec.json.Decoder(Launch)
 
@@ -33,11 +37,17 @@ class Launches:
     def __init__(self, store: Store, vault: Vault, *, master_key: bytes, vault_key: bytes) -> None:
         self._store, self._vault, self._vault_key = store, vault, vault_key
         self._keys = ProjectKeys(vault, master_key)
-        self._requests: OrderedDict[int, JobRequested] = OrderedDict()
+        self._requests: OrderedDict[int, Stored] = OrderedDict()
 
     def forget_keys(self) -> None:
         """A project was erased: its key must not be used again from memory."""
         self._keys.forget()
+
+    async def heard(self, message: Message) -> None:
+        """A `job.requested` passed on the bus: its job will likely be placed soon."""
+        if len(message.data) <= HEARD_BYTES_MAX:
+            with contextlib.suppress(msgspec.MsgspecError):
+                self._keep(log_messages.decode(message.data))
 
     async def sealed(self, state: State, job_id: str, job: Job, worker: Worker) -> bytes:
         """The worker's launch, sealed to its node; empty when it can never be opened again.
@@ -48,7 +58,7 @@ class Launches:
         if run is None or machine is None:
             return b""
         public_key = machine.said.public_key
-        requested = await self._requested(job.requested_at)
+        requested = await self._requested(job.requested_at, job.group or job_id)
         try:
             launch = await self._opened(requested)
             launch = await self._completed(state, job_id, job, requested, launch)
@@ -61,18 +71,21 @@ class Launches:
         except (VaultError, binascii.Error, msgspec.MsgspecError):
             return b""
 
-    async def _requested(self, position: int) -> JobRequested:
+    async def _requested(self, position: int, job_id: str) -> JobRequested:
+        """The job's request: what the bus said is believed only where it is about this very job."""
         known = self._requests.get(position)
-        if known is not None:
-            self._requests.move_to_end(position)
-            return known
-        stored = (await self._store.read(position - 1, 1))[0]
-        event = decode(stored.type, stored.data)
+        if known is None or known.stream != f"job/{job_id}":
+            known = (await self._store.read(position - 1, 1))[0]
+        self._keep(known)
+        event = decode(known.type, known.data)
         assert isinstance(event, JobRequested)  # admission names its own request
-        self._requests[position] = event
+        return event
+
+    def _keep(self, stored: Stored) -> None:
+        self._requests[stored.position] = stored
+        self._requests.move_to_end(stored.position)
         if len(self._requests) > REQUESTS_MAX:
             self._requests.popitem(last=False)
-        return event
 
     async def _opened(self, requested: JobRequested) -> Launch:
         key = await self._keys.by_id(requested.launch_key)

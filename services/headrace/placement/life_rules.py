@@ -15,6 +15,8 @@ from headrace.events.gangs import Act, GangEvicted, GangReleased, Share
 from headrace.events.jobs import JobFinished, JobStarted
 from headrace.placement.state import Exit, Group, Job, Run, State
 
+EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
+
 
 def is_due(job: Job) -> bool:
     """Whether the job's life needs a decision now."""
@@ -117,7 +119,7 @@ def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
         return "succeeded", "", None
     if job.cancelling:
         return "cancelled", job.cancelling, failed
-    if run.evicted == "timeout":
+    if run.evicted == "timeout" or (job.max_duration_us and failed.exit_code == EXIT_TIMEOUT):
         return "failed", "timeout", failed
     if run.evicted == "reclaimed":
         return "again", "reclaimed", failed
@@ -126,6 +128,7 @@ def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
         ("start-failed", "failed", "start-failed"),
         ("exited", "failed", "error"),
         ("lost", "again", "node-lost"),
+        ("stopped", "again", "node-lost"),  # by somebody else than us
     ):
         end = next((e for e in exits if e.reason == reason and not e.clean), None)
         if end is not None:

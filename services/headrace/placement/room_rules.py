@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from headrace.decider import Draft
 from headrace.events.gangs import Act, GangPlaced
 from headrace.events.jobs import Accelerator
-from headrace.placement.derived import Index, Kind, Line, index_of, total_milli
+from headrace.placement.derived import Index, Kind, Line, fitting_on, index_of, total_milli
 from headrace.placement.life_rules import evict
 from headrace.placement.state import Job, Run, State
-from headrace.scheduling.cluster import DEVICE_MILLI, Booking, Scratch
+from headrace.scheduling.cluster import DEVICE_MILLI, Booking
 from headrace.scheduling.division import divide_tree
 from headrace.scheduling.fitting import Fitting, matching, milli_of
 from headrace.scheduling.tree import Tree
@@ -33,7 +33,7 @@ class Room:
         self.leaving = leaving  # jobs that this turn stops for another reason
         self.index: Index = index_of(state)
         self.tree = Tree(state.queues, state.usage, total_milli(state))
-        self.now = Fitting(Scratch(state.nodes), POLICY)
+        self.now = fitting_on(state, POLICY)
         self.drafts: list[Draft] = []
         self.passed: set[str] = set()  # jobs placed or holding a place in this turn
         self.evicted: set[str] = set()

@@ -15,10 +15,11 @@ import msgspec
 
 from headrace.bus import subjects
 from headrace.bus.interface import BusError, Message, Subscription
-from headrace.events import Entry
+from headrace.events import Entry, tag_of
 from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
+from headrace.events.jobs import JobRequested
 from headrace.events.nodes import NodeChanged, NodeJoined
 from headrace.placement.agents import Agents
 from headrace.placement.derived import index_of
@@ -70,7 +71,10 @@ class PlacementShell:
             asyncio.create_task(self._telling()),
         ]
         await self._agents.open()
-        self._subscriptions = [await runtime.bus.subscribe(subjects.WHY, self._asked_why)]
+        self._subscriptions = [
+            await runtime.bus.subscribe(subjects.log(tag_of(JobRequested)), self._launches.heard),
+            await runtime.bus.subscribe(subjects.WHY, self._asked_why),
+        ]
 
     async def committed(self, entries: Sequence[Entry]) -> None:
         """Whatever concerns a node makes it due to be told."""
