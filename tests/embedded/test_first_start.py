@@ -1,15 +1,19 @@
 """What a first start makes: folders, secrets, settings, the context of the command line."""
 
 import os
+import socket
 import stat
 import tomllib
+from urllib.parse import urlsplit
 
+import nats
 import pytest
 
 from headrace.embedded import EmbeddedError, contexts, secrets, settings
 from headrace.embedded.binaries import nats_server, postgres_bin_dir, reachable_by
 from headrace.embedded.layout import Layout
-from headrace.embedded.services import ROLES, role_dsn
+from headrace.embedded.nats import Nats
+from headrace.embedded.services import SERVICES, role_dsn
 
 
 @pytest.fixture
@@ -30,7 +34,7 @@ def files_below(folder):
 
 
 def test_everything_in_the_data_dir_is_ours_alone(layout):
-    secrets.ensure(layout, ROLES)
+    secrets.ensure(layout, SERVICES, ["n1"])
     settle(layout)
     for owner in ("placement", "gateway", "node"):
         secrets.hand_out(layout, owner, owner)
@@ -41,32 +45,60 @@ def test_everything_in_the_data_dir_is_ours_alone(layout):
 
 
 def test_secrets_are_made_once(layout):
-    secrets.ensure(layout, ROLES)
+    secrets.ensure(layout, SERVICES, ["n1"])
     before = {path: path.read_bytes() for path in files_below(layout.secrets)}
     assert len(set(before.values())) == len(before), "no two are the same"
-    secrets.ensure(layout, ROLES)
+    secrets.ensure(layout, SERVICES, ["n1"])
     assert {path: path.read_bytes() for path in files_below(layout.secrets)} == before
 
 
 def test_a_start_that_was_cut_short_is_completed_by_the_next(layout):
-    secrets.ensure(layout, ROLES)
+    secrets.ensure(layout, SERVICES, ["n1"])
     before = (layout.secrets / "vault.pub").read_bytes()
     (layout.secrets / "vault.pub").unlink()
-    secrets.ensure(layout, ROLES)
+    secrets.ensure(layout, SERVICES, ["n1"])
     assert (layout.secrets / "vault.pub").read_bytes() == before
 
 
 def test_a_process_gets_the_keys_it_needs_and_no_others(layout):
-    secrets.ensure(layout, ROLES)
+    secrets.ensure(layout, SERVICES, ["n1"])
     got = {
         owner: {path.name for path in secrets.hand_out(layout, owner, owner).iterdir()}
         for owner in secrets.KEY_FILES
     }
     assert got["node"] == {"grant.pub"}
     assert got["gateway"] == {"vault.pub"}
-    assert {"master.key", "vault.key", "grant.key"} <= got["placement"]
-    assert "vault.key" not in got["admission"]
+    assert got["placement"] == {"master.key", "vault.key", "grant.key"}
+    assert got["admission"] == {"master.key", "account.seed"}
     assert got["quota"] == got["metrics"] == set()
+
+
+def test_a_node_that_joins_gets_a_login_and_the_others_keep_theirs(layout):
+    secrets.ensure(layout, SERVICES, ["n1"])
+    before = secrets.creds_file(layout, "n1").read_bytes()
+    conf = secrets.bus_authentication(layout)
+    secrets.ensure(layout, SERVICES, ["n1", "n2"])
+    assert secrets.creds_file(layout, "n2").exists()
+    assert secrets.creds_file(layout, "n1").read_bytes() == before
+    assert secrets.bus_authentication(layout) == conf
+
+
+async def test_the_bus_knows_its_users_and_nobody_else(layout, tmp_path):
+    secrets.ensure(layout, SERVICES, ["n1"])
+    server = Nats(layout.nats, authentication=secrets.bus_authentication(layout))
+    server.start()
+    try:
+        for name in ("placement", "n1"):
+            creds = str(secrets.creds_file(layout, name))
+            client = await nats.connect(server.url, user_credentials=creds)
+            await client.close()
+        with socket.create_connection(urlsplit(server.url)[1].split(":")) as stranger:
+            stranger.sendall(b"CONNECT {}\r\nPING\r\n")
+            with stranger.makefile("rb") as answers:
+                assert answers.readline().startswith(b"INFO ")
+                assert answers.readline() == b"-ERR 'Authorization Violation'\r\n"
+    finally:
+        server.stop()
 
 
 def test_options_are_remembered(layout):
@@ -113,7 +145,7 @@ def test_a_log_kept_elsewhere_is_never_replaced_by_an_empty_one(layout, monkeypa
     ],
 )
 def test_a_role_connects_where_its_owner_does(owner):
-    dsn = role_dsn(owner, "quota", {"quota": "p/w"})
+    dsn = role_dsn(owner, "quota", "p/w")
     assert dsn == owner.replace("boss:pw@", "headrace_quota:p%2Fw@")
 
 

@@ -22,7 +22,7 @@ from headrace.embedded.files import write_file
 from headrace.embedded.layout import Layout, default_data_dir
 from headrace.embedded.platform import State, state
 from headrace.embedded.processes import Process
-from headrace.embedded.services import ROLES
+from headrace.embedded.services import SERVICES
 
 READY_S_MAX = 180.0  # recovery after a crash included; the platform goes on trying afterwards
 DOWN_S_MAX = 180.0
@@ -101,7 +101,7 @@ def _up(
     if running is None:
         with layout.locked():
             wanted = settings.settle(layout, nodes=nodes, gpus=gpus, listen=listen)
-            secrets.ensure(layout, ROLES)
+            secrets.ensure(layout, SERVICES, wanted.node_names())
         if not detach:
             _become_supervisor(layout)
         process = processes.spawn(

@@ -22,7 +22,7 @@ from headrace.embedded.nats import Nats
 from headrace.embedded.postgres import Postgres
 from headrace.embedded.processes import Process, alive, identify
 from headrace.embedded.services import (
-    ROLES,
+    SERVICES,
     Servers,
     inherited,
     node_units,
@@ -99,11 +99,17 @@ class Platform:
         units = []
         self._servers.owner_dsn = os.environ.get("HEADRACE_PG_DSN", "")
         self._servers.nats_url = os.environ.get("HEADRACE_NATS_URL", "")
+        self._servers.nats_creds = os.environ.get("HEADRACE_NATS_CREDS", "")
         if not self._settings.external_postgres:
             postgres = Postgres(self._layout.postgres(), log=self._layout.log("postgres"))
             units.append(server_unit("postgres", postgres))
         if not self._settings.external_nats:
-            nats = Nats(self._layout.nats, log=self._layout.log("nats"))
+            self._servers.nats_creds = ""
+            nats = Nats(
+                self._layout.nats,
+                authentication=secrets.bus_authentication(self._layout),
+                log=self._layout.log("nats"),
+            )
             unit = server_unit("nats", nats)
             units.append(replace(unit, start=lambda: self._start_nats(nats)))
         await asyncio.gather(*(asyncio.to_thread(unit.start) for unit in units))
@@ -124,10 +130,12 @@ class Platform:
 
     def _prepare_log(self) -> None:
         """Bring the log's schema and roles up to date, in a process that is gone afterwards."""
-        known = secrets.passwords(self._layout, ROLES)
         order = {
             "dsn": self._servers.owner_dsn,
-            "passwords": {f"headrace_{role}": password for role, password in known.items()},
+            "passwords": {
+                f"headrace_{role}": secrets.password(self._layout, role)
+                for role in (*SERVICES, secrets.OPERATOR)
+            },
             "create": not self._settings.external_postgres,
         }
         done = subprocess.run(
@@ -171,4 +179,4 @@ def operator_dsn(layout: Layout) -> str:
     Raises `EmbeddedError` when no platform was started here.
     """
     owner = owner_dsn(layout, settings.read(layout))
-    return role_dsn(owner, "operator", secrets.passwords(layout, ("operator",)))
+    return role_dsn(owner, secrets.OPERATOR, secrets.password(layout, secrets.OPERATOR))

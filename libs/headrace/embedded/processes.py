@@ -23,7 +23,15 @@ from headrace.embedded.accounts import Account
 POLL_S = 0.005  # between two looks at something that cannot be waited for
 KILL_WAIT_S_MAX = 10.0  # after SIGKILL only the kernel can still hold a process back
 
-_children: dict[int, subprocess.Popen[bytes]] = {}  # started by this process, to be reaped by it
+
+class _Child(subprocess.Popen[bytes]):
+    """A child that may outlive us: being forgotten while it runs is no mistake."""
+
+    def __del__(self) -> None:
+        """Nothing: the ordinary one complains."""
+
+
+_children: dict[int, _Child] = {}  # started by this process, to be reaped by it
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -52,7 +60,7 @@ def spawn(
     """
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
     try:
-        child = subprocess.Popen(
+        child = _Child(
             list(command),
             stdin=subprocess.DEVNULL,
             stdout=output,

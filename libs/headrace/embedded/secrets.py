@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headrace.embedded.accounts import private_folder
@@ -18,6 +18,7 @@ from headrace.embedded.layout import Layout
 KEY_BYTES = 32
 TOKEN_BYTES = 32
 PASSWORD_BYTES = 24
+OPERATOR = "operator"  # the database role that reads all, for `verify`
 
 KEY_FILES = {  # who may read which key
     "admission": ("master.key", "account.seed"),
@@ -29,13 +30,14 @@ KEY_FILES = {  # who may read which key
 }
 
 
-def ensure(layout: Layout, roles: tuple[str, ...]) -> None:
-    """Make what is missing: keys, passwords for the database roles, the admin's token."""
+def ensure(layout: Layout, services: Sequence[str], nodes: Sequence[str]) -> None:
+    """Make what is missing: keys, passwords for the database roles, logins of the bus, a token."""
     for name in ("master.key", "vault.key", "grant.key"):
         _once(layout.secrets / name, lambda: os.urandom(KEY_BYTES))
     _ensure_public_keys(layout.secrets)
-    for role in roles:
+    for role in (*services, OPERATOR):
         _once(_password_file(layout, role), lambda: secrets.token_urlsafe(PASSWORD_BYTES).encode())
+    _ensure_bus_logins(layout, services, nodes)
     _once(token_file(layout), lambda: secrets.token_urlsafe(TOKEN_BYTES).encode())
 
 
@@ -49,9 +51,19 @@ def hand_out(layout: Layout, owner: str, name: str) -> Path:
     return folder
 
 
-def passwords(layout: Layout, roles: tuple[str, ...]) -> dict[str, str]:
-    """The password of each database role."""
-    return {role: _password_file(layout, role).read_text(encoding="ascii") for role in roles}
+def password(layout: Layout, role: str) -> str:
+    """The password of the database role `headrace_<role>`."""
+    return _password_file(layout, role).read_text(encoding="ascii")
+
+
+def bus_authentication(layout: Layout) -> str:
+    """The part of the NATS server's configuration that says who may connect."""
+    return (layout.secrets / "nats.conf").read_text(encoding="ascii")
+
+
+def creds_file(layout: Layout, name: str) -> Path:
+    """The bus login of a service or node."""
+    return layout.secrets / f"{name}.creds"
 
 
 def token(layout: Layout) -> str:
@@ -77,6 +89,40 @@ def _ensure_public_keys(folder: Path) -> None:
     grant = ed25519.Ed25519PrivateKey.from_private_bytes((folder / "grant.key").read_bytes())
     write_file(folder / "vault.pub", vault.public_key().public_bytes_raw(), durable=True)
     write_file(folder / "grant.pub", grant.public_key().public_bytes_raw(), durable=True)
+
+
+def _ensure_bus_logins(layout: Layout, services: Sequence[str], nodes: Sequence[str]) -> None:
+    """The bus trusts an operator, its account, and whom the account signed: all made here."""
+    conf = layout.secrets / "nats.conf"
+    missing = [name for name in (*services, *nodes) if not creds_file(layout, name).exists()]
+    if conf.exists() and not missing:
+        return
+    from headrace.bus import credentials
+
+    seeds = {
+        "operator.seed": credentials.new_operator_seed,
+        "account.seed": credentials.new_account_seed,
+        "system.seed": credentials.new_account_seed,
+    }
+    for name, make in seeds.items():
+        _once(layout.secrets / name, _encoded(make))
+    operator, account, system = (
+        (layout.secrets / name).read_text(encoding="ascii") for name in seeds
+    )
+    _once(conf, lambda: credentials.server_config(operator, account, system).encode())
+    for name in missing:
+        allowed = credentials.service_permissions()
+        if name in nodes:
+            allowed = credentials.node_permissions(name)
+        write_file(
+            creds_file(layout, name),
+            credentials.new_creds(account, name, allowed).encode(),
+            durable=True,
+        )
+
+
+def _encoded(make: Callable[[], str]) -> Callable[[], bytes]:
+    return lambda: make().encode()
 
 
 def _once(path: Path, make: Callable[[], bytes]) -> None:

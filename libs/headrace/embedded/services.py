@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
@@ -21,7 +20,6 @@ from headrace.embedded.settings import Settings, reachable_host
 from headrace.embedded.units import LOOPBACK, Unit, run_dir, service_unit
 
 SERVICES = ("admission", "quota", "placement", "metrics", "gateway")
-ROLES = (*SERVICES, "operator")  # database roles; the operator's reads all, for `verify`
 
 # What the caller's shell says and a child must not take over.
 LEFT_OUT = (
@@ -40,6 +38,7 @@ class Servers:
 
     owner_dsn = ""
     nats_url = ""
+    nats_creds = ""  # of a bus that is not ours, for everybody
 
 
 def service_units(layout: Layout, servers: Servers, listen: str) -> list[Unit]:
@@ -71,9 +70,8 @@ def node_units(layout: Layout, servers: Servers, settings: Settings) -> list[Uni
 
 
 def _of_service(layout: Layout, servers: Servers, name: str, listen: str) -> dict[str, str]:
-    known = secrets.passwords(layout, (name,))
     env = _common(layout, servers, name, name) | {
-        "HEADRACE_PG_DSN": role_dsn(servers.owner_dsn, name, known),
+        "HEADRACE_PG_DSN": role_dsn(servers.owner_dsn, name, secrets.password(layout, name)),
         "HEADRACE_HTTP": listen if name == "gateway" else "127.0.0.1:0",
     }
     if name == "gateway":
@@ -91,11 +89,11 @@ def _of_node(layout: Layout, servers: Servers, settings: Settings, node: str) ->
     }
 
 
-def role_dsn(owner_dsn: str, service: str, passwords: Mapping[str, str]) -> str:
-    """The owner's DSN with the service's role instead of the owner."""
+def role_dsn(owner_dsn: str, role: str, password: str) -> str:
+    """The owner's DSN with the role `headrace_<role>` instead of the owner."""
     parts = urlsplit(owner_dsn)
     where = parts.netloc.rpartition("@")[2]
-    login = f"headrace_{service}:{quote(passwords[service], safe='')}"
+    login = f"headrace_{role}:{quote(password, safe='')}"
     return urlunsplit(parts._replace(netloc=f"{login}@{where}"))
 
 
@@ -112,7 +110,7 @@ def inherited() -> dict[str, str]:
 def _common(layout: Layout, servers: Servers, owner: str, name: str) -> dict[str, str]:
     return inherited() | {
         "HEADRACE_NATS_URL": servers.nats_url,
-        "HEADRACE_NATS_CREDS": os.environ.get("HEADRACE_NATS_CREDS", ""),
+        "HEADRACE_NATS_CREDS": servers.nats_creds or str(secrets.creds_file(layout, name)),
         "HEADRACE_RUN_DIR": str(private_folder(run_dir(layout, name))),
         "HEADRACE_KEYS_DIR": str(secrets.hand_out(layout, owner, name)),
         "HEADRACE_INSTANCE": f"{name}-1",
