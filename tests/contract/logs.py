@@ -16,6 +16,7 @@ from headrace.store.migrate import migrate
 from headrace.store.postgres import PostgresStore
 
 PARTITION_EVENTS = 50  # so that tests cross the borders of partitions
+HOUR_US = 3_600_000_000
 DAY_US = 86_400_000_000
 PASSWORDS = {role: f"password of {role}" for role in roles.ROLES}
 
@@ -47,6 +48,9 @@ class MemoryLogs:
     async def age_request(self, key, *, days):
         hash_, position, at_us = self.log.requests["vision", key]
         self.log.requests["vision", key] = (hash_, position, at_us - days * DAY_US)
+
+    async def set_clock_back(self):
+        self._now_us -= HOUR_US
 
     def _clock(self):
         self._now_us += 1
@@ -97,6 +101,11 @@ class PostgresLogs:
             key,
             days * DAY_US,
         )
+
+    async def set_clock_back(self):
+        """The server's clock cannot be changed from here: what it recorded last can."""
+        change = "UPDATE headrace.log_head SET recorded_at_us = recorded_at_us + $1"
+        await execute(self.dsn, change, HOUR_US)
 
 
 class Wire:
@@ -201,7 +210,8 @@ async def empty(dsn):
     await execute_all(
         dsn,
         f"SET session_replication_role = replica; {deletes};"  # without triggers
-        " UPDATE headrace.log_head SET position = 0, hash = decode(repeat('00', 32), 'hex')",
+        " UPDATE headrace.log_head"
+        " SET position = 0, hash = decode(repeat('00', 32), 'hex'), recorded_at_us = 0",
     )
 
 

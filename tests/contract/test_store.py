@@ -66,6 +66,17 @@ async def test_recorded_times_never_go_back(logs):
     assert times == sorted(times)
 
 
+async def test_a_clock_that_was_set_back_does_not_set_back_the_log(logs):
+    admission = await leader(logs)
+    await admission.append(event(1))
+    await logs.set_clock_back()
+    appended = await admission.append(event(2))
+    first, second = await admission.store.read(0)
+    assert appended.now_us < second.recorded_at_us
+    assert first.recorded_at_us <= second.recorded_at_us
+    assert await assert_whole(admission.store) == 2
+
+
 async def test_an_append_of_nothing_is_still_checked(logs):
     admission = await leader(logs)
     assert (await admission.append()).events == ()

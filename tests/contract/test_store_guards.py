@@ -151,3 +151,14 @@ async def test_a_request_is_forgotten_after_thirty_days(logs):
     assert [d.index for d in appended.duplicates] == [0]
     again = await admission.append(event(4, key="older"))
     assert [(d.position, d.same) for d in again.duplicates] == [(3, True)]
+
+
+async def test_a_forgotten_request_is_recorded_anew_even_before_its_row_was_cleared_away(logs):
+    admission = await leader(logs)
+    await admission.append(*(event(n, key=f"k{n}") for n in range(6)))
+    for n in range(6):
+        await logs.age_request(f"k{n}", days=40 - n)
+    await admission.append(event(7, key="k5"))
+    again = await admission.append(event(7, key="k5"), event(8, key="k0"))
+    assert [(d.position, d.same) for d in again.duplicates] == [(7, True)]
+    assert again.indexes == (1,)

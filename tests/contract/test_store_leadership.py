@@ -92,12 +92,13 @@ async def test_only_the_last_snapshot_before_is_kept(logs):
 async def test_a_snapshot_of_another_log_is_neither_loaded_nor_in_the_way(logs):
     admission = await leader(logs)
     await admission.append(event(1))
-    right = await saved(admission)
-    await admission.store.save_snapshot(snapshot("admission", 9, b"\1" * 32))
+    right = await saved(admission, version="v1")
+    await admission.store.save_snapshot(snapshot("admission", 9, b"\1" * 32, "v1"))
     assert await admission.store.load_snapshot("admission", "v1") == right
     await admission.append(event(2))
-    newer = await saved(admission)
-    assert await admission.store.load_snapshot("admission", "v1") == newer
+    newer = await saved(admission, version="v2")
+    assert await admission.store.load_snapshot("admission", "v2") == newer
+    assert await admission.store.load_snapshot("admission", "v1") == right
 
 
 async def test_services_have_snapshots_of_their_own(logs):

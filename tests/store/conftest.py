@@ -17,7 +17,7 @@ async def logs(database):
 
 @pytest.fixture(scope="session")
 def common_database(postgres_dsn):
-    """A migrated database that no test changes."""
+    """A migrated database whose log a test empties before it uses it."""
     dsn = kinds.apart(kinds.make_database(postgres_dsn))
     yield dsn
     kinds.apart(kinds.drop(postgres_dsn, kinds.urlsplit(dsn).path.lstrip("/")))
@@ -25,7 +25,7 @@ def common_database(postgres_dsn):
 
 @pytest.fixture
 async def common_logs(common_database):
-    """A log in Postgres that no test changes."""
+    """A log in Postgres that no test relies on to be empty."""
     one = kinds.PostgresLogs(common_database)
     yield one
     await one.close()

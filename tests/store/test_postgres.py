@@ -24,13 +24,13 @@ async def until(condition):
             await asyncio.sleep(0.01)
 
 
-async def somebody_waits(dsn):
+async def somebody_waits(dsn, how_many=1):
     """Asked on a connection of its own: within a transaction the answer never changes."""
     query = (
         "SELECT 1 FROM pg_stat_activity"
         " WHERE wait_event_type = 'Lock' AND datname = current_database()"
     )
-    return bool(await kinds.execute(dsn, query))
+    return len(await kinds.execute(dsn, query)) == how_many
 
 
 async def works_again(store):
@@ -103,6 +103,23 @@ async def test_an_append_that_waits_too_long_for_a_lock_is_unavailable_and_did_n
         await connection.close()
     assert (await admission.append(event(1, key="k"))).duplicates == ()
     assert await assert_whole(admission.store) == 1
+
+
+async def test_a_request_that_two_services_record_at_once_is_recorded_once(logs):
+    leaders = [await leader(logs, service) for service in ("admission", "quota")]
+    connection = await asyncpg.connect(logs.dsn)
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT 1 FROM headrace.log_head FOR UPDATE")
+            appends = [
+                asyncio.create_task(one.append(event(1, one.service, key="k"))) for one in leaders
+            ]
+            await until(lambda: somebody_waits(logs.dsn, how_many=2))
+        appended = await asyncio.gather(*appends)
+    finally:
+        await connection.close()
+    assert sorted(len(one.events) for one in appended) == [0, 1]
+    assert await assert_whole(leaders[0].store) == 1
 
 
 async def test_a_store_mends_its_connections(logs):
