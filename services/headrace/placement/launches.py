@@ -11,7 +11,6 @@ import contextlib
 from collections import OrderedDict
 
 import msgspec
-from headrace.documents.substitution import substitute
 
 from headrace.bus import log_messages
 from headrace.bus.agents import Launch
@@ -21,6 +20,7 @@ from headrace.events.gangs import Worker
 from headrace.events.jobs import JobRequested
 from headrace.placement.gang_environment import environment_of
 from headrace.placement.state import Job, State
+from headrace.placement.templates import filled, values_of
 from headrace.store.interface import Store, Stored, Vault
 from headrace.vault import VaultError, open_sealed, open_with, seal_to
 from headrace.vault.project_keys import ProjectKeys
@@ -98,8 +98,10 @@ class Launches:
         self, state: State, job_id: str, job: Job, requested: JobRequested, launch: Launch
     ) -> Launch:
         """With its templates filled in and its secrets' values."""
-        params = requested.trials[job.index] if job.group and requested.trials else {}
-        filled = substitute(launch, params=params, job=job_id, index=job.index, project=job.project)
+        drawn = requested.trials if job.group else ()
+        params = drawn[job.index] if 0 <= job.index < len(drawn) else {}
+        index = job.index if job.group else None
+        complete = filled(launch, values_of(job_id, index, job.project, params))
         secrets: dict[str, str] = {}
         for name in requested.secrets:
             version = state.secrets.get(job.project, {}).get(name)
@@ -107,9 +109,9 @@ class Launches:
             if box is not None:
                 context = f"secret:{job.project}/{name}".encode()
                 secrets[name] = open_with(self._vault_key, box, context).decode()
-        env = dict(filled.env)
+        env = dict(complete.env)
         if params:
             env["HEADRACE_PARAMS"] = msgspec.json.encode(params, order="sorted").decode()
             for name, value in params.items():
                 env[f"HEADRACE_PARAM_{name.upper()}"] = value
-        return msgspec.structs.replace(filled, env=env, secrets=secrets)
+        return msgspec.structs.replace(complete, env=env, secrets=secrets)

@@ -1,0 +1,20 @@
+"""The process of the quota service: `python -m headrace.quota`."""
+
+from __future__ import annotations
+
+from headrace.quota.decide import DECIDER
+from headrace.quota.requests import apply_queue
+from headrace.quota.state import SETTINGS
+from headrace.runtime.environment import Environment
+from headrace.runtime.serve import serve
+from headrace.runtime.service import Service
+
+
+def service_of(environment: Environment) -> Service:
+    """Quota, as this process runs it."""
+    del environment
+    return Service(decider=DECIDER, requests={"queue.apply": apply_queue}, settings=SETTINGS)
+
+
+if __name__ == "__main__":
+    serve("quota", service_of)
