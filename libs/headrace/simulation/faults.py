@@ -1,0 +1,82 @@
+"""What goes wrong in a history, and when.
+
+Rule: drawn from the seed before anything runs; every fault ends (heals) before the history does.
+"""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+
+RUNTIME_POINTS = (
+    "runtime.before_append",
+    "runtime.after_append",
+    "runtime.before_publish",
+    "runtime.after_publish",
+    "runtime.before_effects",
+    "runtime.after_effects",
+)
+KINDS = (
+    "bus.late",
+    "bus.repeated",
+    "bus.lost",
+    "bus.client_disconnected",
+    "bus.wiped",
+    "store.unavailable",
+    "store.commit_unknown",
+    "service.crashed",
+    "service.taken_over",
+    "service.leads_without_store",
+    "node.silent",
+    "node.rebooted",
+    "node.launcher_lost",
+    "node.worker_killed",
+    "node.fenced",
+    "agent.crashed",
+)
+DECIDING = ("admission", "quota", "placement", "metrics")
+FAULTS_MIN, FAULTS_MAX = 5, 11
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault: from `at_s` for `for_s`, on `target` (a service, a node, or nobody), at `point`
+    when it is a crash at a named place.
+    """
+
+    at_s: float
+    for_s: float
+    kind: str
+    target: str = ""
+    point: str = ""
+
+
+def draw(
+    chance: random.Random, nodes: list[str], until_s: float, agent_points: tuple[str, ...]
+) -> tuple[Fault, ...]:
+    """A history's faults, in order of time, all over by `until_s`."""
+    faults = []
+    for _ in range(chance.randint(FAULTS_MIN, FAULTS_MAX)):
+        kind = chance.choice(KINDS)
+        at_s = chance.uniform(1.5, until_s * 0.8)
+        for_s = min(chance.uniform(0.5, 6.0), until_s - at_s)
+        target, point = _target(chance, kind, nodes)
+        if kind == "service.crashed":
+            point = chance.choice(RUNTIME_POINTS)
+        elif kind == "agent.crashed" and agent_points:
+            point = chance.choice(agent_points)
+        if kind == "node.silent":
+            for_s = min(for_s + 10.0, until_s - at_s)
+        faults.append(Fault(at_s=at_s, for_s=for_s, kind=kind, target=target, point=point))
+    return tuple(sorted(faults, key=lambda f: (f.at_s, f.kind, f.target)))
+
+
+def _target(chance: random.Random, kind: str, nodes: list[str]) -> tuple[str, str]:
+    if kind.startswith(("node.", "agent.")):
+        return chance.choice(nodes), ""
+    if kind == "bus.client_disconnected":
+        return chance.choice([*DECIDING, *nodes]), ""
+    if kind.startswith(("service.", "store.")):
+        # placement has the most to lose
+        return chance.choice([*DECIDING, "placement", "placement"]), ""
+    return "", ""

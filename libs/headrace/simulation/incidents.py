@@ -1,0 +1,142 @@
+"""Makes the drawn faults happen.
+
+Rule: a fault that finds nothing to break (a process that is down already) does nothing and is not
+counted as fired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from headrace.simulation.faults import Fault
+from headrace.simulation.workload import Asked
+
+if TYPE_CHECKING:
+    from headrace.simulation.world import World
+
+LEASE_S = 4.0  # a little more than a lease: then another leads
+
+
+class Incidents:
+    """One history's faults, at their times."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._asked = 0
+        self._on: dict[str, Callable[[Fault], None]] = {
+            "bus.client_disconnected": self._disconnect,
+            "bus.wiped": self._wipe,
+            "store.unavailable": self._condition,
+            "store.commit_unknown": self._condition,
+            "service.crashed": self._crash,
+            "service.taken_over": self._take_over,
+            "service.leads_without_store": self._lead_without_store,
+            "node.silent": self._silence,
+            "node.rebooted": self._reboot,
+            "node.launcher_lost": self._lose_launcher,
+            "node.worker_killed": self._kill_worker,
+            "node.fenced": self._fence,
+            "agent.crashed": self._crash_agent,
+        }
+
+    def schedule(self, faults: tuple[Fault, ...]) -> None:
+        """Let each happen at its time."""
+        for fault in faults:
+            self._world.loop.call_at(fault.at_s, self._on.get(fault.kind, self._bad_bus), fault)
+
+    def _fired(self, fault: Fault) -> None:
+        self._world.fired[fault.kind] += 1
+        self._world.tell(f"{fault.kind} {fault.target} {fault.point} for {fault.for_s:.1f} s")
+
+    def _bad_bus(self, fault: Fault) -> None:
+        self._world.weather.begin(fault.kind, fault.for_s)
+        self._world.tell(f"{fault.kind} for {fault.for_s:.1f} s")
+
+    def _condition(self, fault: Fault) -> None:
+        self._world.weather.begin(f"{fault.kind}/{fault.target}", fault.for_s)
+        self._world.tell(f"{fault.kind} for {fault.target}, {fault.for_s:.1f} s")
+
+    def _disconnect(self, fault: Fault) -> None:
+        world = self._world
+        client = world.client_of(fault.target)
+        if client:
+            self._fired(fault)
+            world.broker.disconnect(client)
+            world.loop.call_later(fault.for_s, world.broker.connect, client)
+
+    def _wipe(self, fault: Fault) -> None:
+        self._fired(fault)
+        self._world.broker.wipe()
+
+    def _crash(self, fault: Fault) -> None:
+        instance = self._world.leader_of(fault.target)
+        if instance is not None:
+            self._world.tell(f"{instance.holder} is to crash at {fault.point}")
+            instance.crash_at(fault.point)
+
+    def _take_over(self, fault: Fault) -> None:
+        leader = self._world.leader_of(fault.target)
+        if leader is not None:
+            self._fired(fault)
+            self._world.other(leader).start()
+            leader.kill(for_s=fault.for_s + LEASE_S)
+
+    def _lead_without_store(self, fault: Fault) -> None:
+        """The leader keeps the bus and loses the store for longer than its lease."""
+        leader = self._world.leader_of(fault.target)
+        if leader is not None:
+            self._fired(fault)
+            self._world.other(leader).start()
+            self._world.weather.begin(
+                f"store.unavailable/{leader.holder}", max(fault.for_s, LEASE_S) + LEASE_S
+            )
+
+    def _silence(self, fault: Fault) -> None:
+        self._disconnect(fault)
+
+    def _reboot(self, fault: Fault) -> None:
+        node = self._world.nodes[fault.target]
+        if node.machine.is_on:
+            self._fired(fault)
+            node.reboot(fault.for_s)
+
+    def _lose_launcher(self, fault: Fault) -> None:
+        self._fired(fault)
+        self._world.nodes[fault.target].machine.lose_launcher()
+
+    def _kill_worker(self, fault: Fault) -> None:
+        machine = self._world.nodes[fault.target].machine
+        running = machine.running()
+        if running:
+            self._fired(fault)
+            machine.kill(running[0])
+
+    def _fence(self, fault: Fault) -> None:
+        """The machine is off, an operator says so, and lets it in again when it is back."""
+        node = self._world.nodes[fault.target]
+        if node.machine.is_on:
+            self._fired(fault)
+            node.reboot(fault.for_s + 2.0)
+            self._change(fault.target, "fence", 0.1)
+            self._change(fault.target, "uncordon", fault.for_s + 3.0)
+
+    def _change(self, node: str, change: str, in_s: float) -> None:
+        self._asked += 1
+        asked = Asked(
+            at_s=self._world.loop.time() + in_s,
+            verb="node.change",
+            project="fleet",
+            key=f"operator-{self._asked}-{change}",
+            body={"node": node, "change": change},
+        )
+        self._world.people.ask(asked)
+
+    def _crash_agent(self, fault: Fault) -> None:
+        node = self._world.nodes[fault.target]
+        if node.is_up:
+            self._fired(fault)
+            if fault.point:
+                node.crash_at(fault.point)
+            else:
+                node.kill()

@@ -1,0 +1,85 @@
+"""The end of a history: were all promises kept?
+
+Rule: safety is judged over the whole log and the machines' own journals; liveness only after
+everything healed.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from headrace.verification import check_accepted, check_journal
+from headrace.verification.verify import Verification
+
+if TYPE_CHECKING:
+    from headrace.simulation.world import World
+
+NO_REASON = ("next", "stopping")  # rules that say a job should be running by now
+TOLD_PER_CHECK_MAX = 5
+
+
+async def judge(world: World) -> list[str]:
+    """Everything that is wrong with this history."""
+    wrong: list[str] = []
+    wrong += _log(world)
+    wrong += _machines(world)
+    wrong += _liveness(world)
+    wrong += _stream(world)
+    return wrong
+
+
+def _log(world: World) -> list[str]:
+    verification = Verification(world.deciders, world.version)
+    for stored in world.log.events:
+        verification.take(stored)
+    found = [str(violation) for violation in verification.violations[:TOLD_PER_CHECK_MAX]]
+    requests = verification.checker.requests
+    found += [str(violation) for violation in check_accepted(requests, world.people.accepted)]
+    if not verification.replay.decisions:
+        found.append("no decision could be derived again")
+    return found
+
+
+def _machines(world: World) -> list[str]:
+    lines = [line for node in world.nodes.values() for line in node.machine.journal]
+    found = [str(violation) for violation in check_journal(lines)[:TOLD_PER_CHECK_MAX]]
+    for node in world.nodes.values():
+        found += [f"{key} still runs on {node.name}" for key in node.machine.running()]
+    return found
+
+
+def _liveness(world: World) -> list[str]:
+    found = [f"{key} was never answered" for key in world.people.unanswered]
+    for name in world.instances:
+        leader = world.leader_of(name)
+        if leader is None or leader.host is None:
+            found.append(f"nobody leads {name}")
+        elif leader.host.position != len(world.log.events):
+            found.append(f"{name} is at {leader.host.position} of {len(world.log.events)}")
+    found += [f"{key} is still booked" for key, milli in world.log.guards.items() if milli]
+    leader = world.leader_of("placement")
+    if leader is not None and leader.host is not None:
+        found += _waiting(leader.host)
+    return found
+
+
+def _waiting(host: Any) -> list[str]:
+    """Jobs that have not ended and have no good reason to wait on an empty fleet."""
+    explain = import_module("headrace.placement.explain_rules").explain
+    found = []
+    for job in host.state.jobs:
+        why = explain(host.state, job, host.now_us())
+        if why is None or not why.text or why.rule in NO_REASON or "another task" in why.text:
+            found.append(f"{job} waits without a reason: {why}")
+    found += [
+        f"group {group} has not ended" for group, g in host.state.groups.items() if not g.live
+    ]
+    return found
+
+
+def _stream(world: World) -> list[str]:
+    """I10: the bus's copy of the log is at the log's head, position by position."""
+    stream = world.broker.streams.get("LOG")
+    last, head = (stream.state().last if stream is not None else 0), len(world.log.events)
+    return [] if last == head else [f"I10: stream LOG ends at {last} and the log at {head}"]

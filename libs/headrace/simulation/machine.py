@@ -1,0 +1,213 @@
+"""A machine of the simulated fleet: its processes, its boot, its disk, and what really ran on it.
+
+Rule: it outlives the agent that looks at it. `journal` is written where a worker really starts and
+ends, and nothing of Headrace ever reads it but the final check.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.simulation.parts import AgentParts
+from headrace.simulation.surroundings import EPOCH_US
+
+START_S_MAX = 0.03
+STOP_S_MAX = 0.2
+LAUNCHER_S = 0.5  # until a lost launcher is replaced: starts wait for it
+
+
+class Worker(msgspec.Struct, kw_only=True):
+    """A worker's folder and processes. `end` is what the agent's own type says of how it ended."""
+
+    assignment: Assignment
+    command: tuple[str, ...]
+    phase: str = "starting"
+    started_at_us: int = 0
+    stopping: bool = False
+    end: Any = None
+    timer: Any = None
+
+
+class SimulatedMachine:
+    """The hardware. `open` attempts to it are made by `SimulatedProcesses`, one per agent."""
+
+    def __init__(self, node: str, gpus: int, chance: random.Random, parts: AgentParts) -> None:
+        self.node = node
+        self.devices = tuple(f"GPU-{node}-{index}" for index in range(gpus))
+        self.chance = chance
+        self.parts = parts
+        self.boot = 1
+        self.is_on = True
+        self.workers: dict[Any, Worker] = {}
+        self.journal: list[str] = []
+        self.disk: dict[str, Any] = {}  # what agents keep
+        self.changed: Callable[[Any], None] | None = None
+        self._launcher_back_s = 0.0
+
+    @property
+    def boot_id(self) -> str:
+        """The kernel's boot id."""
+        return f"{self.node}-boot-{self.boot}"
+
+    def running(self) -> list[Any]:
+        """The attempts whose processes exist right now."""
+        return [key for key, worker in self.workers.items() if worker.phase == "running"]
+
+    def lose_launcher(self) -> None:
+        """The launcher dies; workers run on, starts wait for the next one."""
+        self._launcher_back_s = self._now_s() + LAUNCHER_S
+
+    def power_off(self) -> None:
+        """Everything that runs ends now. The disk stays."""
+        self.is_on = False
+        self.changed = None
+        for key, worker in self.workers.items():
+            self._cancel(worker)
+            if worker.phase == "running":
+                self._write("end", key, worker)
+        self.workers.clear()
+
+    def power_on(self) -> None:
+        """Another boot."""
+        self.boot += 1
+        self.is_on = True
+
+    def start(self, assignment: Assignment, launch: Launch) -> None:
+        """Start the worker, once in its life."""
+        key = self.parts.key(assignment.job, assignment.attempt, assignment.rank)
+        if key in self.workers or not self.is_on:
+            return
+        worker = Worker(assignment=assignment, command=launch.command)
+        self.workers[key] = worker
+        delay_s = self.chance.uniform(0.001, START_S_MAX)
+        delay_s += max(0.0, self._launcher_back_s - self._now_s())
+        worker.timer = self._later(delay_s, self._begin, key)
+
+    def stop(self, key: Any, grace_s: int) -> None:
+        """Ask the worker to end."""
+        worker = self.workers.get(key)
+        if worker is None or worker.stopping or worker.end is not None:
+            return
+        worker.stopping = True
+        self._cancel(worker)
+        delay_s = min(grace_s, self.chance.uniform(0.0, STOP_S_MAX))
+        worker.timer = self._later(delay_s, self._finish, key, "stopped", 143)
+
+    def kill(self, key: Any) -> None:
+        """The worker's supervisor dies, and the worker with it."""
+        worker = self.workers[key]
+        self._cancel(worker)
+        self._finish(key, "lost", 137)
+
+    def _begin(self, key: Any) -> None:
+        worker = self.workers[key]
+        worker.phase, worker.started_at_us = "running", self._now_us()
+        self._write("start", key, worker)
+        program, *arguments = worker.command
+        assert program == "simulated"  # nothing else runs here
+        ends_in_s, code = float(arguments[0]), int(arguments[1])
+        worker.timer = self._later(ends_in_s, self._finish, key, "exited", code)
+        self._tell(key)
+
+    def _finish(self, key: Any, reason: str, code: int) -> None:
+        worker = self.workers[key]
+        if worker.phase == "running":
+            self._write("end", key, worker)
+        worker.phase = "ended"
+        worker.end = self.parts.end(
+            reason=reason,
+            exit_code=code,
+            started_at_us=worker.started_at_us,
+            ended_at_us=self._now_us(),
+        )
+        self._tell(key)
+
+    def _write(self, what: str, key: Any, worker: Worker) -> None:
+        shares = ",".join(f"{s.device}:{s.milli}" for s in worker.assignment.shares) or "-"
+        at_ns = self._now_us() * 1_000
+        self.journal.append(f"{what} {key.job} {key.attempt} {key.rank} {at_ns} {shares}")
+
+    def _tell(self, key: Any) -> None:
+        if self.changed is not None:
+            self.changed(key)
+
+    def _later(self, delay_s: float, call: Callable[..., None], *arguments: Any) -> Any:
+        return asyncio.get_running_loop().call_later(delay_s, call, *arguments)
+
+    def _cancel(self, worker: Worker) -> None:
+        if worker.timer is not None:
+            worker.timer.cancel()
+
+    def _now_s(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def _now_us(self) -> int:
+        return EPOCH_US + int(self._now_s() * 1_000_000)
+
+
+class SimulatedProcesses:
+    """What one agent sees of a machine: the agent's own `Machine`, until the agent dies."""
+
+    def __init__(self, machine: SimulatedMachine) -> None:
+        self._machine = machine
+        self._crashed = False
+
+    def cut(self) -> None:
+        """The agent was killed: it sees and does nothing any more."""
+        self._crashed = True
+        self._machine.changed = None
+
+    async def open(self, changed: Callable[[Any], None]) -> None:
+        """See the agent's `Machine`."""
+        if not self._crashed:
+            self._machine.changed = changed
+
+    def held(self) -> Iterable[Any]:
+        """See the agent's `Machine`."""
+        return list(self._machine.workers)
+
+    def look(self, key: Any) -> Any:
+        """See the agent's `Machine`."""
+        worker = self._machine.workers.get(key)
+        if worker is None:
+            return None
+        return self._machine.parts.seen(
+            phase=worker.phase,
+            project=worker.assignment.project,
+            traceparent=worker.assignment.traceparent,
+            enforcement="simulated",
+            shares=worker.assignment.shares,
+            started_at_us=worker.started_at_us,
+            stopping=worker.stopping,
+            end=worker.end,
+        )
+
+    def start(self, assignment: Assignment, launch: Launch) -> None:
+        """See the agent's `Machine`."""
+        if not self._crashed:
+            self._machine.start(assignment, launch)
+
+    def stop(self, key: Any, reason: str, grace_s: int) -> None:
+        """See the agent's `Machine`."""
+        del reason
+        if not self._crashed:
+            self._machine.stop(key, grace_s)
+
+    def forget(self, key: Any) -> None:
+        """See the agent's `Machine`."""
+        if not self._crashed:
+            self._machine.workers.pop(key, None)
+
+    def read_logs(self, wanted: LogsWanted) -> LogsChunk:
+        """See the agent's `Machine`."""
+        return LogsChunk(offset=wanted.offset, ended=True, missing="simulated workers say nothing")
+
+    async def close(self) -> None:
+        """See the agent's `Machine`."""
+        self.cut()

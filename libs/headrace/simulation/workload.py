@@ -1,0 +1,113 @@
+"""What people ask for in a simulated history: a fleet, its queues, jobs, and changes of mind.
+
+Rule: every job ends by itself within seconds, so that a history in which faults heal must end.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+
+NODES_MAX = 4
+GPUS_MAX = 4  # per node: small fleets make queues
+JOBS_MIN, JOBS_MAX = 10, 40
+RUN_S_MAX = 6.0
+PROJECTS = ("vision", "ads")
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """One request: when, and through which door. `job` names the key of the request whose job a
+    cancellation means.
+    """
+
+    at_s: float
+    verb: str
+    project: str
+    key: str
+    body: dict[str, Any]
+    is_posted: bool = False
+    job: str = ""
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """All of a history's requests, in order of time, and its nodes with their numbers of GPUs."""
+
+    nodes: dict[str, int]
+    asked: tuple[Asked, ...]
+
+
+def draw(chance: random.Random, until_s: float) -> Workload:
+    """A workload whose requests come before `until_s`."""
+    nodes = {f"n{i + 1}": chance.randint(1, GPUS_MAX) for i in range(chance.randint(1, NODES_MAX))}
+    asked = list(_queues(chance, sum(nodes.values())))
+    for number in range(chance.randint(JOBS_MIN, JOBS_MAX)):
+        at_s = chance.uniform(1.0, until_s)
+        submitted = _job(chance, number, at_s)
+        asked.append(submitted)
+        if chance.random() < 0.15:
+            asked.append(_cancel(chance, submitted))
+    return Workload(nodes=nodes, asked=tuple(sorted(asked, key=lambda a: (a.at_s, a.key))))
+
+
+def _queues(chance: random.Random, gpus: int) -> list[Asked]:
+    documents: list[dict[str, Any]] = [
+        {"type": "department", "name": "research", "gpus": {"quota": gpus}}
+    ]
+    for name in PROJECTS:
+        share: dict[str, Any] = {"quota": chance.randint(0, gpus // 2)}
+        if chance.random() < 0.3:
+            share["limit"] = chance.randint(max(1, share["quota"]), gpus)
+        share["over_quota_weight"] = chance.randint(1, 3)
+        document = {"type": "project", "name": name, "department": "research", "gpus": share}
+        documents.append(document)
+    return [
+        Asked(at_s=0.2 * i, verb="queue.apply", project="fleet", key=f"q{i}", body=document)
+        for i, document in enumerate(documents)
+    ]
+
+
+def _job(chance: random.Random, number: int, at_s: float) -> Asked:
+    gpus = chance.choice([0.25, 0.5, 0.5, 1, 1, 1, 2])
+    nodes = chance.choice([1, 1, 1, 1, 2, 3]) if gpus >= 0.5 else 1
+    ends_in_s = chance.uniform(0.05, RUN_S_MAX)
+    code = chance.choice([0, 0, 0, 0, 0, 3])
+    body: dict[str, Any] = {
+        "name": f"job-{number}",
+        "command": ["simulated", f"{ends_in_s:.3f}", str(code)],
+        "nodes": nodes,
+        "resources": {"gpus": gpus},
+        "priority": chance.choice(["low", "medium", "medium", "high"]),
+    }
+    if chance.random() < 0.15:
+        body["preemptibility"] = "non-preemptible"
+    if chance.random() < 0.1:
+        body["max_duration"] = "2s"
+    if chance.random() < 0.1:
+        body["nodes"] = 1
+        body["sweep"] = {
+            "method": "grid",
+            "params": {"lr": ["0.1", "0.2", "0.3"], "depth": ["2", "4"][: chance.randint(1, 2)]},
+            "parallel": 2,
+        }
+        body["command"][1] = f"{min(ends_in_s, 1.5):.3f}"
+    return Asked(
+        at_s=at_s,
+        verb="job.submit",
+        project=chance.choice(PROJECTS),
+        key=f"j{number}",
+        body=body,
+        is_posted=chance.random() < 0.2,
+    )
+
+
+def _cancel(chance: random.Random, submitted: Asked) -> Asked:
+    return Asked(
+        at_s=submitted.at_s + chance.uniform(0.0, 4.0),
+        verb="job.cancel",
+        project=submitted.project,
+        key=f"{submitted.key}-cancel",
+        body={},
+        job=submitted.key,
+    )

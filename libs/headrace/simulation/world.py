@@ -1,0 +1,169 @@
+"""One simulated history: everything set up from a seed, run to its end, and judged.
+
+Rule: faults and requests come while `BUSY_S` lasts; then everything heals, and within `SETTLE_S`
+every job must have ended or wait for a reason.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from headrace.bus.memory import MemoryBroker
+from headrace.decider.version import decision_version, installed_deciders
+from headrace.simulation import faults, workload
+from headrace.simulation.fleet import Node
+from headrace.simulation.incidents import Incidents
+from headrace.simulation.judgement import judge
+from headrace.simulation.loop import VirtualLoop, run
+from headrace.simulation.parts import DECIDING, AgentParts, Keys
+from headrace.simulation.people import People
+from headrace.simulation.processes import Process, own
+from headrace.simulation.services import Instance, store_of
+from headrace.simulation.surroundings import seeded
+from headrace.simulation.weather import Weather
+from headrace.store.memory import MemoryLog, MemoryStore
+
+BUSY_S = 20.0
+SETTLE_S = 120.0
+LOOK_S = 0.5
+TOLD_MAX = 30  # last things told of a history that went wrong
+
+Mutation = Callable[[Any], None]  # changes a host or an agent before it runs: a planted bug
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of a history: `wrong` is empty when all promises were kept."""
+
+    seed: int
+    digest: str
+    events: int
+    fired: dict[str, int]
+    wrong: tuple[str, ...]
+    told: tuple[str, ...]
+    virtual_s: float
+
+
+class World:
+    """Everything of one history."""
+
+    def __init__(self, seed: int, mutation: Mutation = lambda _host: None) -> None:
+        self.seed = seed
+        self.mutation = mutation
+        self.loop = VirtualLoop()
+        self.loop.on_task = own
+        self.chance = random.Random(f"world {seed}")
+        self.fired: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.told: deque[str] = deque(maxlen=TOLD_MAX)
+        self.weather = Weather(random.Random(f"weather {seed}"), self.fired)
+        self.log, self.broker = MemoryLog(), MemoryBroker()
+        self.broker.deliver_faults = self.weather.deliveries
+        self.keys, self.version = Keys(), decision_version()
+        self.deciders = installed_deciders()
+        self.instances = {name: (Instance(self, name, "a"), Instance(self, name, "b"))
+                          for name in DECIDING}  # fmt: skip
+        self.drawn = workload.draw(random.Random(f"workload {seed}"), BUSY_S * 0.8)
+        self.nodes = {
+            name: Node(self, name, gpus, random.Random(f"{name} {seed}"))
+            for name, gpus in self.drawn.nodes.items()
+        }
+        points = AgentParts().crash_points
+        chance = random.Random(f"faults {seed}")
+        self.faults = faults.draw(chance, list(self.nodes), BUSY_S, points)
+        self.people = People(self)
+
+    def tell(self, what: str) -> None:
+        """Remember something for whoever reads about a history that went wrong."""
+        self.told.append(f"{self.loop.time():8.3f} s  {what}")
+
+    def store_for(self, process: Process, service: str, holder: str) -> MemoryStore:
+        """The log, as this process reaches it."""
+        return store_of(self, process, service, holder)
+
+    def leader_of(self, service: str) -> Instance | None:
+        """The instance that leads now, if one does."""
+        for instance in self.instances[service]:
+            if instance.is_up and instance.host is not None and instance.host.leading:
+                return instance
+        return None
+
+    def other(self, instance: Instance) -> Instance:
+        """The service's other instance."""
+        one, two = self.instances[instance.service]
+        return two if instance is one else one
+
+    def client_of(self, target: str) -> str:
+        """The name on the bus of a node's agent or a service's leader; empty when it is down."""
+        if target in self.nodes:
+            return self.nodes[target].client if self.nodes[target].is_up else ""
+        leader = self.leader_of(target)
+        return leader.client if leader is not None else ""
+
+    async def live(self) -> None:
+        """The history."""
+        for one, _ in self.instances.values():
+            one.start()
+        for node in self.nodes.values():
+            node.start()
+        await self.people.listen()
+        for asked in self.drawn.asked:
+            self.people.ask(asked)
+        Incidents(self).schedule(self.faults)
+        await asyncio.sleep(BUSY_S)
+        self._heal()
+        for _ in range(int(SETTLE_S / LOOK_S)):
+            if self._is_settled():
+                break
+            await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(LOOK_S * 4)
+        self.wrong.extend(await judge(self))
+
+    def _heal(self) -> None:
+        self.weather.clear()
+        self.tell("everything heals")
+        for client in list(self.broker.clients):
+            self.broker.connect(client)
+        for one, two in self.instances.values():
+            for instance in (one, two):
+                instance.crash_at("")
+            if not two.is_up:
+                self.loop.call_later(0.1, one.start)
+        for node in self.nodes.values():
+            node.heal()
+
+    def _is_settled(self) -> bool:
+        if self.people.unanswered or any(node.machine.running() for node in self.nodes.values()):
+            return False
+        leader = self.leader_of("placement")
+        if leader is None or leader.host is None:
+            return False
+        state = leader.host.state
+        idle = all(job.run is None for job in state.jobs.values())
+        return idle and leader.host.position == len(self.log.events)
+
+
+def simulate(seed: int, mutation: Mutation = lambda _host: None) -> Outcome:
+    """Run the history of this seed."""
+    world = World(seed, mutation)
+    with seeded(seed, world.loop.time):
+        run(world.live(), world.loop)
+    world.wrong.extend(f"an error went unheard: {error}" for error in world.loop.errors)
+    digest = hashlib.sha256(world.log.events[-1].hash if world.log.events else b"")
+    for node in world.nodes.values():
+        digest.update("\n".join(node.machine.journal).encode())
+    return Outcome(
+        seed=seed,
+        digest=digest.hexdigest(),
+        events=len(world.log.events),
+        fired=dict(world.fired),
+        wrong=tuple(world.wrong),
+        told=tuple(world.told),
+        virtual_s=round(world.loop.time(), 3),
+    )
