@@ -123,13 +123,13 @@ def test_a_start_that_cannot_work_says_why(postgres):
     postgres.start()
     postgres.stop()
     custom = postgres.data / "custom.conf"
+    before = custom.read_text()
     custom.write_text("shared_buffers = 'banana'\n")
-    custom.chmod(0o644)
     try:
         with pytest.raises(EmbeddedError, match=r"Postgres did not start: .*FATAL"):
             postgres.start()
     finally:
-        custom.unlink()
+        custom.write_text(before)
     postgres.start()
 
 

@@ -29,7 +29,7 @@ STOP_S_MAX = 15.0
 PORTS = range(10_240, 20_000)
 PORT_TRIES_MAX = 50
 PAYLOAD_BYTES_MAX = 1_048_576
-STORE_BYTES_MAX = 8 * 1024**3  # the bus is a cache: the log is in Postgres
+STORE_BYTES_MAX = 8 * 1024**3  # as much as the account may have; the log itself is in Postgres
 
 CONFIG = """\
 # Written by headrace at every start.
@@ -38,7 +38,7 @@ listen: "{host}:{port}"
 max_payload: {payload}
 jetstream {{
   store_dir: "{base}/store"
-  max_memory_store: 64MB
+  max_memory_store: {store_bytes}
   max_file_store: {store_bytes}
   sync_interval: always
 }}

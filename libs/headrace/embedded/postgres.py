@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from headrace.embedded import EmbeddedError, binaries, processes
 from headrace.embedded.accounts import Account, can_reach, plain_account, private_folder
+from headrace.embedded.files import write_file
 from headrace.embedded.processes import Process
 
 INITDB_S_MAX = 120.0
@@ -62,7 +63,7 @@ logging_collector = off
 log_line_prefix = '%m [%p] %q%u@%d '
 log_min_messages = warning
 log_checkpoints = off
-{versioned}include_if_exists = 'custom.conf'
+{versioned}include 'custom.conf'
 """
 
 
@@ -218,16 +219,22 @@ class Postgres:
         # Asynchronous reads by worker processes (18) only cost memory at this size.
         versioned = "io_method = sync\n" if version >= 18 else ""
         text = SETTINGS.format(port=PORT, socket=self.socket, versioned=versioned)
-        ours = self.data / "headrace.conf"
-        ours.write_text(text, encoding="utf-8")
-        ours.chmod(0o600)
-        if self.account:
-            os.chown(ours, self.account.uid, self.account.gid)
+        self._write("headrace.conf", text)
+        if not (self.data / "custom.conf").exists():
+            self._write(
+                "custom.conf", "# Your own settings: they win over those of headrace.conf.\n"
+            )
         main = self.data / "postgresql.conf"
         line = "include 'headrace.conf'\n"
         if not main.read_text(encoding="utf-8").endswith(line):
             with main.open("a", encoding="utf-8") as file:
                 file.write(line)
+
+    def _write(self, name: str, text: str) -> None:
+        file = self.data / name
+        write_file(file, text.encode())
+        if self.account:
+            os.chown(file, self.account.uid, self.account.gid)
 
     def _wait_ready(self, process: Process) -> None:
         deadline = time.monotonic() + RECOVERY_S_MAX
