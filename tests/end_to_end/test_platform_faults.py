@@ -3,10 +3,13 @@
 import os
 import signal
 import stat
+import subprocess
+import sys
 
 import pytest
 
 from headrace.embedded import processes
+from headrace.embedded.platform import state as platform_state
 from headrace.embedded.services import SERVICES
 
 DEADLINE_S = 60
@@ -73,6 +76,24 @@ def test_down_and_up_keep_everything_and_leave_nothing_behind(new_platform):
     assert platform.token == token
     assert [row.name for row in after.processes] == [row.name for row in before.processes]
     assert {row.restarts for row in after.processes} == {0}
+
+
+def test_a_start_that_is_interrupted_leaves_nothing_behind(new_platform, tmp_path):
+    platform = new_platform("--nodes", "1", "--gpus", "simulated:1xT4-16GB")
+    platform.down()
+    command = [sys.executable, "-m", "headrace.cli", "up", "--data-dir", str(platform.data_dir)]
+    for phase in ("starting", "ready"):
+        with (tmp_path / "said").open("wb") as said:
+            starting = subprocess.Popen(command, env=platform.env, stdout=said, stderr=said)
+        assert processes.wait_until(
+            lambda phase=phase: (now := platform_state(platform.layout)) and now.phase == phase,
+            DEADLINE_S,
+        )
+        starting.send_signal(signal.SIGINT)
+        assert starting.wait(DEADLINE_S) == 0
+        assert "Traceback" not in (tmp_path / "said").read_text()
+        assert not processes_naming(str(platform.home).encode())
+    assert "Headrace is up" in (tmp_path / "said").read_text()
 
 
 def processes_naming(marker):

@@ -128,8 +128,8 @@ def _become_supervisor(layout: Layout) -> None:
 
 def _wait_ready(layout: Layout, process: Process) -> State:
     def decided() -> bool:
-        said = state(layout)
-        return not processes.alive(process) or (said is not None and said.phase == "ready")
+        said = state(layout)  # of another supervisor, if somebody else was first
+        return said.phase == "ready" if said else not processes.alive(process)
 
     in_time = processes.wait_until(decided, READY_S_MAX, poll_s=POLL_S)
     said = state(layout)

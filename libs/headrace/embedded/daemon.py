@@ -17,6 +17,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.embedded import EmbeddedError, settings
+from headrace.embedded.ending import end_everything
 from headrace.embedded.files import read_json
 from headrace.embedded.layout import Layout
 from headrace.embedded.platform import Platform
@@ -75,17 +76,18 @@ async def _supervise(layout: Layout, on_ready: Callable[[str], None]) -> int:
             raise error
         _LOG.error("%s", error)
         status = 1
-    running.cancel()
     waiting.cancel()
     wish = read_json(wish_file(layout), Wish) or Wish()
     await platform.stop(keep_jobs=wish.keep_jobs)
-    with contextlib.suppress(asyncio.CancelledError, EmbeddedError, OSError):
+    with contextlib.suppress(EmbeddedError, OSError):
         await running
+    # What was just being started when the signal came runs only now.
+    await asyncio.to_thread(end_everything, layout, keep_jobs=wish.keep_jobs)
     return status
 
 
 async def _run(platform: Platform, on_ready: Callable[[str], None]) -> None:
-    await platform.start()
-    _LOG.info("ready url=%s", platform.url)
-    on_ready(platform.url)
+    if await platform.start():
+        _LOG.info("ready url=%s", platform.url)
+        on_ready(platform.url)
     await platform.watch()

@@ -58,8 +58,11 @@ class Platform:
         self._dependents: list[Unit] = []  # services and agents: what stands on the servers
         self.url = ""
 
-    async def start(self) -> None:
-        """Bring everything up; returns when it is ready. Raises `EmbeddedError`."""
+    async def start(self) -> bool:
+        """Bring everything up; True once it is ready, False when `stop` came first.
+
+        Raises `EmbeddedError`.
+        """
         self._report("starting")
         await asyncio.gather(self._clear_remains(), self._start_servers())
         await asyncio.to_thread(self._prepare_log)
@@ -75,7 +78,10 @@ class Platform:
             self._supervisor.keep(unit)
         self._report("starting")
         await self._supervisor.ready(self._dependents)
+        if self._supervisor.closing.is_set():
+            return False
         self._report("ready")
+        return True
 
     async def watch(self) -> None:
         """Keep the logs short, until `stop`."""

@@ -43,9 +43,9 @@ class Supervisor:
         self._keeping[unit.name] = asyncio.create_task(self._keep(unit))
 
     async def ready(self, units: Iterable[Unit]) -> None:
-        """Wait until each of them is ready."""
+        """Wait until each of them is ready, or until `closing`."""
         for unit in units:
-            while not await asyncio.to_thread(unit.ready):
+            while not self.closing.is_set() and not await asyncio.to_thread(unit.ready):
                 await self._pause(READY_POLL_S)
 
     async def close(self) -> None:
