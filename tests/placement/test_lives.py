@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.events import Refusal, tag_of
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, GuardTripped
-from headrace.events.jobs import Gang, JobAdmitted, JobFinished, JobHeld
+from headrace.events.gangs import GangPlaced, GangReleased, GuardTripped
+from headrace.events.jobs import JobFinished, JobHeld
 from headrace.events.nodes import NodeChangeRequested, NodeHeard, NodeSilent
 from headrace.placement.decide import DECIDER
 from headrace.placement.explain_rules import explain
@@ -268,44 +268,3 @@ def test_gangs_at_one_address_never_share_a_port(empty_history):
     history.exits("j1")
     history.job("next")
     assert history.settled()[-1].port == history.placed("j1").port
-
-
-def admit_group(history, tasks, **fields):
-    group = JobAdmitted(
-        job="s", project="default", name="s", user="ada", gang=Gang(), requested_at=7, priority=40,
-        tasks=tasks, **fields,
-    )  # fmt: skip
-    history.given(group)
-    for index in range(tasks):
-        history.job(f"s/{index}", group="s", index=index)
-
-
-def test_a_group_finishes_after_its_last_task_and_counts_failures(history):
-    admit_group(history, 3)
-    history.settled()
-    for index in (0, 1):
-        history.exits(f"s/{index}")
-    assert "s" not in [e.job for e in history.settled()]
-    history.exits("s/2", exit_code=4)
-    finished = history.settled()[-1]
-    assert (finished.job, finished.outcome, finished.exit_code) == ("s", "failed", 4)
-    assert finished.message == "2 succeeded, 1 failed, 0 cancelled; first failed: s/2"
-    assert not history.state.groups
-
-
-def test_too_many_failures_cancel_the_rest_of_a_group(history):
-    admit_group(history, 20, stop_after_failures=2)
-    history.settled()
-    history.exits("s/0", exit_code=1)
-    history.exits("s/1", exit_code=1)
-    events = history.settled()
-    cancelled = [e.job for e in events if isinstance(e, JobFinished) and e.outcome == "cancelled"]
-    stopped = {e.job for e in events if isinstance(e, GangEvicted)}
-    assert set(cancelled) == {f"s/{i}" for i in range(16, 20)}
-    assert stopped == {f"s/{i}" for i in range(2, 16)}
-    for job in sorted(stopped):
-        history.exits(job, reason="stopped", exit_code=143)
-    finished = history.settled()[-1]
-    assert (finished.job, finished.outcome, finished.reason) == (
-        "s", "failed", "stop-after-failures",
-    )  # fmt: skip

@@ -31,11 +31,13 @@ _HELLO = msgspec.json.Decoder(Hello)
 _REPORTS = msgspec.json.Decoder(Reports)
 _LOG = logging.getLogger("headrace.placement")
 
-Answer = Callable[[str, str], Awaitable[None]]  # node, reply subject
+Answer = Callable[[str, str], Awaitable[None]]  # node, reply subject ("": the node's own)
 
 
 class Agents:
-    """Receives from all agents while this instance leads. `answer` sends a node its document."""
+    """Receives from all agents while this instance leads. `answer` sends a node its document: that
+    is how it learns which of its reports are recorded.
+    """
 
     def __init__(self, runtime: Runtime, heartbeats: Heartbeats, answer: Answer) -> None:
         self._runtime, self._heartbeats, self._answer = runtime, heartbeats, answer
@@ -112,8 +114,7 @@ class Agents:
         """Answer once these are in the log and folded."""
         for position in recorded:
             await position
-        if reply:
-            await self._answer(node, reply)
+        await self._answer(node, reply)
 
     def _machine(self, node: str) -> Machine | None:
         state: State = self._runtime.state

@@ -17,7 +17,6 @@ from headrace.bus import subjects
 from headrace.bus.interface import BusError, Message, Subscription
 from headrace.events import Entry, tag_of
 from headrace.events.access import ProjectErased, SecretSet
-from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
 from headrace.events.jobs import JobRequested
 from headrace.events.nodes import NodeChanged, NodeJoined
@@ -91,7 +90,7 @@ class PlacementShell:
                 self._tell(nodes)
                 if self._desired is not None:
                     self._desired.forget(event.job, event.attempt, max(1, len(nodes)))
-            elif isinstance(event, AttemptStarted | AttemptExited | NodeJoined | NodeChanged):
+            elif isinstance(event, NodeJoined | NodeChanged):
                 self._tell((event.node,))
             elif isinstance(event, ProjectErased | SecretSet) and self._launches is not None:
                 self._launches.forget_keys()
@@ -144,12 +143,13 @@ class PlacementShell:
 
     async def _answer(self, node: str, reply: str) -> None:
         """Answer an agent with its document; it asks again when this fails."""
-        if self._runtime is None or not reply:
+        if self._runtime is None:
             return
         try:
             document = await self._document(node)
             if document:
-                await self._runtime.bus.publish(reply, document)
+                subject = reply or subjects.agent_down(node, "desired")
+                await self._runtime.bus.publish(subject, document)
         except (StoreError, BusError) as error:
             _LOG.warning("agent not answered node=%s error=%s", node, type(error).__name__)
 

@@ -35,7 +35,12 @@ NOT_YET = (
 class _Refused(Exception):  # carries a refusal out of the reading of one document
     def __init__(self, field: str, rule: str, *, value: str = "", instead: str = "") -> None:
         super().__init__(rule)
-        self.refusal = Refusal(field=field, rule=rule, value=value[:80], instead=instead)
+        self.refusal = Refusal(field=_shown(field), rule=rule, value=_shown(value), instead=instead)
+
+
+def _shown(text: str) -> str:
+    """What a stranger wrote, safe to show in one line."""
+    return text[:80] if text[:80].isprintable() else ascii(text[:80])
 
 
 async def apply_queue(request: Request, runtime: Runtime) -> Fact | Refusal:

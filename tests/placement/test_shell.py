@@ -1,0 +1,179 @@
+"""Placement's shell over the real runtime: agents' messages in, signed documents out."""
+
+import msgspec
+import pytest
+
+from headrace.bus import subjects
+from headrace.bus.agents import Hello, Launch, Signal
+from headrace.events.access import SecretSet
+from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.jobs import (
+    Gang,
+    JobAdmitted,
+    JobCancelling,
+    JobEligible,
+    JobFinished,
+    JobRequested,
+)
+from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
+from headrace.events.queues import Queue, QueueConfigured
+from headrace.vault import seal_to
+from headrace.vault.project_keys import ProjectKeys
+
+from .agents import MASTER, WAIT_S, Agent, Platform, until
+
+
+@pytest.fixture
+async def platform():
+    platform = Platform({"silence_s": 1})
+    await platform.start()
+    queue = Queue(queue="vision", kind="project")
+    await platform.append(QueueConfigured(name="vision", queue=queue, change="created"))
+    yield platform
+    await platform.stop()
+    await platform.bus.close()
+
+
+@pytest.fixture
+async def agent(platform):
+    agent = Agent(platform)
+    await agent.start()
+    yield agent
+    await agent.bus.close()
+
+
+async def test_a_job_goes_from_grant_to_finish(platform, agent):
+    await platform.submit("a", Launch(command=("train", "${{ job.id }}", "${{ params.x }}")))
+    assignment = await agent.granted()
+    launch = agent.launch(assignment)
+    assert launch.command == ("train", "a", "${{ params.x }}")
+    assert launch.env["HEADRACE_NUM_NODES"] == "1"
+    assert launch.env["MASTER_ADDR"] == "10.0.0.1"
+    assert int(launch.env["MASTER_PORT"]) >= 20000
+    assert assignment.traceparent == "00-trace"
+    document = await agent.send(agent.report("started", assignment, enforcement="simulated"))
+    assert document.recorded_through == 1
+    await agent.send(agent.report("exited", assignment, reason="exited"))
+    await until(lambda: platform.events(JobFinished))
+    await until(lambda: not agent.desired.assignments)
+    assert agent.desired.recorded_through == 2
+    assert platform.events(AttemptStarted)[0].enforcement == "simulated"
+
+
+async def test_repeated_and_gapped_reports_are_recorded_once_and_in_order(platform, agent):
+    await platform.submit("a", Launch(command=("x",)))
+    assignment = await agent.granted()
+    one = agent.report("started", assignment)
+    two = agent.report("exited", assignment, reason="exited")
+    assert (await agent.send(two)).recorded_through == 0
+    assert (await agent.send(one, two)).recorded_through == 2
+    assert (await agent.send(one, two)).recorded_through == 2
+    assert len(platform.events(AttemptExited)) == 1
+
+
+async def test_the_same_hello_is_recorded_once(platform, agent):
+    await agent.ask("hello", Hello(node=agent.said))
+    assert len(platform.events(NodeJoined)) == 1
+
+
+async def test_a_sweeps_task_gets_its_parameters_and_index(platform, agent):
+    trials = ({"lr": "0.1"}, {"lr": "0.2"})
+    launch = Launch(command=("t", "${{ params.lr }}", "${{job.index}}"))
+    await platform.submit("s/1", launch, group="s", index=1, trials=trials)
+    opened = agent.launch(await agent.granted())
+    assert opened.command == ("t", "0.2", "1")
+    assert opened.env["HEADRACE_PARAMS"] == '{"lr":"0.2"}'
+    assert opened.env["HEADRACE_PARAM_LR"] == "0.2"
+
+
+async def test_a_secret_reaches_the_worker_and_nothing_else(platform, agent):
+    box = seal_to(platform.vault_public, b"canary-value", b"secret:vision/TOKEN")
+    await platform.store.put_secret("vision", "TOKEN", "v1", box)
+    await platform.append(SecretSet(project="vision", name="TOKEN", version="v1"))
+    await platform.submit("a", Launch(command=("x",)), secrets=("TOKEN",))
+    assignment = await agent.granted()
+    assert agent.launch(assignment).secrets == {"TOKEN": "canary-value"}
+    assert not any(b"canary-value" in s.data for s in platform.log.events)
+
+
+async def test_an_erased_projects_job_is_granted_without_a_launch(platform, agent):
+    key_id, _ = await ProjectKeys(platform.store, MASTER).current("vision")
+    assert key_id
+    await platform.store.drop_project_keys("vision")
+    await platform.append(
+        JobRequested(
+            job="a", project="vision", name="x", user="ada", gang=Gang(), launch=b"x",
+            launch_key=key_id,
+        )
+    )  # fmt: skip
+    position = len(platform.log.events)
+    await platform.append(
+        JobAdmitted(
+            job="a", project="vision", name="x", user="ada", gang=Gang(), requested_at=position,
+            priority=40,
+        ),
+        JobEligible(job="a", project="vision"),
+    )  # fmt: skip
+    assert (await agent.granted()).sealed == b""
+
+
+async def test_a_cancelled_job_is_asked_to_stop(platform, agent):
+    await platform.submit("a", Launch(command=("x",)))
+    assignment = await agent.granted()
+    await agent.send(agent.report("started", assignment))
+    await platform.append(JobCancelling(job="a", project="vision"))
+    await until(lambda: agent.desired.assignments[0].stop)
+    assert agent.desired.assignments[0].stop_reason == "cancelled"
+    assert agent.desired.assignments[0].sealed == b""
+
+
+async def test_a_new_leader_gives_the_same_grants(platform, agent):
+    await platform.submit("a", Launch(command=("x",)))
+    before = await agent.granted()
+    await platform.stop()
+    await platform.start()
+    document = await agent.ask("pull", {})
+    assert document.epoch == 2
+    assert document.assignments[0].position == before.position
+    assert agent.launch(document.assignments[0]).command == ("x",)
+
+
+async def test_a_node_that_says_nothing_is_silent_until_it_is_heard(platform, agent):
+    await until(lambda: platform.events(NodeSilent))
+    signal = msgspec.json.encode(Signal(node="n1", incarnation="i1"))
+    await agent.bus.publish(subjects.agent_up("n1", "signal"), signal)
+    await until(lambda: platform.events(NodeHeard))
+    assert len(platform.events(NodeSilent)) == 1
+
+
+async def test_what_runs_on_a_restarted_machine_is_gone(platform, agent):
+    await platform.submit("a", Launch(command=("x",)))
+    await agent.granted()
+    again = Agent(platform, boot="b2", incarnation="i2")
+    document = await again.start()
+    assert document.incarnation == "i2"
+    await until(lambda: again.desired.assignments and again.desired.assignments[0].attempt == 2)
+    assert again.launch(again.desired.assignments[0]).command == ("x",)
+    await again.bus.close()
+
+
+@pytest.mark.parametrize("what", ["hello", "report", "pull", "signal", "nonsense"])
+async def test_garbage_from_an_agent_changes_nothing(platform, agent, what):
+    head = len(platform.log.events)
+    for body in (b"", b"\xff\x00", b"[]", b'{"node": 3}', b"{" * 1000):
+        await agent.bus.publish(subjects.agent_up("n1", what), body)
+    other = Hello(node=msgspec.structs.replace(agent.said, node="n2"))
+    await agent.bus.publish(subjects.agent_up("n1", "hello"), msgspec.json.encode(other))
+    assert (await agent.ask("pull", {})).node == "n1"
+    joined = [e.node for e in platform.events(NodeJoined)]
+    assert joined == ["n1"]
+    assert len(platform.log.events) == head
+
+
+async def test_why_is_answered_from_the_state(platform, agent):
+    await platform.submit("a", Launch(command=("x",)))
+    await agent.granted()
+    answer = await platform.bus.request(subjects.WHY, b"a", timeout_s=WAIT_S)
+    assert msgspec.json.decode(answer.data)["text"] == "starts on n1"
+    answer = await platform.bus.request(subjects.WHY, b"nobody", timeout_s=WAIT_S)
+    assert msgspec.json.decode(answer.data) is None
