@@ -78,6 +78,7 @@ class Host:
         self._holder, self._version = holder, decision_version
         self._crashpoint = crashpoint
         self._stopping = False
+        self._decided = False
         self._renewal: asyncio.Task[None] | None = None
 
     @property
@@ -151,7 +152,7 @@ class Host:
         await self._inbox.open(self.bus)
         _LOG.info("%s leads epoch=%d position=%d", self._name, term.epoch, self.position)
         while not self._stopping and self.leading:
-            if not self.pending and not self.reader.due:
+            if not (self.pending or self.reader.due or self._decided):
                 await self.reader.wait(self._until_wakeup_s())
             await self._turn(await self.reader.take())
         await self._folder.save(self.reader.position, self.reader.hash)
@@ -162,6 +163,7 @@ class Host:
         entries = self._fold(stored)
         now_us = self.now_us()
         drafts = self.service.decider.decide(self.state, now_us)
+        self._decided = bool(drafts)  # what was decided may lead to more at once
         if drafts or self.pending:
             entries.extend(await self._append(attempt_of(self, drafts, now_us)))
         self._crashpoint("runtime.before_effects")

@@ -1,0 +1,1 @@
+"""Admission: the door for jobs, secrets and publishers. Decides what may wait for GPUs at all."""
