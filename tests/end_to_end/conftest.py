@@ -21,6 +21,7 @@ from headrace.embedded.processes import Process
 
 READY_S_MAX = 60.0
 VERB_S_MAX = 120.0
+OTHERS = ("HEADRACE_URL", "HEADRACE_TOKEN", "HEADRACE_PG_DSN", "HEADRACE_NATS_URL")  # not ours
 
 
 class Platform:
@@ -31,7 +32,7 @@ class Platform:
         self.data_dir = home / "data"
         self.layout = Layout(self.data_dir)
         self.env = {
-            **{name: value for name, value in os.environ.items() if name != "HEADRACE_URL"},
+            **{name: value for name, value in os.environ.items() if name not in OTHERS},
             "XDG_CONFIG_HOME": str(home / "config"),
             "HEADRACE_PROJECT": "default",
         }
@@ -109,11 +110,12 @@ class Platform:
 
 @pytest.fixture(scope="session")
 def new_platform() -> Iterator[Callable[..., Platform]]:
-    """Starts platforms with the options given; each is stopped and removed at the end of the run."""
+    """Starts platforms with these options and variables; all are removed at the end of the run."""
     started: list[Platform] = []
 
-    def start(*options: str) -> Platform:
+    def start(*options: str, **env: str) -> Platform:
         started.append(platform := Platform(Path(tempfile.mkdtemp(prefix="headrace-e2e-"))))
+        platform.env |= env
         platform.up("--listen", "127.0.0.1:0", *options)
         return platform
 

@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 
+import asyncpg
 import pytest
 
 from headrace.embedded import processes
@@ -76,6 +77,22 @@ def test_down_and_up_keep_everything_and_leave_nothing_behind(new_platform):
     assert platform.token == token
     assert [row.name for row in after.processes] == [row.name for row in before.processes]
     assert {row.restarts for row in after.processes} == {0}
+
+
+async def test_servers_of_ones_own_are_used_and_left_running(new_platform, database, own_nats):
+    platform = new_platform(HEADRACE_PG_DSN=database, HEADRACE_NATS_URL=own_nats.url)
+    names = [row.name for row in platform.wait_ready().processes]
+    assert "postgres" not in names
+    assert "nats" not in names
+    platform.down()
+    del platform.env["HEADRACE_PG_DSN"]
+    done = platform.headrace("up", "--data-dir", str(platform.data_dir), check=False)
+    assert done.returncode == 1
+    assert "set HEADRACE_PG_DSN" in done.stderr
+    assert own_nats.process
+    connection = await asyncpg.connect(database)
+    assert await connection.fetchval("SELECT count(*) FROM headrace.event") > 0
+    await connection.close()
 
 
 def test_a_start_that_is_interrupted_leaves_nothing_behind(new_platform, tmp_path):

@@ -110,7 +110,7 @@ class Platform:
             postgres = Postgres(self._layout.postgres(), log=self._layout.log("postgres"))
             units.append(server_unit("postgres", postgres))
         if not self._settings.external_nats:
-            self._servers.nats_creds = ""
+            self._servers.nats_creds = None
             nats = Nats(
                 self._layout.nats,
                 authentication=secrets.bus_authentication(self._layout),

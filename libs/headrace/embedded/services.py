@@ -38,7 +38,7 @@ class Servers:
 
     owner_dsn = ""
     nats_url = ""
-    nats_creds = ""  # of a bus that is not ours, for everybody
+    nats_creds: str | None = None  # of a bus that is not ours: everybody's login, or none at all
 
 
 def service_units(layout: Layout, servers: Servers, listen: str) -> list[Unit]:
@@ -108,9 +108,12 @@ def inherited() -> dict[str, str]:
 
 
 def _common(layout: Layout, servers: Servers, owner: str, name: str) -> dict[str, str]:
+    creds = str(secrets.creds_file(layout, name))
+    if servers.nats_creds is not None:
+        creds = servers.nats_creds
     return inherited() | {
         "HEADRACE_NATS_URL": servers.nats_url,
-        "HEADRACE_NATS_CREDS": servers.nats_creds or str(secrets.creds_file(layout, name)),
+        "HEADRACE_NATS_CREDS": creds,
         "HEADRACE_RUN_DIR": str(private_folder(run_dir(layout, name))),
         "HEADRACE_KEYS_DIR": str(secrets.hand_out(layout, owner, name)),
         "HEADRACE_INSTANCE": f"{name}-1",
