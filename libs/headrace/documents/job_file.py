@@ -1,0 +1,129 @@
+"""The job file: one Struct for the command line, REST and the bus.
+
+Rule: a name here is the name everywhere. `read_job` takes the shape; what the values mean, and
+whether they can be, is `plan`'s to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeAlias
+
+import msgspec
+
+from headrace.documents.refusing import DocumentError, with_line
+from headrace.documents.shape import Part, Parts, shaped
+from headrace.events import Refusal
+
+JOB_FILE_BYTES_MAX = 262_144
+
+NotYet: TypeAlias = Any  # part of the shape, refused by name until it is built
+Number: TypeAlias = int | float | str  # decimals travel best as text
+
+
+class Resources(Part):
+    """What each node of the job is asked for. `gpus` by the GPU grammar, `gpu_memory` this much
+    memory of one GPU, `cpu` in cores, `memory` with its unit.
+    """
+
+    not_yet: ClassVar[tuple[str, ...]] = ("shm",)
+
+    gpus: Number | list[Number] = 0
+    gpu_memory: str = ""
+    cpu: Number = ""
+    memory: str = ""
+    shm: NotYet = None
+
+
+class Sweep(Part):
+    """The same command with other parameters each time. `method` is grid, random or list."""
+
+    not_yet: ClassVar[tuple[str, ...]] = ("objective",)
+
+    method: str = ""
+    params: dict[str, Any] | list[dict[str, Any]] = {}
+    trials: Number = ""
+    seed: int | None = None
+    parallel: int = 0
+    stop_after_failures: int = 0
+    objective: NotYet = None
+
+
+class JobFile(Part):
+    """What a user asks to run, field by field as documented for job files."""
+
+    not_yet: ClassVar[tuple[str, ...]] = (
+        "volumes", "outputs", "checkpoint", "on_disconnect", "image", "python", "retry", "after",
+        "schedule", "triggers", "deadline", "notify", "pools", "topology", "roles",
+        "succeeds_when", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
+        "drain",
+    )  # fmt: skip
+    parts: ClassVar[Parts] = {"resources": Resources, "sweep": Sweep}
+
+    type: str = "training"
+    name: str = ""
+    project: str = ""
+    command: str | list[str | int | float | bool] = ""
+    setup: str | list[str | int | float | bool] = ""
+    framework: str = ""
+    nodes: Number = 1
+    resources: Resources = msgspec.field(default_factory=Resources)
+    processes_per_node: Number = 1
+    env: dict[str, str | int | float | bool | None] = {}
+    secrets: list[str] = []
+    workdir: str = ""
+    array: str = ""
+    sweep: Sweep | None = None
+    priority: str = "medium"
+    preemptibility: str = "preemptible"
+    max_duration: str = ""
+    allow_plain_secret: bool = False
+    volumes: NotYet = None
+    outputs: NotYet = None
+    checkpoint: NotYet = None
+    on_disconnect: NotYet = None
+    image: NotYet = None
+    python: NotYet = None
+    retry: NotYet = None
+    after: NotYet = None
+    schedule: NotYet = None
+    triggers: NotYet = None
+    deadline: NotYet = None
+    notify: NotYet = None
+    pools: NotYet = None
+    topology: NotYet = None
+    roles: NotYet = None
+    succeeds_when: NotYet = None
+    app: NotYet = None
+    idle: NotYet = None
+    port: NotYet = None
+    replicas: NotYet = None
+    scale: NotYet = None
+    readiness: NotYet = None
+    rollout: NotYet = None
+    drain: NotYet = None
+
+
+def read_job(document: object, lines: Mapping[str, int] = {}) -> JobFile | Refusal:
+    """The job file in a decoded document. `lines` (field to line) lets a refusal name the line."""
+    try:
+        return shaped(document, JobFile)
+    except DocumentError as error:
+        return with_line(error.refusal, lines)
+
+
+def read_job_json(data: bytes) -> JobFile | Refusal:
+    """The job file in a request's body."""
+    decoded = read_json(data)
+    return decoded if isinstance(decoded, Refusal) else read_job(decoded)
+
+
+def read_json(data: bytes) -> object:
+    """The JSON document in a request's body; a `Refusal` when there is none."""
+    if len(data) > JOB_FILE_BYTES_MAX:
+        rule = f"may have at most {JOB_FILE_BYTES_MAX} bytes"
+        return Refusal(field="document", value=f"{len(data)} bytes", rule=rule)
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        return Refusal(field="document", rule=f"is not JSON: {str(error)[:100]}")

@@ -1,0 +1,231 @@
+"""What a job file comes to: what the scheduler is asked for, and what runs.
+
+Rule: every value is checked here and nowhere else; whoever plans (the command line before sending,
+admission on receiving) gets the same refusals. What needs the platform's state is decided later.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+import msgspec
+
+from headrace.documents.accelerators import accelerators
+from headrace.documents.environment import environment, secret_names
+from headrace.documents.job_file import JobFile
+from headrace.documents.nearest import nearest
+from headrace.documents.quantities import MILLI, byte_size, duration_us, milli, whole
+from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
+from headrace.documents.substitution import check_templates
+from headrace.documents.trials import Tasks, array_of, sweep_of
+from headrace.events import Refusal
+from headrace.events.jobs import Gang
+
+NODES_MAX = 1_024
+COMMAND_BYTES_MAX = 65_536  # command and setup each
+ARGUMENTS_MAX = 1_024
+WORKDIR_LENGTH_MAX = 1_024
+DURATION_US_MAX = 366 * 86_400_000_000
+DEFAULT_NAME = "job"
+DEFAULT_CPU_MILLI = 1_000  # of a job without GPUs; one with GPUs is bounded by them
+
+TYPES = ("training", "workspace", "inference")
+FRAMEWORKS = ("pytorch",)
+FRAMEWORKS_NOT_YET = ("tensorflow", "jax", "ray", "spark", "mpi", "horovod", "deepspeed")
+PRIORITIES = {
+    "very-low": 10,
+    "low": 20,
+    "medium-low": 30,
+    "medium": 40,
+    "medium-high": 50,
+    "high": 60,
+    "very-high": 70,
+}
+PREEMPTIBILITIES = ("preemptible", "semi-preemptible", "non-preemptible")
+SHELL = ("/bin/bash", "-eu", "-o", "pipefail", "-c")
+NAME_RULE = "has 1 to 41 of a-z 0-9 and '-', not starting with '-'"
+
+NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
+_ELASTIC = re.compile(r"[0-9]+ ?\.\. ?[0-9]*")
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job file with every value understood. `processes` is how many run on each node."""
+
+    name: str
+    project: str  # "": the door's
+    gang: Gang
+    command: tuple[str, ...]
+    setup: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    secrets: tuple[str, ...] = ()
+    workdir: str = ""
+    processes: int = 1
+    priority: str = "medium"
+    preemptible: bool = True
+    max_duration_us: int = 0
+    tasks: Tasks | None = None
+
+
+def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
+    """What the job file asks for, or the first thing in it that cannot be."""
+    try:
+        return _plan(job)
+    except DocumentError as error:
+        return with_line(error.refusal, lines)
+
+
+def _plan(job: JobFile) -> Plan:
+    _check_words(job)
+    gang = _gang(job)
+    tasks = _tasks(job)
+    planned = Plan(
+        name=_name("name", job.name or DEFAULT_NAME),
+        project=_name("project", job.project) if job.project else "",
+        gang=gang,
+        command=_argv("command", job.command),
+        setup=_argv("setup", job.setup) if job.setup else (),
+        env=environment(job.env, allow_plain_secret=job.allow_plain_secret),
+        secrets=secret_names(job.secrets, job.env),
+        workdir=_workdir(job.workdir),
+        processes=max(1, gang.accelerators[0].milli // MILLI) if gang.per_gpu_processes else 1,
+        priority=job.priority,
+        preemptible=job.preemptibility == "preemptible",
+        max_duration_us=_max_duration_us(job.max_duration),
+        tasks=tasks,
+    )
+    check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
+    return planned
+
+
+def _check_words(job: JobFile) -> None:
+    """The fields whose value is one of a few words."""
+    _one_of("type", job.type, TYPES, built=("training",))
+    if job.framework:
+        _one_of("framework", job.framework, FRAMEWORKS + FRAMEWORKS_NOT_YET, built=FRAMEWORKS)
+    _one_of("priority", job.priority, tuple(PRIORITIES))
+    built = ("preemptible", "non-preemptible")
+    _one_of("preemptibility", job.preemptibility, PREEMPTIBILITIES, built=built)
+
+
+def _one_of(field: str, value: str, words: tuple[str, ...], *, built: tuple[str, ...] = ()) -> None:
+    if value not in words:
+        near = nearest(value, words)
+        instead = f"did you mean {near}?" if near else ", ".join(words)
+        refuse(field, "is not one of the words known here", value=value, instead=instead)
+    if built and value not in built:
+        not_yet(field, value=value, instead=" or ".join(built))
+
+
+def _gang(job: JobFile) -> Gang:
+    resources = job.resources
+    kinds = accelerators("resources.gpus", resources.gpus)
+    gpu_memory = 0
+    if resources.gpu_memory:
+        gpu_memory = byte_size("resources.gpu_memory", resources.gpu_memory)
+        if any(kind.milli != MILLI for kind in kinds):
+            rule = "is memory of one GPU"
+            instead = "leave gpus out, or name one GPU (gpus: H100)"
+            refuse("resources.gpu_memory", rule, value=resources.gpu_memory, instead=instead)
+    cpu = DEFAULT_CPU_MILLI if not kinds and not gpu_memory else 0
+    if resources.cpu != "":
+        cpu = milli("resources.cpu", resources.cpu)
+    memory = byte_size("resources.memory", resources.memory) if resources.memory else 0
+    per_gpu = _per_gpu(job)
+    if per_gpu:
+        if not kinds:
+            rule = "there is no GPU to start a process for"
+            refuse("processes_per_node", rule, value="per-gpu", instead="resources: {gpus: 2}")
+        if any(kind.milli != kinds[0].milli for kind in kinds):
+            instead = "the same number of GPUs in every preference"
+            not_yet("processes_per_node", value="per-gpu", instead=instead)
+    return Gang(
+        nodes=_nodes(job.nodes),
+        accelerators=kinds,
+        gpu_memory_bytes=gpu_memory,
+        cpu_milli=cpu,
+        memory_bytes=memory,
+        per_gpu_processes=per_gpu,
+    )
+
+
+def _per_gpu(job: JobFile) -> bool:
+    value = job.processes_per_node
+    if value == "per-gpu":
+        return True
+    if str(value) != "1":
+        instead = "1, and let the command start its own, or per-gpu"
+        if str(value).isdecimal() and str(value) != "0":
+            not_yet("processes_per_node", value=value, instead=instead)
+        refuse("processes_per_node", "must be 1 or per-gpu", value=value, instead=instead)
+    return False
+
+
+def _nodes(value: object) -> int:
+    if isinstance(value, str) and _ELASTIC.fullmatch(value):
+        not_yet("nodes", value=value, instead=f"nodes: {value.partition('..')[0].strip()}")
+    return whole("nodes", value, 1, NODES_MAX)
+
+
+def _tasks(job: JobFile) -> Tasks | None:
+    if job.array and job.sweep is not None:
+        refuse("array", "a job has either array: or sweep:", value=job.array)
+    if job.sweep is not None:
+        return sweep_of(job.sweep)
+    return array_of(job.array) if job.array else None
+
+
+def _name(field: str, value: str) -> str:
+    if not NAME.fullmatch(value):
+        refuse(field, NAME_RULE, value=value)
+    return value
+
+
+def _argv(field: str, value: str | list[str | int | float | bool]) -> tuple[str, ...]:
+    argv: tuple[str, ...] = ()
+    if not isinstance(value, str):
+        argv = tuple(_argument(part) for part in value)
+    elif value.strip():
+        argv = (*SHELL, value)
+    if not argv or not argv[0]:
+        refuse(field, "must be given", instead="command: python train.py")
+    if len(argv) > ARGUMENTS_MAX or sum(len(part.encode()) for part in argv) > COMMAND_BYTES_MAX:
+        refuse(field, f"has at most {ARGUMENTS_MAX} parts and {COMMAND_BYTES_MAX} bytes in all")
+    if any("\0" in part for part in argv):
+        refuse(field, "no program can be given a NUL character")
+    return argv
+
+
+def _argument(part: str | float | bool) -> str:
+    if isinstance(part, bool):
+        return "true" if part else "false"
+    return repr(part) if isinstance(part, float) else str(part)
+
+
+def _workdir(value: str) -> str:
+    if not value:
+        return ""
+    if value.startswith("git+") or not value.startswith("/"):
+        instead = "an absolute path that exists on the node"
+        not_yet("workdir", value=value, instead=instead)
+    if len(value) > WORKDIR_LENGTH_MAX or not value.isprintable():
+        refuse("workdir", f"has at most {WORKDIR_LENGTH_MAX} printable characters", value=value)
+    return value
+
+
+def _max_duration_us(value: str) -> int:
+    if not value:
+        return 0
+    amount = duration_us("max_duration", value)
+    if amount > DURATION_US_MAX:
+        refuse("max_duration", "is longer than a year", value=value, instead="leave it out")
+    return amount
+
+
+def _texts(planned: Plan) -> Iterator[tuple[str, str]]:
+    """Everything that may have templates, with the field it stands in."""
+    yield from (("command", part) for part in planned.command)
+    yield from (("setup", part) for part in planned.setup)
+    yield from ((f"env.{name}", value) for name, value in planned.env.items())
+    yield "workdir", planned.workdir
