@@ -14,7 +14,7 @@ from collections import Counter
 from headrace.simulation import mutations
 from headrace.simulation.coverage import Coverage
 from headrace.simulation.faults import KINDS, RUNTIME_POINTS
-from headrace.simulation.parts import AgentParts
+from headrace.simulation.parts import AGENT_POINTS
 from headrace.simulation.world import Outcome, simulate
 
 FAILED_MAX = 5  # seeds that are told about before a run gives up
@@ -47,7 +47,7 @@ def _one(seed: int, bug: str | None) -> int:
 
 def _many(seeds: range, bug: str | None) -> int:
     began_s = time.perf_counter()
-    coverage = Coverage([*KINDS, *RUNTIME_POINTS, *AgentParts().crash_points])
+    coverage = Coverage([*KINDS, *RUNTIME_POINTS, *AGENT_POINTS])
     failed: list[int] = []
     events = 0
     for seed in seeds:

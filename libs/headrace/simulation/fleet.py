@@ -6,14 +6,15 @@ its disk.
 
 from __future__ import annotations
 
+import base64
 import random
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from headrace.bus.interface import BusError
 from headrace.bus.memory import MemoryBus
+from headrace.events.nodes import NodeJoined
 from headrace.simulation.machine import SimulatedMachine, SimulatedProcesses
-from headrace.simulation.parts import AgentParts
+from headrace.simulation.parts import AgentParts, node_key
 from headrace.simulation.processes import Killed, Process
 
 if TYPE_CHECKING:
@@ -47,10 +48,10 @@ class Node:
         self._starts += 1
         self._armed = ""
         self.client = f"{self.name}-{self._starts}"
-        self._processes = SimulatedProcesses(self.machine)
+        self._processes = SimulatedProcesses(self.machine, self._passing)
         process = self._process = Process(self.client, self._ended)
         process.on_kill(self._cut)
-        process.start(self._program(process, self._processes))
+        process.start(self._program(self._processes))
 
     def kill(self) -> None:
         """The agent dies; what runs, runs on."""
@@ -74,23 +75,44 @@ class Node:
             self.machine.power_on()
         self.start()
 
-    async def _program(self, process: Process, processes: SimulatedProcesses) -> None:
-        world = self._world
-        bus = MemoryBus(world.broker, self.client)
-        agent = self.machine.parts.agent(
-            self.machine, processes, bus, world.keys, self._passing(process)
+    async def _program(self, processes: SimulatedProcesses) -> None:
+        world, parts = self._world, self.machine.parts
+        journal = parts.journal(
+            world.disk / f"{self.name}.journal", self.machine.boot_id, self._passing
+        )
+        agent = parts.agent(
+            keys=world.keys,
+            journal=journal,
+            node=self._joined(),
+            bus=MemoryBus(world.broker, self.client),
+            machine=processes,
+            devices=self.machine.devices,
         )
         world.mutation(agent)
-        await agent.run()
+        try:
+            await agent.run()
+        finally:
+            journal.close()
 
-    def _passing(self, process: Process) -> Callable[[str], None]:
-        def passing(point: str) -> None:
-            if self._armed == point and process.alive:
-                self._world.fired[point] += 1
-                process.kill()
-                raise Killed
+    def _joined(self) -> NodeJoined:
+        public = node_key(self.name).public_key().public_bytes_raw()
+        return NodeJoined(
+            node=self.name,
+            host=f"{self.name}.example",
+            address=f"192.0.2.{self.name.removeprefix('n')}",
+            boot="",
+            incarnation="",
+            public_key=base64.b64encode(public).decode(),
+            cpu_milli=self.machine.devices.cpu_milli,
+            memory_bytes=self.machine.devices.memory_bytes,
+        )
 
-        return passing
+    def _passing(self, point: str) -> None:
+        if self._armed == point and self._process is not None and self._process.alive:
+            self._world.fired[point] += 1
+            self._world.fired["agent.crashed"] += 1
+            self._process.kill()
+            raise Killed
 
     def _cut(self) -> None:
         self._world.broker.clients.pop(self.client, None)

@@ -134,9 +134,5 @@ class Incidents:
 
     def _crash_agent(self, fault: Fault) -> None:
         node = self._world.nodes[fault.target]
-        if node.is_up:
-            self._fired(fault)
-            if fault.point:
-                node.crash_at(fault.point)
-            else:
-                node.kill()
+        self._world.tell(f"the agent of {node.name} is to crash at {fault.point}")
+        node.crash_at(fault.point)

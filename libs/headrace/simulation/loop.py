@@ -73,6 +73,8 @@ class VirtualLoop(base_events.BaseEventLoop):
 
     def _keep_error(self, _loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
+        if error is not None and not isinstance(error, Exception):
+            return  # a simulated kill, in whatever was running
         told = f"{type(error).__name__}: {error}" if error is not None else context["message"]
         self.errors.append(told)
 

@@ -39,14 +39,13 @@ class SimulatedMachine:
 
     def __init__(self, node: str, gpus: int, chance: random.Random, parts: AgentParts) -> None:
         self.node = node
-        self.devices = tuple(f"GPU-{node}-{index}" for index in range(gpus))
         self.chance = chance
         self.parts = parts
+        self.devices = parts.devices(node, gpus)
         self.boot = 1
         self.is_on = True
         self.workers: dict[Any, Worker] = {}
         self.journal: list[str] = []
-        self.disk: dict[str, Any] = {}  # what agents keep
         self.changed: Callable[[Any], None] | None = None
         self._launcher_back_s = 0.0
 
@@ -154,8 +153,9 @@ class SimulatedMachine:
 class SimulatedProcesses:
     """What one agent sees of a machine: the agent's own `Machine`, until the agent dies."""
 
-    def __init__(self, machine: SimulatedMachine) -> None:
+    def __init__(self, machine: SimulatedMachine, passing: Callable[[str], None]) -> None:
         self._machine = machine
+        self._passing = passing
         self._crashed = False
 
     def cut(self) -> None:
@@ -191,7 +191,9 @@ class SimulatedProcesses:
     def start(self, assignment: Assignment, launch: Launch) -> None:
         """See the agent's `Machine`."""
         if not self._crashed:
+            self._passing("agent.before_start")
             self._machine.start(assignment, launch)
+            self._passing("agent.after_start")
 
     def stop(self, key: Any, reason: str, grace_s: int) -> None:
         """See the agent's `Machine`."""

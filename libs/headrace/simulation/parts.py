@@ -7,16 +7,30 @@ asked for, and a service never knows that it is simulated.
 from __future__ import annotations
 
 import hashlib
+import secrets
+import time
 from collections.abc import Callable
 from importlib import import_module
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import msgspec
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from headrace.bus.agents import Assignment, Launch, Signed
+from headrace.bus.interface import Bus
+from headrace.events.nodes import NodeJoined
 from headrace.runtime.service import Service
+from headrace.vault import VaultError, open_with, verify
 
+AGENT_POINTS = (
+    "agent.before_journal",
+    "agent.after_journal",
+    "agent.before_start",
+    "agent.after_start",
+)
 DECIDING = ("admission", "quota", "placement", "metrics")
 
 
@@ -56,11 +70,61 @@ class AgentParts:
         self.key: Callable[..., Any] = machine.AttemptKey
         self.end: Callable[..., Any] = machine.End
         self.seen: Callable[..., Any] = machine.Seen
-        self.crash_points: tuple[str, ...] = ()
 
-    def agent(self, *_parts: Any) -> Any:
-        """The agent of a machine."""
-        raise NotImplementedError
+    def journal(self, path: Path, boot: str, passing: Callable[[str], None]) -> Any:
+        """The agent's journal in this file, with a crash point on each side of every report."""
+        opened = import_module("headrace.node_agent.journal_file").FileJournal.open(
+            path, boot=boot, granter="simulated", new_incarnation=lambda: secrets.token_hex(4)
+        )
+        keep = opened.add
+
+        def add(report: Any) -> None:
+            passing("agent.before_journal")
+            keep(report)
+            passing("agent.after_journal")
+
+        opened.add = add
+        return opened
+
+    def devices(self, node: str, gpus: int) -> Any:
+        """The agent's own GPUs that are not there."""
+        simulated = import_module("headrace.node_agent.devices.simulated")
+        return simulated.SimulatedDevices(f"simulated:{gpus}xH100-80GB", node)
+
+    def agent(
+        self, *, keys: Keys, journal: Any, node: NodeJoined, bus: Bus, machine: Any, devices: Any
+    ) -> Any:
+        """A node's agent; `run` it."""
+        module = import_module("headrace.node_agent.agent")
+        grant_pub, private = keys.key("grant.pub"), node_key(node.node).private_bytes_raw()
+
+        def is_granted(signed: Signed) -> bool:
+            return verify(grant_pub, signed.document, signed.signature)
+
+        def unseal(assignment: Assignment) -> Launch:
+            place = f"{assignment.job}/{assignment.attempt}/{assignment.rank}"
+            try:
+                opened = open_with(private, assignment.sealed, f"launch:{place}".encode())
+            except VaultError as error:
+                raise module.Unopenable(str(error)) from None
+            return msgspec.json.decode(opened, type=Launch)
+
+        given = module.Surroundings(
+            node=node,
+            bus=bus,
+            machine=machine,
+            journal=journal,
+            devices=devices,
+            is_granted=is_granted,
+            unseal=unseal,
+            now_us=lambda: int(time.time() * 1_000_000),
+        )
+        return module.Agent(given)
+
+
+def node_key(node: str) -> X25519PrivateKey:
+    """What launches for this node are sealed to."""
+    return X25519PrivateKey.from_private_bytes(_bytes(f"node {node}"))
 
 
 def _bytes(name: str) -> bytes:

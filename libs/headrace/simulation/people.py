@@ -36,8 +36,14 @@ class People:
 
     @property
     def accepted(self) -> list[tuple[str, str]]:
-        """The requests that were answered with a position of the log."""
-        return [key for key, answer in self.answers.items() if answer["position"]]
+        """The requests that were answered with a position of the log, as the log names them: what
+        concerns the fleet is of no project.
+        """
+        return [
+            ("" if project == subjects.FLEET else project, key)
+            for (project, key), answer in self.answers.items()
+            if answer["position"]
+        ]
 
     async def listen(self) -> None:
         """Hear what becomes of posted requests."""

@@ -16,8 +16,9 @@ from headrace.runtime.relay import Relay
 from headrace.simulation.parts import service_of
 from headrace.simulation.processes import Killed, Process
 from headrace.simulation.surroundings import EPOCH_US
-from headrace.store.interface import StoreError
+from headrace.store.interface import Unavailable
 from headrace.store.memory import MemoryStore
+from headrace.store.roles import role_of
 
 if TYPE_CHECKING:
     from headrace.simulation.world import World
@@ -102,7 +103,7 @@ class Instance:
 
     def _ended(self, _process: Process, error: BaseException | None) -> None:
         world = self._world
-        if error is not None and not isinstance(error, Killed | StoreError | BusError | OSError):
+        if error is not None and not isinstance(error, Killed | Unavailable | BusError):
             world.wrong.append(f"{self.holder} failed: {type(error).__name__}: {error}")
         again_s = max(
             world.chance.uniform(0.05, RESTART_S_MAX),
@@ -122,4 +123,4 @@ def store_of(world: World, process: Process, service: str, holder: str) -> Memor
     def now_us() -> int:
         return EPOCH_US + int(world.loop.time() * 1_000_000)
 
-    return MemoryStore(world.log, now_us, role=service, fault=fault)
+    return MemoryStore(world.log, now_us, role=role_of(service), fault=fault)

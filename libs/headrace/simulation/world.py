@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
+import tempfile
 from collections import Counter, deque
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,7 +24,7 @@ from headrace.simulation.fleet import Node
 from headrace.simulation.incidents import Incidents
 from headrace.simulation.judgement import judge
 from headrace.simulation.loop import VirtualLoop, run
-from headrace.simulation.parts import DECIDING, AgentParts, Keys
+from headrace.simulation.parts import AGENT_POINTS, DECIDING, Keys
 from headrace.simulation.people import People
 from headrace.simulation.processes import Process, own
 from headrace.simulation.services import Instance, store_of
@@ -53,8 +55,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class World:
     """Everything of one history."""
 
-    def __init__(self, seed: int, mutation: Mutation = lambda _host: None) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, disk: Path, mutation: Mutation) -> None:
+        self.seed, self.disk = seed, disk
         self.mutation = mutation
         self.loop = VirtualLoop()
         self.loop.on_task = own
@@ -74,9 +76,8 @@ class World:
             name: Node(self, name, gpus, random.Random(f"{name} {seed}"))
             for name, gpus in self.drawn.nodes.items()
         }
-        points = AgentParts().crash_points
         chance = random.Random(f"faults {seed}")
-        self.faults = faults.draw(chance, list(self.nodes), BUSY_S, points)
+        self.faults = faults.draw(chance, list(self.nodes), BUSY_S, AGENT_POINTS)
         self.people = People(self)
 
     def tell(self, what: str) -> None:
@@ -151,9 +152,10 @@ class World:
 
 def simulate(seed: int, mutation: Mutation = lambda _host: None) -> Outcome:
     """Run the history of this seed."""
-    world = World(seed, mutation)
-    with seeded(seed, world.loop.time):
-        run(world.live(), world.loop)
+    with tempfile.TemporaryDirectory(prefix="headrace-simulation-") as disk:
+        world = World(seed, Path(disk), mutation)
+        with seeded(seed, world.loop.time):
+            run(world.live(), world.loop)
     world.wrong.extend(f"an error went unheard: {error}" for error in world.loop.errors)
     digest = hashlib.sha256(world.log.events[-1].hash if world.log.events else b"")
     for node in world.nodes.values():
@@ -163,7 +165,7 @@ def simulate(seed: int, mutation: Mutation = lambda _host: None) -> Outcome:
         digest=digest.hexdigest(),
         events=len(world.log.events),
         fired=dict(world.fired),
-        wrong=tuple(world.wrong),
+        wrong=tuple(dict.fromkeys(world.wrong)),
         told=tuple(world.told),
         virtual_s=round(world.loop.time(), 3),
     )
