@@ -1,0 +1,221 @@
+"""Everything a gateway can be asked, as one class."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from headrace.client.config import DEFAULT_PROJECT, Context, context
+from headrace.client.connection import RETRY_S, Connection, Unreachable, path_with
+from headrace.client.model import (
+    Answer,
+    Description,
+    Happening,
+    HappeningPage,
+    JobPage,
+    LogPiece,
+    NodeRow,
+    ProjectRow,
+    Status,
+)
+
+T = TypeVar("T")
+
+BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
+Document = Mapping[str, Any] | str | bytes
+
+
+class Client:
+    """Asks the gateway at `url`. Every call raises `ClientError`: `Refused`, `NotFound`,
+    `Unreachable`. Not for several threads at once; `copy` makes one for another thread.
+    """
+
+    def __init__(self, url: str, token: str = "", project: str = DEFAULT_PROJECT) -> None:
+        self.project = project
+        self._context = Context(url, token, project)
+        self._http = Connection(url, token)
+
+    @classmethod
+    def from_config(cls, *, url: str = "", token: str = "", project: str = "") -> Client:
+        """As configured: options, then environment, then the config file."""
+        return cls(*context(url=url, token=token, project=project))
+
+    def copy(self) -> Client:
+        """Another client of the same gateway, with a connection of its own."""
+        return Client(*self._context)
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        self._http.close()
+
+    def submit(self, job: Document, *, key: str = "") -> Answer:
+        """Submit a job file (a mapping, or JSON); the answer has the job's id. Sent again under
+        the same key until it is accepted or refused.
+        """
+        key = key or uuid.uuid4().hex
+        return self._change("POST", "/v1/jobs", _encoded(job), lambda: key)
+
+    def jobs(self, **wanted: str | int) -> JobPage:
+        """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
+        `limit` and `before` page through them.
+        """
+        return self._get(path_with("/v1/jobs", wanted), JobPage)
+
+    def job(self, job: str) -> Description:
+        """One job in full, by its id or an unambiguous prefix of it."""
+        return self._get(f"/v1/jobs/{_job(job)}", Description)
+
+    def cancel(self, job: str, *, key: str = "") -> Answer:
+        """End a job."""
+        key = key or uuid.uuid4().hex
+        return self._change("DELETE", f"/v1/jobs/{_job(job)}", None, lambda: key)
+
+    def logs(
+        self,
+        job: str,
+        *,
+        rank: int | None = None,
+        process: int | None = None,
+        attempt: int | None = None,
+        follow: bool = False,
+    ) -> Iterator[LogPiece]:
+        """What its workers wrote; with `follow` until it has ended, over broken connections."""
+        query = {"rank": rank, "process": process, "attempt": attempt, "follow": follow}
+        offsets: dict[tuple[int, int, int], int] = {}
+        pieces = msgspec.json.Decoder(LogPiece)
+
+        def lines() -> Iterator[bytes]:
+            known = ",".join(f"{a}.{r}.{p}.{at}" for (a, r, p), at in offsets.items())
+            path = f"/v1/jobs/{_job(job)}/logs"
+            return self._http.stream(path, {**query, "offsets": known}, {})
+
+        for line in _resumed(lines, ends=True):
+            piece = pieces.decode(line)
+            offsets[piece.attempt, piece.rank, piece.process] = piece.offset
+            yield piece
+
+    def events(
+        self,
+        *,
+        after: int | None = None,
+        since_us: int = 0,
+        job: str = "",
+        project: str = "",
+        type_prefix: str = "",
+        follow: bool = False,
+    ) -> Iterator[Happening]:
+        """Events after a position or a time; with `follow` for ever, over broken connections."""
+        query = {"job": job, "project": project, "type": type_prefix, "since_us": since_us}
+        if not follow:
+            yield from self._pages(after, query)
+            return
+        position = after
+        decoder = msgspec.json.Decoder(Happening)
+
+        def lines() -> Iterator[bytes]:
+            headers = {"Accept": "text/event-stream"}
+            if position is not None:
+                headers["Last-Event-ID"] = str(position)
+            return self._http.stream("/v1/events", query, headers)
+
+        for line in _resumed(lines, ends=False):
+            if line.startswith(b"id:"):
+                position = int(line[3:])
+            elif line.startswith(b"data:"):
+                yield decoder.decode(line[5:])
+
+    def nodes(self) -> list[NodeRow]:
+        """Every node."""
+        return self._get("/v1/nodes", list[NodeRow])
+
+    def node(self, node: str) -> NodeRow:
+        """One node."""
+        return self._get(f"/v1/nodes/{_part(node)}", NodeRow)
+
+    def change_node(self, node: str, change: str) -> Answer:
+        """Cordon, uncordon or fence it."""
+        return self._once("POST", f"/v1/nodes/{_part(node)}", {"change": change})
+
+    def projects(self) -> list[ProjectRow]:
+        """Departments and projects."""
+        return self._get("/v1/projects", list[ProjectRow])
+
+    def apply(self, document: Document) -> Answer:
+        """Create or change a department or project; `change` says what became of it."""
+        return self._once("PUT", "/v1/documents", document)
+
+    def set_secret(self, name: str, value: bytes, *, project: str = "") -> Answer:
+        """Set a secret of a project. A try of its own each time: setting it twice is the same."""
+        path = f"/v1/secrets/{_part(project or self.project)}/{_part(name)}"
+        return self._change("PUT", path, value, lambda: uuid.uuid4().hex)
+
+    def create_publisher(self, name: str, public_key: str, *, project: str = "") -> Answer:
+        """Let the holder of an NKey publish the project's jobs; the answer has its JWT."""
+        body = {"name": name, "project": project or self.project, "public_key": public_key}
+        return self._once("POST", "/v1/publishers", body)
+
+    def erase(self, project: str) -> Answer:
+        """Make what the project's jobs ran unreadable for ever."""
+        return self._once("DELETE", f"/v1/projects/{_part(project)}/data", None)
+
+    def status(self) -> Status:
+        """The platform in numbers."""
+        return self._get("/v1/status", Status)
+
+    def _get(self, path: str, kind: type[T]) -> T:
+        return msgspec.json.decode(self._http.get(path), type=kind)
+
+    def _once(self, method: str, path: str, body: Document | None) -> Answer:
+        key = uuid.uuid4().hex
+        return self._change(method, path, None if body is None else _encoded(body), lambda: key)
+
+    def _change(self, method: str, path: str, body: bytes | None, key: Callable[[], str]) -> Answer:
+        return self._http.change(method, path, body, key=key)
+
+    def _pages(self, after: int | None, query: Mapping[str, Any]) -> Iterator[Happening]:
+        position = after
+        while True:
+            page = self._get(path_with("/v1/events", {**query, "after": position}), HappeningPage)
+            yield from page.events
+            if page.position == position or not page.events:
+                return
+            position = page.position
+
+
+def _resumed(lines: Callable[[], Iterator[bytes]], *, ends: bool) -> Iterator[bytes]:
+    """The lines of a stream that is opened again after each break, if it was ever open. `ends`
+    tells whether it is over when it ends.
+    """
+    breaks, heard = 0, False
+    while True:
+        try:
+            for line in lines():
+                breaks, heard = 0, True
+                yield line
+            if ends:
+                return
+        except Unreachable:
+            breaks += 1
+            if breaks > BREAKS_MAX or not heard:
+                raise
+        time.sleep(RETRY_S)
+
+
+def _encoded(document: Document) -> bytes:
+    if isinstance(document, bytes):
+        return document
+    return document.encode() if isinstance(document, str) else msgspec.json.encode(document)
+
+
+def _job(job: str) -> str:
+    """A job's id as a path: a task's index is a part of its own."""
+    return "/".join(_part(part) for part in job.split("/", 1))
+
+
+def _part(text: str) -> str:
+    return quote(text, safe="")

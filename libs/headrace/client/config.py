@@ -1,0 +1,69 @@
+"""Which gateway, with which token, in which project.
+
+Rule: an option given wins over the environment, the environment over the current context of
+`~/.config/headrace/config.toml`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from headrace.client.connection import ClientError
+
+DEFAULT_PROJECT = "default"
+
+
+class Context(NamedTuple):
+    """Where requests go, and the project of job files that name none."""
+
+    url: str
+    token: str
+    project: str = DEFAULT_PROJECT
+
+
+def config_file() -> Path:
+    """`$XDG_CONFIG_HOME/headrace/config.toml`, usually `~/.config/headrace/config.toml`."""
+    home = os.environ.get("XDG_CONFIG_HOME")
+    return (Path(home) if home else Path.home() / ".config") / "headrace" / "config.toml"
+
+
+def context(*, url: str = "", token: str = "", project: str = "") -> Context:
+    """The context in force. Raises `ClientError` naming what is missing or wrong."""
+    url = url or os.environ.get("HEADRACE_URL", "")
+    token = token or os.environ.get("HEADRACE_TOKEN", "")
+    project = project or os.environ.get("HEADRACE_PROJECT", "")
+    kept = {} if url and token and project else _kept()
+    url = url or kept.get("url", "")
+    if not url:
+        raise ClientError(
+            f"no platform is configured: set HEADRACE_URL, or start one with headrace up "
+            f"(looked into {config_file()})"
+        )
+    return Context(
+        url, token or kept.get("token", ""), project or kept.get("project", DEFAULT_PROJECT)
+    )
+
+
+def _kept() -> dict[str, str]:
+    """The current context of the file; empty when there is none."""
+    path = config_file()
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise ClientError(f"cannot read {path}: {error}") from error
+    import tomllib
+
+    try:
+        known = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ClientError(f"{path} is not TOML: {error}") from error
+    contexts = known.get("contexts", {})
+    current = known.get("current", "local")
+    if not isinstance(contexts, dict) or not isinstance(contexts.get(current, {}), dict):
+        raise ClientError(f"{path}: contexts must be tables, as in [contexts.local]")
+    found = contexts.get(current, {})
+    return {name: str(value) for name, value in found.items()}

@@ -1,0 +1,188 @@
+"""One HTTP connection to a gateway, and what can go wrong with it.
+
+Rule: a request that changes something is sent again under the same key until it is answered or the
+deadline has passed, so that a lost answer never makes a second job.
+"""
+
+from __future__ import annotations
+
+import http.client
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+
+from headrace.client.model import Answer
+
+CONNECT_S_MAX = 5.0
+REPLY_S_MAX = 25.0  # longer than the gateway itself waits for an answer
+SILENCE_S_MAX = 30.0  # of a stream, which has a heartbeat every 10 s
+DEADLINE_S = 60.0  # of a request, all tries together
+RESTART_S = 5.0  # how long a gateway that nobody runs is believed to be restarting, by a change
+RETRY_S = 0.3
+AGAIN = (502, 503, 504)  # answers that leave open what became of the request
+
+_ANSWERS = msgspec.json.Decoder(Answer)
+
+
+class ClientError(Exception):
+    """The request failed, and the line says why."""
+
+
+class Unreachable(ClientError):
+    """Nobody answers at the gateway's address, or not in time."""
+
+
+class NotFound(ClientError):
+    """There is nothing of that name."""
+
+
+class Refused(ClientError):
+    """The platform said no. `answer` has the refusal in its parts, and the log's position."""
+
+    def __init__(self, answer: Answer) -> None:
+        self.answer = answer
+        super().__init__(answer.message or "refused")
+
+
+class Reply(NamedTuple):
+    """A complete answer."""
+
+    status: int
+    body: bytes
+
+
+class Connection:
+    """Requests to one gateway, over one connection kept open. Not for several threads at once."""
+
+    def __init__(self, url: str, token: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ClientError(f"{url!r} is no address of a gateway; http://host:port is")
+        self._url, self._parts = url, parts
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._kept: http.client.HTTPConnection | None = None
+
+    def get(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
+        """The body of an answer. Raises `ClientError`."""
+        return _checked(self._until_answered("GET", path_with(path, query), None, {}))
+
+    def change(
+        self, method: str, path: str, body: bytes | None, *, key: Callable[[], str]
+    ) -> Answer:
+        """Ask for a change, again and again until it is answered. Raises `ClientError`; `Refused`
+        when the answer is no. `key` is called for every try.
+        """
+        reply = self._until_answered(method, path, body, {}, key)
+        return _ANSWERS.decode(_checked(reply))
+
+    def stream(
+        self, path: str, query: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> Iterator[bytes]:
+        """The lines of an answer that goes on, over a connection of its own; ends when it does.
+
+        Raises `Unreachable` when the connection breaks.
+        """
+        connection = self._open(SILENCE_S_MAX)
+        try:
+            connection.request("GET", path_with(path, query), headers={**self._headers, **headers})
+            response = connection.getresponse()
+            if response.status != http.client.OK:
+                _checked(Reply(response.status, response.read()))
+            while line := response.readline():
+                yield line
+            if not response.isclosed():
+                raise ConnectionError("the answer is not complete")
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"{self._url}: {_reason(error)}") from error
+        finally:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
+    def _until_answered(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        key: Callable[[], str] | None = None,
+    ) -> Reply:
+        began_s = time.monotonic()
+        deadline_s = began_s + DEADLINE_S
+        while True:
+            if key is not None:
+                headers = {**headers, "Idempotency-Key": key()}
+            try:
+                reply = self._once(method, path, body, headers)
+                if reply.status not in AGAIN or time.monotonic() + RETRY_S > deadline_s:
+                    return reply
+                failure = f"HTTP {reply.status}"
+            except ConnectionRefusedError:
+                self.close()
+                failure = "nobody listens there (headrace up starts a platform)"
+                deadline_s = min(deadline_s, began_s + (RESTART_S if key is not None else 0.0))
+            except (OSError, http.client.HTTPException) as error:
+                self.close()
+                failure = _reason(error)
+            if time.monotonic() + RETRY_S > deadline_s:
+                raise Unreachable(f"{self._url}: {failure}")
+            time.sleep(RETRY_S)
+
+    def _once(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> Reply:
+        if self._kept is None:
+            self._kept = self._open(REPLY_S_MAX)
+        self._kept.request(method, path, body, {**self._headers, **headers})
+        response = self._kept.getresponse()
+        return Reply(response.status, response.read())
+
+    def _open(self, silence_s: float) -> http.client.HTTPConnection:
+        kind = (
+            http.client.HTTPSConnection
+            if self._parts.scheme == "https"
+            else http.client.HTTPConnection
+        )
+        assert self._parts.hostname is not None
+        connection = kind(self._parts.hostname, self._parts.port, timeout=CONNECT_S_MAX)
+        connection.connect()
+        connection.sock.settimeout(silence_s)
+        return connection
+
+
+def path_with(path: str, query: Mapping[str, Any] | None) -> str:
+    """The path with its query; empty values are left out."""
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else value
+        for name, value in (query or {}).items()
+        if not (value is None or value is False or value == "")
+    }
+    return f"{path}?{urlencode(given)}" if given else path
+
+
+def _checked(reply: Reply) -> bytes:
+    """The body of a good answer. Raises what a bad one says."""
+    if reply.status < http.client.BAD_REQUEST:
+        return reply.body
+    try:
+        answer = _ANSWERS.decode(reply.body)
+    except msgspec.DecodeError:
+        raise ClientError(f"HTTP {reply.status}: {reply.body[:200]!r}") from None
+    if reply.status == http.client.NOT_FOUND:
+        raise NotFound(answer.message)
+    if answer.refusal is not None:
+        raise Refused(answer)
+    if reply.status in AGAIN:
+        raise Unreachable(answer.message)
+    raise ClientError(answer.message)
+
+
+def _reason(error: Exception) -> str:
+    return str(error) or type(error).__name__

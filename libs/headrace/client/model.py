@@ -1,0 +1,232 @@
+"""What the gateway answers: the same Structs for its OpenAPI, the client and `-o json`.
+
+Rule: units are in the names; amounts of GPU are thousandths; times are µs since 1970 of the log's
+clock, 0 when it has not happened.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+MAX_PAGE = 1_000  # rows or events in one answer
+
+LIVE = ("submitted", "waiting", "held", "starting", "running", "stopping")
+ENDED = ("succeeded", "failed", "cancelled", "refused")
+
+
+class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a request came to. `position` is where the log has the decision; `key` repeats it.
+
+    A refused one carries the refusal's fields (`field`, `value`, `rule`, `instead`) and the line.
+    """
+
+    accepted: bool
+    position: int = 0
+    key: str = ""
+    job: str = ""
+    name: str = ""
+    change: str = ""
+    version: str = ""
+    warning: str = ""
+    jwt: str = ""
+    message: str = ""
+    refusal: dict[str, str] | None = None
+
+
+class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One job in a list: a single one, or a sweep or array with its tasks counted.
+
+    `wants` is what it asks for in a few characters (`2×H100:8`); `where` the nodes of the live or
+    last attempt; `why` one clause about why it waits, is held, or ended as it did. `waited_us` and
+    `ran_us` go on while it waits or runs, up to `as_of_us`.
+    """
+
+    job: str
+    project: str
+    name: str
+    user: str
+    kind: str  # training | sweep | array
+    state: str
+    wants: str = ""
+    where: list[str] = []
+    why: str = ""
+    group: str = ""
+    index: int = 0
+    tasks: int = 0
+    tasks_parallel: int = 0
+    tasks_running: int = 0
+    tasks_ended: int = 0
+    tasks_failed: int = 0
+    attempt: int = 0
+    evictions: int = 0
+    exit_code: int | None = None
+    requested_at_us: int = 0
+    started_at_us: int = 0
+    ended_at_us: int = 0
+    waited_us: int = 0
+    ran_us: int = 0
+    held_milli: int = 0
+    gpu_us: int = 0  # thousandths of a GPU times µs held by its finished attempts, / 1000
+    position: int = 0  # of the event that asked for it
+
+
+class JobPage(msgspec.Struct, kw_only=True):
+    """Jobs in order of their request, newest last. `more` is the cursor of the page before."""
+
+    jobs: list[JobRow]
+    as_of_us: int
+    position: int
+    more: int = 0
+
+
+class Happening(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One event of the log, for people and pipelines. `data` is the event without sealed bytes."""
+
+    position: int
+    at_us: int
+    type: str
+    stream: str
+    project: str = ""
+    job: str = ""
+    actor: str = ""
+    causation: int = 0
+    trace: str = ""
+    data: dict[str, Any] = {}
+
+
+class HappeningPage(msgspec.Struct, kw_only=True):
+    """Events after a position; `position` is where to go on from."""
+
+    events: list[Happening]
+    position: int
+
+
+class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One worker of an attempt. `gpus` are indexes on the node, `milli` how much of each."""
+
+    rank: int
+    node: str
+    gpus: list[int] = []
+    devices: list[str] = []
+    milli: list[int] = []
+    model: str = ""
+    simulated: bool = False
+    enforcement: str = ""
+    state: str = "starting"
+    exit_code: int | None = None
+    message: str = ""
+
+
+class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One attempt: why there, who ran, how it ended."""
+
+    attempt: int
+    workers: list[WorkerRow]
+    placed_at_us: int
+    position: int
+    rule: str = ""
+    numbers: dict[str, int] = {}
+    names: dict[str, str] = {}
+    started_at_us: int = 0
+    evicted: str = ""
+    evicted_at_us: int = 0
+    gainer: str = ""
+    eviction_rule: str = ""
+    eviction_numbers: dict[str, int] = {}
+    eviction_names: dict[str, str] = {}
+    released_at_us: int = 0
+    held_us: int = 0
+
+
+class Description(msgspec.Struct, kw_only=True):
+    """Everything about one job that the log keeps in clear. `spec` is its scheduling part: what it
+    runs is sealed and shown to nobody.
+    """
+
+    job: JobRow
+    spec: dict[str, Any]
+    attempts: list[AttemptRow]
+    timeline: list[Happening]
+    trace: str
+    as_of_us: int
+    params: dict[str, str] = {}
+    tasks: list[JobRow] = []
+
+
+class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One GPU of a node and who holds how many thousandths of it."""
+
+    device: str
+    index: int
+    model: str
+    memory_bytes: int
+    healthy: bool = True
+    held: dict[str, int] = {}
+
+
+class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One node. `state` is ready, cordoned, silent, fenced."""
+
+    node: str
+    state: str
+    host: str = ""
+    address: str = ""
+    gpus: int = 0
+    model: str = ""
+    simulated: bool = False
+    milli: int = 0
+    held_milli: int = 0
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    jobs: list[str] = []
+    labels: dict[str, str] = {}
+    version: str = ""
+    silent_since_us: int = 0
+    devices: list[GpuRow] = []
+
+
+class ProjectRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A department or project. -1 as a quota is the whole fleet, as a limit none."""
+
+    project: str
+    kind: str
+    parent: str = ""
+    quota_milli: int = 0
+    limit_milli: int = -1
+    weight: int = 1
+    share_milli: int = 0
+    held_milli: int = 0
+    running: int = 0
+    waiting: int = 0
+    gpu_us: int = 0
+
+
+class LogPiece(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Output of one process. `offset` is where the next piece starts; `ended` when nothing follows
+    from this process, `missing` why nothing could be read.
+    """
+
+    attempt: int
+    rank: int
+    process: int = 0
+    node: str = ""
+    offset: int = 0
+    text: str = ""
+    ended: bool = False
+    missing: str = ""
+
+
+class Status(msgspec.Struct, kw_only=True):
+    """The platform as the gateway sees it. `services` are those that lead, by epoch."""
+
+    version: str
+    position: int
+    as_of_us: int
+    bus: bool
+    services: dict[str, int]
+    jobs: dict[str, int]
+    nodes: int
+    gpus: int
+    held_milli: int

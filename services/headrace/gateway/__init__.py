@@ -1,0 +1,1 @@
+"""The gateway: HTTP for people, answered from the log and asked over the bus."""

@@ -1,0 +1,95 @@
+"""The gateway's process.
+
+Rule: whatever cannot be mended from inside ends the process; its supervisor starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+
+import uvloop
+
+from headrace import telemetry
+from headrace.bus.nats import NatsBus
+from headrace.gateway.app import application
+from headrace.gateway.follower import Follower
+from headrace.gateway.gateway import Gateway
+from headrace.gateway.server import Server, listen, write_port
+from headrace.runtime.environment import Environment
+from headrace.store.interface import StoreError
+from headrace.store.postgres import PostgresStore
+
+_LOG = logging.getLogger("headrace.gateway")
+
+
+def main() -> None:
+    """Serve until SIGTERM or SIGINT. Exits 1 when the process must be replaced."""
+    telemetry.start("gateway")
+    environment = Environment.read("gateway")
+    try:
+        uvloop.run(_run(environment))
+    except (StoreError, OSError) as error:
+        _LOG.error("gateway ends error=%s: %s", type(error).__name__, error)
+        raise SystemExit(1) from None
+    finally:
+        telemetry.stop()
+
+
+async def _run(environment: Environment) -> None:
+    lost = asyncio.Event()
+    store = await PostgresStore.connect(environment.pg_dsn)
+    bus = await NatsBus.connect(
+        environment.nats_url,
+        creds_path=environment.nats_creds,
+        name="gateway",
+        on_lost=lost.set,
+    )
+    gateway = Gateway(
+        store=store,
+        bus=bus,
+        follower=Follower(store, bus, time.monotonic),
+        token=_token(),
+        vault_key=environment.key("vault.pub"),
+    )
+    try:
+        await _serve(gateway, environment, lost)
+    finally:
+        await bus.close()
+        await store.close()
+
+
+async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event) -> None:
+    listening = listen(environment.http)
+    server = Server(application(gateway), listening)
+    write_port(environment.run_dir / "gateway.port", listening)
+    following = asyncio.create_task(gateway.follower.run())
+    serving = asyncio.create_task(server.run_until_stopped())
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, server.stop)
+    gone = asyncio.create_task(lost.wait())
+    await asyncio.wait([following, serving, gone], return_when=asyncio.FIRST_COMPLETED)
+    gateway.follower.close()
+    server.stop()
+    await serving
+    gone.cancel()
+    if lost.is_set():
+        raise ConnectionError("the bus is gone for good")
+    if following.done():
+        following.result()
+    following.cancel()
+
+
+def _token() -> str:
+    path = os.environ.get("HEADRACE_TOKEN_FILE", "")
+    if not path:
+        raise SystemExit("headrace gateway: HEADRACE_TOKEN_FILE must be set")
+    return Path(path).read_text(encoding="ascii").strip()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+"""One job in full, from its own stream of the log.
+
+Rule: a pure function of the job's events; what the log keeps sealed stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from headrace.client.model import AttemptRow, Description, JobRow, WorkerRow
+from headrace.events import Entry
+from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, Worker
+from headrace.events.jobs import JobAdmitted, JobRequested, JobStarted
+from headrace.events.nodes import Device
+from headrace.gateway.happenings import happening, trace_of
+from headrace.runtime.reader import entry_of
+from headrace.store.interface import Stored
+
+_SPEC = ("gang", "priority", "preemptible", "max_duration_us", "secrets")
+
+
+def describe(
+    row: JobRow,
+    events: Sequence[Stored],
+    *,
+    tasks: Sequence[JobRow] = (),
+    devices: Mapping[str, Device],
+    as_of_us: int,
+    requested: Stored | None = None,
+) -> Description:
+    """`events` are those of the job's stream. A task has `requested` from its group's stream."""
+    entries = [entry_of(event) for event in events]
+    attempts = _attempts(entries, devices)
+    asked = entry_of(requested) if requested is not None else _first(entries)
+    return Description(
+        job=row,
+        spec=_spec(asked, entries),
+        attempts=attempts,
+        timeline=[happening(event) for event in events],
+        trace=trace_of(asked.header.traceparent) if asked else "",
+        as_of_us=as_of_us,
+        params=_params(asked, row),
+        tasks=list(tasks),
+    )
+
+
+def _first(entries: Sequence[Entry]) -> Entry | None:
+    return entries[0] if entries else None
+
+
+def _spec(asked: Entry | None, entries: Sequence[Entry]) -> dict[str, Any]:
+    events = [entry.event for entry in ((asked,) if asked else ()) + tuple(entries)]
+    for event in events:
+        if isinstance(event, JobRequested | JobAdmitted):
+            known = {name: getattr(event, name) for name in _SPEC if hasattr(event, name)}
+            spec: dict[str, Any] = msgspec.to_builtins(known)
+            return spec
+    return {}
+
+
+def _params(asked: Entry | None, row: JobRow) -> dict[str, str]:
+    if asked is None or not isinstance(asked.event, JobRequested) or not row.group:
+        return {}
+    trials = asked.event.trials
+    return trials[row.index] if row.index < len(trials) else {}
+
+
+def _attempts(entries: Sequence[Entry], devices: Mapping[str, Device]) -> list[AttemptRow]:
+    attempts: dict[int, AttemptRow] = {}
+    for entry in entries:
+        event, at_us = entry.event, entry.recorded_at_us
+        if isinstance(event, GangPlaced):
+            attempts[event.attempt] = _placed(entry, event, devices)
+            continue
+        attempt = attempts.get(getattr(event, "attempt", 0))
+        if attempt is None:
+            continue
+        if isinstance(event, JobStarted):
+            attempt.started_at_us = at_us
+        elif isinstance(event, AttemptStarted | AttemptExited):
+            _report(attempt, event)
+        elif isinstance(event, GangEvicted):
+            attempt.evicted, attempt.evicted_at_us = event.reason, at_us
+            attempt.gainer, attempt.eviction_rule = event.gainer, event.act.rule
+            attempt.eviction_numbers = event.act.numbers
+            attempt.eviction_names = event.act.names
+        elif isinstance(event, GangReleased):
+            attempt.released_at_us, attempt.held_us = at_us, event.held_us
+    return list(attempts.values())
+
+
+def _placed(entry: Entry, event: GangPlaced, devices: Mapping[str, Device]) -> AttemptRow:
+    return AttemptRow(
+        attempt=event.attempt,
+        workers=[_worker(worker, devices) for worker in event.workers],
+        placed_at_us=entry.recorded_at_us,
+        position=entry.position,
+        rule=event.act.rule,
+        numbers=event.act.numbers,
+        names=event.act.names,
+    )
+
+
+def _worker(worker: Worker, devices: Mapping[str, Device]) -> WorkerRow:
+    known = [devices.get(share.device) for share in worker.devices]
+    return WorkerRow(
+        rank=worker.rank,
+        node=worker.node,
+        gpus=[device.index for device in known if device],
+        devices=[share.device for share in worker.devices],
+        milli=[share.milli for share in worker.devices],
+        model=", ".join(dict.fromkeys(device.model for device in known if device)),
+        simulated=any(device.kind == "simulated" for device in known if device),
+    )
+
+
+def _report(attempt: AttemptRow, event: AttemptStarted | AttemptExited) -> None:
+    for worker in attempt.workers:
+        if worker.rank != event.rank:
+            continue
+        if isinstance(event, AttemptStarted):
+            worker.state, worker.enforcement = "running", event.enforcement
+        else:
+            worker.state, worker.message = event.reason, event.message
+            worker.exit_code = event.exit_code

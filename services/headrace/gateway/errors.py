@@ -1,0 +1,81 @@
+"""What goes wrong at the gateway, as people are told: a status code and one line.
+
+Rule: every error is an `Answer` with `accepted: false`; nobody is ever shown a stack trace.
+"""
+
+from __future__ import annotations
+
+from headrace.client.model import Answer
+from headrace.events import Refusal
+
+
+class GatewayError(Exception):
+    """Something the asker can be told about. `status` is HTTP's."""
+
+    status = 500
+
+    def answer(self) -> Answer:
+        """What is sent."""
+        return Answer(accepted=False, message=str(self))
+
+
+class BadRequest(GatewayError):
+    """What was sent cannot be understood."""
+
+    status = 400
+
+    def __init__(self, field: str, value: str, rule: str, instead: str = "") -> None:
+        self.refusal = Refusal(field=field, value=value, rule=rule, instead=instead)
+        super().__init__(str(self.refusal))
+
+    def answer(self) -> Answer:
+        return refused(self.refusal)
+
+
+class Unauthorized(GatewayError):
+    """The token is missing or not ours."""
+
+    status = 401
+
+
+class NotFound(GatewayError):
+    """There is nothing of that name."""
+
+    status = 404
+
+
+class Ambiguous(GatewayError):
+    """Several things have that name."""
+
+    status = 409
+
+
+class NoAnswer(GatewayError):
+    """Nobody answered in time."""
+
+    status = 504
+
+    def __init__(self, key: str) -> None:
+        super().__init__(
+            f"no answer in time; what became of it is unknown: repeat it with key {key}"
+        )
+        self.key = key
+
+    def answer(self) -> Answer:
+        return Answer(accepted=False, message=str(self), key=self.key)
+
+
+class NotReady(GatewayError):
+    """The platform is starting, or its log cannot be reached."""
+
+    status = 503
+
+
+def refused(refusal: Refusal) -> Answer:
+    """The answer of a refusal made at this door."""
+    fields = {name: getattr(refusal, name) for name in ("field", "rule", "value", "instead")}
+    return Answer(
+        accepted=False,
+        message=str(refusal),
+        refusal={name: value for name, value in fields.items() if value},
+    )

@@ -1,0 +1,106 @@
+"""`/v1/events`: the log from a position on, as pages of JSON or as server-sent events."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+import msgspec
+from litestar import get
+from litestar.params import FromQuery, HeaderParameter, QueryParameter
+from litestar.response import Response, Stream
+
+from headrace.client.model import MAX_PAGE, Happening, HappeningPage
+from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.happenings import Filter, happening, matching
+from headrace.store.interface import Store
+
+HEARTBEAT_S = 10.0  # so that both sides notice when the other has gone
+SCANNED_EVENTS_MAX = 50_000  # for one page of JSON
+SSE = "text/event-stream"
+
+_ENCODE = msgspec.json.Encoder().encode
+
+
+@get("/events", summary="Events after a position; with Accept: text/event-stream, for ever")
+async def events(
+    *,
+    gateway: Gate,
+    after: FromQuery[int | None] = None,
+    since_us: FromQuery[int] = 0,
+    job: FromQuery[str] = "",
+    project: FromQuery[str] = "",
+    type_prefix: Annotated[str, QueryParameter(name="type")] = "",
+    limit: Annotated[int, QueryParameter(ge=1, le=MAX_PAGE)] = 500,
+    accept: Annotated[str, HeaderParameter(name="Accept")] = "",
+    last_event_id: Annotated[str, HeaderParameter(name="Last-Event-ID")] = "",
+) -> Response[HappeningPage] | Stream:
+    """`since_us` begins at a time instead of a position; `Last-Event-ID` goes on after a break."""
+    position = after or 0
+    if last_event_id.isdecimal():
+        position = max(position, int(last_event_id))
+    elif since_us:
+        head = gateway.projection.position
+        position = max(position, await position_before(gateway.store, head, since_us))
+    if job:
+        name, _, index = job.partition("/")
+        found = await gateway.job(name, int(index) if index.isdecimal() else None)
+        job, position = found.job, max(position, found.position - 1)
+    wanted = matching(job=job, project=project, type_prefix=type_prefix)
+    if SSE in accept:
+        return Stream(
+            _stream(gateway, position, wanted),
+            media_type=SSE,
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+    return Response(await _page(gateway, position, wanted, limit))
+
+
+async def position_before(store: Store, head: int, at_us: int) -> int:
+    """The last position recorded before `at_us` (0: none), by bisection."""
+    low, high = 0, head
+    while low < high:
+        middle = (low + high + 1) // 2
+        event = (await store.read(middle - 1, 1))[0]
+        if event.recorded_at_us < at_us:
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
+async def _page(gateway: Gateway, position: int, wanted: Filter, limit: int) -> HappeningPage:
+    found = []
+    stop = position + SCANNED_EVENTS_MAX
+    while position < stop and (stored := await gateway.follower.after(position)):
+        for event in stored:
+            position = event.position
+            if wanted(event):
+                found.append(happening(event))
+                if len(found) == limit:
+                    return HappeningPage(events=found, position=position)
+    return HappeningPage(events=found, position=position)
+
+
+async def _stream(gateway: Gateway, position: int, wanted: Filter) -> AsyncIterator[bytes]:
+    follower = gateway.follower
+    yield b": headrace events\n\n"
+    while not follower.closing:
+        stored = await follower.after(position)
+        if not stored:
+            if not await follower.changed(HEARTBEAT_S):
+                yield b"id: %d\n\n" % position
+            continue
+        position = stored[-1].position
+        chunk = b"".join(_sse(happening(event)) for event in stored if wanted(event))
+        if chunk:
+            yield chunk
+
+
+def _sse(event: Happening) -> bytes:
+    data = _ENCODE(event)
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (
+        event.position,
+        event.type.encode(),
+        data,
+    )

@@ -1,0 +1,128 @@
+"""Keeps the projection at the head of the log, and the latest events at hand for who follows along.
+
+Rule: the projection is rebuilt from the log at start and nothing else changes it. Whoever has an
+answer with a position waits here until the projection has reached it, and reads its own writes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from headrace.bus.interface import Bus, BusError
+from headrace.events import tag_of
+from headrace.gateway.evolve import LISTENS_TO, evolve
+from headrace.gateway.projection import Projection
+from headrace.runtime.clock import Clock
+from headrace.runtime.reader import LogReader, entry_of
+from headrace.store.interface import READ_EVENTS_MAX, Store, Stored, Unavailable
+
+RECENT_EVENTS_MAX = 4_000  # kept in memory for followers; older ones are read from the log
+OWN_WRITE_S_MAX = 2.0  # how long an answer waits to be visible; then it is given all the same
+RETRY_S = 0.2
+
+_LOG = logging.getLogger("headrace.gateway")
+_LISTENED = {tag_of(event) for event in LISTENS_TO}
+
+
+class Follower:
+    """The projection and whoever waits for it."""
+
+    def __init__(self, store: Store, bus: Bus, monotonic_s: Callable[[], float]) -> None:
+        self.projection = Projection()
+        self.ready = False  # whether the head was reached once
+        self.closing = False
+        self._store = store
+        self._reader = LogReader(store, bus)
+        self._clock = Clock(monotonic_s)
+        self._recent: deque[Stored] = deque(maxlen=RECENT_EVENTS_MAX)
+        self._changed = asyncio.Event()
+
+    def now_us(self) -> int:
+        """The log's clock now."""
+        return self._clock.now_us()
+
+    async def run(self) -> None:
+        """Follow the log until cancelled. Raises `Forked`, and `msgspec.ValidationError` or
+        `KeyError` for an event that this version cannot read.
+        """
+        while True:
+            try:
+                self._clock.set((await self._store.head()).now_us)
+                await self._reader.start(self._reader.position, self._reader.hash)
+                break
+            except (Unavailable, BusError) as error:
+                _LOG.warning("log not reached reason=%s", error)
+                await asyncio.sleep(RETRY_S)
+        while True:
+            await self._turn()
+
+    def close(self) -> None:
+        """End every stream that follows along."""
+        self.closing = True
+        self._tell()
+
+    async def reached(self, position: int) -> None:
+        """Return when the projection has folded `position`, or after `OWN_WRITE_S_MAX`."""
+        deadline_s = asyncio.get_running_loop().time() + OWN_WRITE_S_MAX
+        while self.projection.position < position and not self.closing:
+            left_s = deadline_s - asyncio.get_running_loop().time()
+            if left_s <= 0 or not await self.changed(left_s):
+                return
+
+    async def changed(self, timeout_s: float) -> bool:
+        """Wait for the next change of the projection; False when none came in time."""
+        changed = self._changed
+        try:
+            await asyncio.wait_for(changed.wait(), timeout_s)
+        except TimeoutError:
+            return False
+        return True
+
+    async def after(self, position: int) -> list[Stored]:
+        """The next events after a position, as far as they are folded; possibly none.
+
+        Raises `Unavailable`.
+        """
+        if position >= self.projection.position:
+            return []
+        if self._recent and self._recent[0].position <= position + 1:
+            skipped = position + 1 - self._recent[0].position
+            stop = min(len(self._recent), skipped + READ_EVENTS_MAX)
+            return [self._recent[index] for index in range(skipped, stop)]
+        return await self._store.read(position, READ_EVENTS_MAX)
+
+    async def _turn(self) -> None:
+        try:
+            stored = await self._reader.take()
+        except Unavailable as error:
+            _LOG.warning("log not reached reason=%s", error)
+            await asyncio.sleep(RETRY_S)
+            return
+        for event in stored:
+            self._fold(event)
+        if stored:
+            self._tell()
+        if not self._reader.due:
+            if not self.ready:
+                self.ready = True
+                self._tell()
+                _LOG.info("projection ready position=%d", self.projection.position)
+            await self._reader.wait()
+        elif stored:
+            await asyncio.sleep(0)  # a long log is folded page by page; health answers in between
+
+    def _fold(self, event: Stored) -> None:
+        self._clock.not_below(event.recorded_at_us)
+        self._recent.append(event)
+        if event.type in _LISTENED:
+            evolve(self.projection, entry_of(event))
+        else:
+            self.projection.position = event.position
+            self.projection.at_us = event.recorded_at_us
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()

@@ -1,0 +1,123 @@
+"""What every route works with: the projection, the log, the bus, and how a name finds its job."""
+
+from __future__ import annotations
+
+from litestar.di import NamedDependency
+from litestar.params import SkipValidation
+
+from headrace.bus.interface import Bus
+from headrace.client.model import Answer, Description, JobRow
+from headrace.events import tag_of
+from headrace.events.gangs import GangPlaced, Worker
+from headrace.events.nodes import Device
+from headrace.gateway import describing, rows
+from headrace.gateway.asking import Asker
+from headrace.gateway.errors import Ambiguous, NotFound, NotReady
+from headrace.gateway.evolve import evolve
+from headrace.gateway.follower import Follower
+from headrace.gateway.logs import LogStreams
+from headrace.gateway.projection import Job, Projection
+from headrace.runtime.reader import entry_of
+from headrace.store.interface import Store, Stored, Unavailable
+
+NAMES_SHOWN_MAX = 5  # of those that a prefix could mean
+STREAM_EVENTS_MAX = 500  # of one job, in its description
+TASKS_SHOWN_MAX = 1_000
+PLACED = tag_of(GangPlaced)
+
+
+class Gateway:
+    """One gateway process. `token` is the bearer token, `vault_key` what secrets are sealed to."""
+
+    def __init__(
+        self, *, store: Store, bus: Bus, follower: Follower, token: str, vault_key: bytes
+    ) -> None:
+        self.store, self.bus, self.follower = store, bus, follower
+        self.token, self.vault_key = token, vault_key
+        self.asker = Asker(bus)
+        self.logs = LogStreams(bus, follower)
+
+    @property
+    def projection(self) -> Projection:
+        """What people ask about. Raises `NotReady` until it was folded to the head once."""
+        if not self.follower.ready:
+            raise NotReady(f"starting: the log is read up to {self.follower.projection.position}")
+        return self.follower.projection
+
+    async def visible(self, answer: Answer) -> Answer:
+        """The same answer, once lists show what it says."""
+        await self.follower.reached(answer.position)
+        return answer
+
+    async def job(self, name: str, index: int | None = None) -> Job:
+        """The job of this id or of an unambiguous prefix of it; with `index`, that task of it.
+
+        Jobs that ended long ago are folded again from the log. Raises `NotFound`, `Ambiguous`.
+        """
+        found = self.projection.job(name) or self._by_prefix(name)
+        job_id = found.job if found else name
+        if index is not None:
+            job_id = f"{job_id}/{index}"
+            found = self.projection.job(job_id)
+        if found is None:
+            found = await self._from_log(job_id)
+        if found is None:
+            raise NotFound(f"no job {job_id} is known (headrace ps --all)")
+        return found
+
+    def row(self, job: Job) -> JobRow:
+        """The job as people see it, now."""
+        return rows.job_row(self.projection, job, self.follower.now_us())
+
+    async def description(self, job: Job) -> Description:
+        """Everything about one job. Raises `NotReady`."""
+        requested = None
+        if job.group:
+            first = await self.stream(job.group, limit=1)
+            requested = first[0] if first else None
+        known = (self.projection.job(name) for name in job.task_ids[:TASKS_SHOWN_MAX])
+        return describing.describe(
+            self.row(job),
+            await self.stream(job.job),
+            tasks=[self.row(task) for task in known if task],
+            devices=self._devices(),
+            as_of_us=self.follower.now_us(),
+            requested=requested,
+        )
+
+    async def stream(self, job_id: str, limit: int = STREAM_EVENTS_MAX) -> list[Stored]:
+        """The events of one job. Raises `NotReady`."""
+        try:
+            return await self.store.read_stream(f"job/{job_id}", 0, limit)
+        except Unavailable as error:
+            raise NotReady("the log cannot be reached now") from error
+
+    async def workers(self, job_id: str) -> dict[int, tuple[Worker, ...]]:
+        """The workers of each attempt of a job. Raises `NotReady`."""
+        placed = (
+            entry_of(event).event for event in await self.stream(job_id) if event.type == PLACED
+        )
+        return {event.attempt: event.workers for event in placed if isinstance(event, GangPlaced)}
+
+    def _by_prefix(self, prefix: str) -> Job | None:
+        names = rows.names_like(self.projection, prefix)
+        if len(names) > 1:
+            shown = ", ".join(names[:NAMES_SHOWN_MAX])
+            more = (
+                f" and {len(names) - NAMES_SHOWN_MAX} more" if len(names) > NAMES_SHOWN_MAX else ""
+            )
+            raise Ambiguous(f"{prefix} could be {shown}{more}")
+        return self.projection.job(names[0]) if names else None
+
+    async def _from_log(self, job_id: str) -> Job | None:
+        past = Projection()
+        for event in await self.stream(job_id):
+            evolve(past, entry_of(event))
+        return past.job(job_id)
+
+    def _devices(self) -> dict[str, Device]:
+        nodes = self.projection.nodes.values()
+        return {device.device: device for node in nodes for device in node.joined.devices}
+
+
+Gate = NamedDependency[SkipValidation[Gateway]]

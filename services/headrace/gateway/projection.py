@@ -1,0 +1,82 @@
+"""What people ask about, folded from the log: jobs, nodes, queues and who holds what.
+
+Rule: live jobs are all kept; of those that ended the latest `ENDED_JOBS_MAX`. `evolve` alone
+changes it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.events.gangs import Worker
+from headrace.events.jobs import Gang
+from headrace.events.nodes import NodeJoined
+from headrace.events.queues import Queue
+
+ENDED_JOBS_MAX = 20_000  # jobs and tasks that ended and are still listed; older ones are in the log
+
+
+class Job(msgspec.Struct, kw_only=True):
+    """One job, task or group as far as the log tells. `task_states` counts a group's tasks."""
+
+    job: str
+    project: str
+    name: str
+    user: str
+    gang: Gang
+    position: int
+    requested_at_us: int
+    waiting_since_us: int
+    state: str = "submitted"
+    group: str = ""
+    index: int = 0
+    tasks: int = 0
+    tasks_parallel: int = 0
+    kind_of_group: str = ""
+    task_ids: list[str] = []
+    task_states: dict[str, int] = {}
+    attempt: int = 0
+    workers: tuple[Worker, ...] = ()
+    held_milli: int = 0
+    gpu_us: int = 0
+    evictions: int = 0
+    started_at_us: int = 0
+    ended_at_us: int = 0
+    waited_us: int = -1  # of every wait that is over; -1: the first is not
+    ran_us: int = 0
+    why: str = ""
+    exit_code: int | None = None
+
+
+class Node(msgspec.Struct, kw_only=True):
+    """One node: what it said it has, and what was said about it."""
+
+    joined: NodeJoined
+    silent_since_us: int = 0
+    change: str = ""  # cordon or fence, as long as it is in force
+
+
+class ProjectUse(msgspec.Struct, kw_only=True):
+    """What a project's jobs hold now and held before."""
+
+    held_milli: int = 0
+    gpu_us: int = 0
+
+
+class Projection(msgspec.Struct, kw_only=True):
+    """All of it, as of `position`. `held` maps a device to the thousandths each job has of it."""
+
+    position: int = 0
+    at_us: int = 0
+    live: dict[str, Job] = {}
+    ended: dict[str, Job] = {}
+    nodes: dict[str, Node] = {}
+    queues: dict[str, Queue] = {}
+    shares: dict[str, int] = {}
+    use: dict[str, ProjectUse] = {}
+    held: dict[str, dict[str, int]] = {}
+    services: dict[str, int] = {}
+
+    def job(self, job_id: str) -> Job | None:
+        """The job of exactly this id."""
+        return self.live.get(job_id) or self.ended.get(job_id)

@@ -1,0 +1,298 @@
+"""Rows of the projection as people see them.
+
+Rule: a pure function of the projection and the clock reading `now_us`; what is still going on is
+counted up to that moment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from heapq import nlargest
+
+from headrace.client.model import (
+    ENDED,
+    LIVE,
+    GpuRow,
+    JobRow,
+    NodeRow,
+    ProjectRow,
+    Status,
+)
+from headrace.events.jobs import Accelerator, Gang
+from headrace.events.queues import Queue
+from headrace.gateway.projection import Job, Node, Projection, ProjectUse
+
+_MEMORY_UNIT = 1_000_000_000
+
+
+def jobs_page(
+    projection: Projection,
+    *,
+    project: str = "",
+    user: str = "",
+    state: str = "",
+    group: str = "",
+    ended_max: int,
+    limit: int,
+    before: int = 0,
+) -> list[Job]:
+    """The latest `limit` jobs asked for before the position `before` (0: now), oldest first: live
+    ones, and the `ended_max` that ended last. `state` may also be `live` or `ended`.
+    """
+
+    def matches(job: Job) -> bool:
+        return (
+            job.group == group
+            and (not project or job.project == project)
+            and (not user or job.user == user)
+            and (not before or job.position < before)
+            and (not state or state in ("live", "ended") or state_of(job) == state)
+        )
+
+    found: list[Job] = []
+    if state not in ("ended", *ENDED):
+        found.extend(filter(matches, projection.live.values()))
+    if state not in ("live", *LIVE) and ended_max:
+        ended = filter(matches, reversed(projection.ended.values()))
+        found.extend(job for job, _ in zip(ended, range(ended_max), strict=False))
+    return nlargest(limit, found, key=lambda job: job.position)[::-1]
+
+
+def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
+    """One job, task or group."""
+    states = job.task_states
+    row = JobRow(
+        job=job.job,
+        project=job.project,
+        name=job.name,
+        user=job.user,
+        kind=job.kind_of_group or "training",
+        state=state_of(job),
+        wants=wants(job.gang),
+        where=_where(projection, job),
+        why=job.why,
+        group=job.group,
+        index=job.index,
+        tasks=job.tasks,
+        tasks_parallel=job.tasks_parallel,
+        tasks_running=sum(states.get(name, 0) for name in ("starting", "running", "stopping")),
+        tasks_ended=sum(states.get(name, 0) for name in ENDED),
+        tasks_failed=states.get("failed", 0),
+        attempt=job.attempt,
+        evictions=job.evictions,
+        exit_code=job.exit_code,
+        requested_at_us=job.requested_at_us,
+        started_at_us=job.started_at_us,
+        ended_at_us=job.ended_at_us,
+        waited_us=_waited_us(job, now_us),
+        ran_us=_ran_us(job, now_us),
+        held_milli=job.held_milli,
+        gpu_us=job.gpu_us,
+        position=job.position,
+    )
+    if job.tasks:
+        tasks = [task for name in job.task_ids if (task := projection.job(name))]
+        row.held_milli = sum(task.held_milli for task in tasks)
+        row.gpu_us = sum(task.gpu_us for task in tasks)
+        row.evictions = sum(task.evictions for task in tasks)
+    return row
+
+
+def state_of(job: Job) -> str:
+    """The state word; a group that waits while some task runs is running."""
+    if job.tasks and job.state in ("waiting", "held"):
+        for state in ("running", "starting", "held"):
+            if job.task_states.get(state):
+                return state
+        return "waiting"
+    return job.state
+
+
+def wants(gang: Gang) -> str:
+    """What a gang asks for, in a few characters: `0.5`, `2`, `2×H100:8`, `2×4cpu`."""
+    choices = " | ".join(_accelerator(choice) for choice in gang.accelerators)
+    if gang.gpu_memory_bytes:
+        choices = f"{gang.gpu_memory_bytes // _MEMORY_UNIT}GB"
+    if not choices:
+        choices = f"{milli(gang.cpu_milli)}cpu" if gang.cpu_milli else "–"
+    return choices if gang.nodes == 1 else f"{gang.nodes}×{choices}"
+
+
+def milli(amount: int) -> str:
+    """Thousandths as people write them: 2000 is `2`, 250 is `0.25`."""
+    whole, rest = divmod(amount, 1000)
+    return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
+
+
+def node_row(projection: Projection, node: Node) -> NodeRow:
+    """One node with its GPUs and their holders."""
+    joined = node.joined
+    devices = [
+        GpuRow(
+            device=device.device,
+            index=device.index,
+            model=device.model,
+            memory_bytes=device.memory_bytes,
+            healthy=device.healthy,
+            held=projection.held.get(device.device, {}),
+        )
+        for device in joined.devices
+    ]
+    return NodeRow(
+        node=joined.node,
+        state=_node_state(node),
+        host=joined.host,
+        address=joined.address,
+        gpus=len(devices),
+        model=", ".join(dict.fromkeys(device.model for device in devices)),
+        simulated=any(device.kind == "simulated" for device in joined.devices),
+        milli=1000 * len(devices),
+        held_milli=sum(sum(device.held.values()) for device in devices),
+        cpu_milli=joined.cpu_milli,
+        memory_bytes=joined.memory_bytes,
+        jobs=_jobs_on(projection, joined.node),
+        labels=joined.labels,
+        version=joined.version,
+        silent_since_us=node.silent_since_us,
+        devices=devices,
+    )
+
+
+def project_rows(projection: Projection) -> list[ProjectRow]:
+    """Departments and projects, each department before its projects; projects that were never
+    configured but used come last.
+    """
+    names = sorted(projection.queues, key=lambda name: _path(projection.queues, name))
+    unknown = sorted({job.project for job in projection.live.values()} | set(projection.use))
+    names += [name for name in unknown if name not in projection.queues]
+    counted, used = _counted(projection), _used(projection)
+    rows = []
+    for name in names:
+        queue = projection.queues.get(name, Queue(queue=name, kind="project"))
+        use = used.get(name, ProjectUse())
+        running, waiting = counted.get(name, (0, 0))
+        rows.append(
+            ProjectRow(
+                project=name,
+                kind=queue.kind,
+                parent=queue.parent,
+                quota_milli=queue.quota_milli,
+                limit_milli=queue.limit_milli,
+                weight=queue.weight,
+                share_milli=projection.shares.get(name, 0),
+                held_milli=use.held_milli,
+                running=running,
+                waiting=waiting,
+                gpu_us=use.gpu_us,
+            )
+        )
+    return rows
+
+
+def status(projection: Projection, now_us: int, *, version: str, bus: bool) -> Status:
+    """The platform in numbers."""
+    counts: dict[str, int] = {}
+    for job in projection.live.values():
+        if not job.tasks:
+            counts[job.state] = counts.get(job.state, 0) + 1
+    nodes = [node_row(projection, node) for node in projection.nodes.values()]
+    return Status(
+        version=version,
+        position=projection.position,
+        as_of_us=now_us,
+        bus=bus,
+        services=projection.services,
+        jobs=dict(sorted(counts.items())),
+        nodes=len(nodes),
+        gpus=sum(node.gpus for node in nodes),
+        held_milli=sum(node.held_milli for node in nodes),
+    )
+
+
+def _accelerator(choice: Accelerator) -> str:
+    size = f"{choice.memory_bytes_min // _MEMORY_UNIT}GB" if choice.memory_bytes_min else ""
+    kind = ":".join(part for part in (choice.model, size) if part)
+    return f"{kind}:{milli(choice.milli)}" if kind else milli(choice.milli)
+
+
+def _where(projection: Projection, job: Job) -> list[str]:
+    if not job.tasks:
+        return list(dict.fromkeys(worker.node for worker in job.workers))
+    tasks = (projection.live.get(name) for name in job.task_ids)
+    nodes = {w.node for task in tasks if task and task.held_milli for w in task.workers}
+    return sorted(nodes)
+
+
+def _waited_us(job: Job, now_us: int) -> int:
+    past_us = max(0, job.waited_us)
+    waits = job.state in ("submitted", "waiting", "held", "starting") or job.waited_us < 0
+    if not waits or job.ended_at_us or (job.tasks and job.started_at_us):
+        return past_us
+    return past_us + max(0, now_us - job.waiting_since_us)
+
+
+def _ran_us(job: Job, now_us: int) -> int:
+    if job.ran_us or not job.started_at_us:
+        return job.ran_us
+    return max(0, (job.ended_at_us or now_us) - job.started_at_us)
+
+
+def _node_state(node: Node) -> str:
+    if node.change:
+        return {"cordon": "cordoned", "fence": "fenced"}.get(node.change, node.change)
+    return "silent" if node.silent_since_us else "ready"
+
+
+def _jobs_on(projection: Projection, node: str) -> list[str]:
+    return [
+        job.job
+        for job in projection.live.values()
+        if job.held_milli and any(worker.node == node for worker in job.workers)
+    ]
+
+
+def _counted(projection: Projection) -> dict[str, tuple[int, int]]:
+    """Running and waiting jobs (tasks count, groups do not) per project and its departments."""
+    counted: dict[str, tuple[int, int]] = {}
+    for job in projection.live.values():
+        if job.tasks:
+            continue
+        runs = job.state in ("starting", "running", "stopping")
+        for name in _ancestors(projection.queues, job.project):
+            running, waiting = counted.get(name, (0, 0))
+            counted[name] = (running + runs, waiting + (not runs))
+    return counted
+
+
+def _used(projection: Projection) -> dict[str, ProjectUse]:
+    """What each project and each of its departments holds and held."""
+    used: dict[str, ProjectUse] = {}
+    for project, use in projection.use.items():
+        for name in _ancestors(projection.queues, project):
+            total = used.setdefault(name, ProjectUse())
+            total.held_milli += use.held_milli
+            total.gpu_us += use.gpu_us
+    return used
+
+
+def _path(queues: dict[str, Queue], name: str) -> list[str]:
+    return list(_ancestors(queues, name))[::-1]
+
+
+def _ancestors(queues: dict[str, Queue], name: str) -> Iterator[str]:
+    for _ in range(len(queues) + 1):  # a cycle, which quota refuses, cannot hold us
+        yield name
+        queue = queues.get(name)
+        if queue is None or not queue.parent:
+            return
+        name = queue.parent
+
+
+def names_like(projection: Projection, prefix: str) -> list[str]:
+    """Ids of jobs (not of tasks) that begin with `prefix`, live ones first."""
+    return [name for name in _ids(projection) if name.startswith(prefix) and "/" not in name]
+
+
+def _ids(projection: Projection) -> Iterable[str]:
+    yield from projection.live
+    yield from projection.ended

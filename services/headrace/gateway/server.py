@@ -1,0 +1,81 @@
+"""The HTTP server, started and stopped by us.
+
+Rule: it does nothing while nobody asks: no polling, no signal handlers of its own, no line per
+request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+KEEP_ALIVE_S = 65  # a client's connection without a request; longer than usual proxies'
+STOP_S = 3  # for requests in flight; streams are told to end
+CONNECTIONS_WAITING_MAX = 1_024  # not accepted yet
+
+
+class Server(uvicorn.Server):
+    """uvicorn over one listening socket."""
+
+    def __init__(self, application: Any, listening: socket.socket) -> None:
+        super().__init__(_config(application))
+        self._listening = listening
+        self._stopping = asyncio.Event()
+        self.up = asyncio.Event()
+
+    async def run_until_stopped(self) -> None:
+        """Serve until `stop` was called and what was in flight is answered."""
+        await self.serve(sockets=[self._listening])
+
+    def stop(self) -> None:
+        """Take no more connections, and end."""
+        self.should_exit = True
+        self._stopping.set()
+
+    async def main_loop(self) -> None:
+        """Wait, instead of looking ten times a second whether to stop."""
+        await self.on_tick(0)
+        self.up.set()
+        await self._stopping.wait()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the process."""
+        yield
+
+
+def listen(address: str) -> socket.socket:
+    """A listening socket at `host:port`. Raises `OSError`."""
+    host, _, port = address.rpartition(":")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server(
+        (host.strip("[]"), int(port)), family=family, backlog=CONNECTIONS_WAITING_MAX
+    )
+
+
+def write_port(path: Path, listening: socket.socket) -> None:
+    """Say which port was bound."""
+    written = path.with_suffix(".new")
+    written.write_text(f"{listening.getsockname()[1]}\n")
+    written.replace(path)
+
+
+def _config(application: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        application,
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        ws="none",
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=STOP_S,
+    )

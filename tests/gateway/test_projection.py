@@ -1,0 +1,191 @@
+from tests.gateway.histories import (
+    RUN,
+    SECOND_US,
+    SUCCEEDED,
+    admitted,
+    eligible,
+    evicted,
+    finished,
+    folded,
+    joined,
+    placed,
+    released,
+    requested,
+    started,
+)
+
+from headrace.events import Refusal
+from headrace.events.jobs import JobCancelling, JobHeld, JobRefused
+from headrace.events.nodes import NodeChanged, NodeHeard, NodeSilent
+from headrace.events.platform import UsageAccounted
+from headrace.events.queues import Queue, QueueConfigured
+from headrace.gateway import evolve, rows
+
+
+def states_along(*events):
+    projection = folded()
+    seen = []
+    for event in events:
+        folded(event, into=projection)
+        job = projection.job("hello-a")
+        seen.append(rows.state_of(job))
+    return seen
+
+
+def row_of(projection, job="hello-a", now_us=None):
+    return rows.job_row(projection, projection.job(job), now_us or projection.at_us)
+
+
+def test_a_job_is_in_every_state_it_goes_through():
+    assert states_along(*SUCCEEDED) == [
+        "submitted",
+        "waiting",
+        "waiting",
+        "starting",
+        "starting",
+        "running",
+        "running",
+        "running",
+        "succeeded",
+    ]
+
+
+def test_a_reclaimed_job_stops_and_waits_again_and_says_for_whom():
+    projection = folded(*RUN, evicted())
+    assert row_of(projection).why == "reclaimed for big-b"
+    assert row_of(projection).state == "stopping"
+    folded(released(again=True), into=projection)
+    row = row_of(projection)
+    assert (row.state, row.evictions, row.held_milli) == ("waiting", 1, 0)
+
+
+def test_a_refused_job_says_why_and_is_not_live():
+    refusal = Refusal(field="nodes", value="4", rule="too many", instead="nodes: 2 fits")
+    event = JobRefused(job="hello-a", project="vision", refusal=refusal)
+    projection = folded(requested(), event)
+    assert not projection.live
+    assert row_of(projection).why == "refused: nodes = 4 — too many; nodes: 2 fits"
+
+
+def test_a_held_job_says_what_has_to_change_until_it_is_eligible():
+    held = JobHeld(job="hello-a", project="vision", reason="vision holds its limit of 8 GPUs")
+    projection = folded(requested(), admitted(), held)
+    assert row_of(projection).why == held.reason
+    folded(eligible(), into=projection)
+    assert (row_of(projection).state, row_of(projection).why) == ("waiting", "")
+
+
+def test_waiting_and_running_times_grow_until_the_job_ends():
+    projection = folded(requested(), admitted())
+    assert row_of(projection, now_us=5 * SECOND_US).waited_us == 4 * SECOND_US
+    folded(placed(), started(), into=projection)
+    running = row_of(projection, now_us=10 * SECOND_US)
+    assert (running.waited_us, running.ran_us) == (2 * SECOND_US, 6 * SECOND_US)
+    folded(finished(), into=projection)
+    ended = row_of(projection, now_us=99 * SECOND_US)
+    assert (ended.waited_us, ended.ran_us) == (2 * SECOND_US, 3 * SECOND_US)
+
+
+def sweep(*events):
+    trials = ({"lr": "1"}, {"lr": "2"}, {"lr": "3"})
+    return folded(
+        requested("lr-x", kind_of_group="sweep", trials=trials),
+        admitted("lr-x", tasks=3, tasks_parallel=2),
+        *(admitted(f"lr-x/{index}", group="lr-x", index=index) for index in range(3)),
+        *events,
+    )
+
+
+def test_a_sweep_is_one_row_that_counts_its_tasks():
+    projection = sweep(
+        placed("lr-x/0"), started("lr-x/0"), placed("lr-x/1"), started("lr-x/1"), finished("lr-x/0")
+    )
+    listed = rows.jobs_page(projection, ended_max=10, limit=10)
+    assert [job.job for job in listed] == ["lr-x"]
+    row = row_of(projection, "lr-x")
+    assert (row.state, row.kind) == ("running", "sweep")
+    assert (row.tasks_running, row.tasks_ended, row.tasks) == (1, 1, 3)
+    assert row.where == ["n1"]
+
+
+def test_the_tasks_of_a_sweep_are_listed_by_their_group():
+    listed = rows.jobs_page(sweep(), group="lr-x", ended_max=0, limit=10)
+    assert [job.job for job in listed] == ["lr-x/0", "lr-x/1", "lr-x/2"]
+
+
+def test_a_cancelled_job_says_by_whom():
+    event = JobCancelling(job="hello-a", project="vision", user="ada")
+    row = row_of(folded(*RUN, event))
+    assert (row.state, row.why) == ("stopping", "cancelled by ada")
+
+
+def test_devices_know_their_holders_until_they_are_released():
+    projection = folded(joined(), *RUN)
+    node = rows.node_row(projection, projection.nodes["n1"])
+    assert (node.gpus, node.held_milli, node.jobs) == (2, 500, ["hello-a"])
+    assert node.devices[0].held == {"hello-a": 500}
+    folded(released(), into=projection)
+    assert rows.node_row(projection, projection.nodes["n1"]).held_milli == 0
+
+
+def test_a_node_is_ready_silent_cordoned_or_fenced():
+    projection = folded(joined())
+
+    def state_after(event):
+        folded(event, into=projection)
+        return rows.node_row(projection, projection.nodes["n1"]).state
+
+    assert state_after(NodeSilent(node="n1", silent_us=5)) == "silent"
+    assert state_after(NodeHeard(node="n1")) == "ready"
+    assert state_after(NodeChanged(node="n1", change="cordon")) == "cordoned"
+    assert state_after(NodeChanged(node="n1", change="fence")) == "fenced"
+    assert state_after(NodeChanged(node="n1", change="uncordon")) == "ready"
+
+
+def test_a_department_holds_what_its_projects_hold():
+    research = Queue(queue="research", kind="department", quota_milli=16_000)
+    vision = Queue(queue="vision", kind="project", parent="research", quota_milli=8_000)
+    projection = folded(
+        QueueConfigured(name="vision", queue=vision, change="created"),
+        QueueConfigured(name="research", queue=research, change="created"),
+        *RUN,
+        UsageAccounted(job="x", project="vision", attempt=1, milli=500, held_us=4 * SECOND_US),
+    )
+    found = rows.project_rows(projection)
+    assert [row.project for row in found] == ["research", "vision"]
+    assert [row.held_milli for row in found] == [500, 500]
+    assert [row.gpu_us for row in found] == [2 * SECOND_US, 2 * SECOND_US]
+    assert [(row.running, row.waiting) for row in found] == [(1, 0), (1, 0)]
+
+
+def test_only_so_many_ended_jobs_are_kept(monkeypatch):
+    monkeypatch.setattr(evolve, "ENDED_JOBS_MAX", 2)
+    projection = folded()
+    for name in ("a-1", "b-2", "c-3"):
+        folded(requested(name), admitted(name), finished(name), into=projection)
+    assert list(projection.ended) == ["b-2", "c-3"]
+
+
+def test_a_page_has_the_latest_jobs_oldest_first_and_a_cursor_goes_back():
+    projection = folded()
+    for name in ("a-1", "b-2", "c-3", "d-4"):
+        folded(requested(name), into=projection)
+    page = rows.jobs_page(projection, ended_max=0, limit=2)
+    assert [job.job for job in page] == ["c-3", "d-4"]
+    earlier = rows.jobs_page(projection, ended_max=0, limit=2, before=page[0].position)
+    assert [job.job for job in earlier] == ["a-1", "b-2"]
+
+
+def test_ended_jobs_are_shown_only_as_many_as_wanted():
+    projection = folded()
+    for name in ("a-1", "b-2", "c-3"):
+        folded(requested(name), finished(name), into=projection)
+    assert [job.job for job in rows.jobs_page(projection, ended_max=2, limit=9)] == ["b-2", "c-3"]
+    assert rows.jobs_page(projection, state="live", ended_max=2, limit=9) == []
+
+
+def test_what_nobody_asked_for_changes_nothing():
+    projection = folded(placed("ghost-1"), evicted("ghost-1"), released("ghost-1"))
+    assert not projection.live
+    assert not projection.ended
+    assert projection.held == {}
