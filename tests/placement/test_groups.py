@@ -4,12 +4,15 @@ from headrace.events.gangs import GangEvicted
 from headrace.events.jobs import Gang, JobAdmitted, JobFinished
 
 
-def admit_group(history, tasks, **fields):
-    group = JobAdmitted(
+def group_of(tasks, **fields):
+    return JobAdmitted(
         job="s", project="default", name="s", user="ada", gang=Gang(), requested_at=7, priority=40,
         tasks=tasks, **fields,
     )  # fmt: skip
-    history.given(group)
+
+
+def admit_group(history, tasks, **fields):
+    history.given(group_of(tasks, **fields))
     for index in range(tasks):
         history.job(f"s/{index}", group="s", index=index)
 
@@ -43,3 +46,12 @@ def test_too_many_failures_cancel_the_rest_of_a_group(history):
     assert (finished.job, finished.outcome, finished.reason) == (
         "s", "failed", "stop-after-failures",
     )  # fmt: skip
+
+
+def test_a_task_that_crosses_with_the_end_of_its_group_ends_too(history):
+    history.given(group_of(2))
+    history.cancel("s")
+    assert [e.job for e in history.settled()] == ["s"]
+    history.job("s/1", group="s", index=1)
+    (finished,) = history.settled()
+    assert (finished.job, finished.outcome) == ("s/1", "cancelled")

@@ -79,6 +79,11 @@ async def test_the_same_hello_is_recorded_once(platform, agent):
 async def test_a_sweeps_task_gets_its_parameters_and_index(platform, agent):
     trials = ({"lr": "0.1"}, {"lr": "0.2"})
     launch = Launch(command=("t", "${{ params.lr }}", "${{job.index}}"))
+    group = JobAdmitted(
+        job="s", project="vision", name="s", user="ada", gang=Gang(), requested_at=1, priority=40,
+        tasks=2,
+    )  # fmt: skip
+    await platform.append(group)
     await platform.submit("s/1", launch, group="s", index=1, trials=trials)
     opened = agent.launch(await agent.granted())
     assert opened.command == ("t", "0.2", "1")

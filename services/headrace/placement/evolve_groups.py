@@ -22,13 +22,16 @@ def admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
 
 
 def task_admitted(state: State, job_id: str, job: Job) -> None:
-    """One more task lives."""
+    """One more task lives, unless its group is to end or has ended, as its cancellation may have
+    crossed with this.
+    """
     group = state.groups.get(job.group)
     if group is not None:
         group.live[job_id] = None
         group.admitted += 1
-        if group.cancelling and not job.cancelling:
-            job.cancelling, job.cancelled_at = group.cancelling, job.admitted_at
+    reason = group.cancelling if group is not None else "cancelled" if job.group else ""
+    if reason:
+        job.cancelling, job.cancelled_at = reason, job.admitted_at
 
 
 def task_begun(state: State, entry: Entry, event: JobStarted, job: Job) -> None:
@@ -44,6 +47,7 @@ def cancelling(state: State, event: JobCancelling) -> None:
     group = state.groups.get(event.job)
     if group is not None:
         group.cancelling = event.reason
+        group.tasks = group.admitted  # no more are to come
         if not group.live:
             state.groups_due[event.job] = None
 
@@ -63,7 +67,7 @@ def task_finished(state: State, entry: Entry, event: JobFinished, job: Job) -> l
             group.first_failure, group.exit_code = event.job, event.exit_code
     else:
         group.cancelled += 1
-    if not group.live and (group.admitted >= group.tasks or group.cancelling):
+    if not group.live and group.admitted >= group.tasks:
         state.groups_due[job.group] = None
     if 0 < group.stop_after_failures <= group.failed and not group.cancelling:
         group.cancelling = "stop-after-failures"

@@ -15,12 +15,12 @@ import msgspec
 from headrace.bus import log_messages
 from headrace.bus.agents import Launch
 from headrace.bus.interface import Message
+from headrace.documents import substitute
 from headrace.events import decode
 from headrace.events.gangs import Worker
 from headrace.events.jobs import JobRequested
-from headrace.placement.gang_environment import environment_of
+from headrace.placement.gang_environment import environment_of, processes_of
 from headrace.placement.state import Job, State
-from headrace.placement.templates import filled, values_of
 from headrace.store.interface import Store, Stored, Vault
 from headrace.vault import VaultError, open_sealed, open_with, seal_to
 from headrace.vault.project_keys import ProjectKeys
@@ -63,7 +63,9 @@ class Launches:
             launch = await self._opened(requested)
             launch = await self._completed(state, job_id, job, requested, launch)
             launch = msgspec.structs.replace(
-                launch, env=launch.env | environment_of(job_id, job, run, worker.rank)
+                launch,
+                env=launch.env | environment_of(job_id, job, run, worker.rank),
+                processes=processes_of(job, worker),
             )
             context = f"launch:{job_id}/{run.attempt}/{worker.rank}".encode()
             key = base64.b64decode(public_key, validate=True)
@@ -100,8 +102,9 @@ class Launches:
         """With its templates filled in and its secrets' values."""
         drawn = requested.trials if job.group else ()
         params = drawn[job.index] if 0 <= job.index < len(drawn) else {}
-        index = job.index if job.group else None
-        complete = filled(launch, values_of(job_id, index, job.project, params))
+        complete = substitute(
+            launch, params=params, job=job_id, index=job.index, project=job.project
+        )
         secrets: dict[str, str] = {}
         for name in requested.secrets:
             version = state.secrets.get(job.project, {}).get(name)
