@@ -1,0 +1,303 @@
+"""The agent: takes the node's signed desired state, acts on it, reports, and is heard.
+
+Rule: it runs nothing that placement has not signed, obeys nothing older than what it obeyed last,
+and leaves running whatever no document names. Everything it knows it can lose.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+
+from headrace.bus import subjects
+from headrace.bus.agents import Assignment, Desired, Hello, Launch, Signal, Signed
+from headrace.bus.interface import Bus, BusError, Message, Subscription
+from headrace.events.nodes import NodeJoined
+from headrace.node_agent import reconcile as todo
+from headrace.node_agent.devices import Devices
+from headrace.node_agent.journal import Journal
+from headrace.node_agent.log_requests import LogRequests
+from headrace.node_agent.machine import AttemptKey, End, Machine, Seen
+from headrace.node_agent.reporting import Reporter, report_of
+
+PULL_S = 30.0  # between two asks for the whole document
+SIGNAL_S = 2.0  # between two heartbeats
+HELLO_S_FIRST, HELLO_S_MAX = 0.2, 10.0  # between two hellos while nobody answers
+ANSWER_S = 5.0
+BEFORE_HELLO_S = 0.5  # for what placement believes of the node, before it is told otherwise
+
+_LOG = logging.getLogger("headrace.node_agent")
+_SIGNED = msgspec.json.Decoder(Signed)
+_DESIRED = msgspec.json.Decoder(Desired)
+_ENCODER = msgspec.json.Encoder()
+
+
+class Unopenable(Exception):
+    """An assignment's launch cannot be opened here; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Surroundings:
+    """What the agent is given. `node` says everything but boot and incarnation, which the journal
+    knows. `is_granted` tells whether placement signed a document; `unseal` opens an assignment's
+    launch or raises `Unopenable`; `now_us` is the wall clock, for people.
+    """
+
+    node: NodeJoined
+    bus: Bus
+    machine: Machine
+    journal: Journal
+    devices: Devices
+    is_granted: Callable[[Signed], bool]
+    unseal: Callable[[Assignment], Launch]
+    now_us: Callable[[], int]
+
+
+class Agent:
+    """One node's agent. `run` it as a task; cancel the task to end it, which stops no worker."""
+
+    def __init__(self, given: Surroundings) -> None:
+        self._given = given
+        self._bus, self._machine, self._journal = given.bus, given.machine, given.journal
+        self._name = given.node.node
+        self._desired: dict[AttemptKey, Assignment] = {}
+        self._last_document = b""
+        self._reporter = Reporter(self._bus, self._journal, self._name, self._receive)
+        self._logs = LogRequests(self._bus, self._machine)
+        self._hello_due = asyncio.Event()
+        self._pull_due = asyncio.Event()
+        self._is_known = False  # placement's documents speak of this incarnation
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether placement knows this node and it can be told what to do."""
+        return self._is_known and self._bus.connected
+
+    def condition(self) -> dict[str, object]:
+        """Where it stands, for people."""
+        epoch, position = self._journal.taken
+        return {
+            "ready": self.is_ready,
+            "bus": self._bus.connected,
+            "known": self._is_known,
+            "epoch": epoch,
+            "position": position,
+            "attempts": len(self._desired),
+            "owed": len(self._journal.unrecorded()),
+        }
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        await self._machine.open(self._look_at)
+        subscriptions: list[Subscription] = []
+        tasks = [asyncio.create_task(work) for work in (self._reporter.run(), self._signals())]
+        try:
+            for what, handler in (("desired", self._told), ("logs", self._logs.asked)):
+                subject = subjects.agent_down(self._name, what)
+                subscriptions.append(await self._bus.subscribe(subject, handler))
+            for key in dict.fromkeys([*self._machine.held(), *self._journal.attempts()]):
+                self._look_at(key)
+            await self._keep_in_touch()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await self._reporter.stop()
+            await self._logs.stop()
+            for subscription in subscriptions:
+                await subscription.stop()
+            await self._machine.close()
+
+    async def _keep_in_touch(self) -> None:
+        """Say hello until placement knows this incarnation, then pull; again after every gap."""
+        if self._journal.is_new:
+            await self._ask_what_was()
+        pause_s = HELLO_S_FIRST
+        while True:
+            if not self._is_known:
+                self._hello_due.clear()
+                await self._ask("hello", self._hello())
+                await _wait(self._hello_due, 0.0 if self._is_known else pause_s)
+                pause_s = min(pause_s * 2, HELLO_S_MAX)
+                continue
+            pause_s = HELLO_S_FIRST
+            await _wait(self._pull_due, PULL_S)
+            self._pull_due.clear()
+            if self._is_known:
+                await self._ask("pull", b"")
+
+    async def _ask_what_was(self) -> None:
+        """After a reboot, or without a journal: what placement granted before is not started."""
+        with contextlib.suppress(BusError):
+            subject = subjects.agent_up(self._name, "pull")
+            answer = await self._bus.request(subject, b"", timeout_s=BEFORE_HELLO_S)
+            desired = self._verified(answer.data)
+            if desired is not None:
+                self._journal.reboot(desired.position)
+
+    async def _ask(self, what: str, data: bytes) -> None:
+        with contextlib.suppress(BusError):
+            subject = subjects.agent_up(self._name, what)
+            answer = await self._bus.request(subject, data, timeout_s=ANSWER_S)
+            self._receive(answer.data)
+
+    def _hello(self) -> bytes:
+        header = self._journal.header
+        node = msgspec.structs.replace(
+            self._given.node,
+            boot=header.boot,
+            incarnation=header.incarnation,
+            devices=self._given.devices.inventory(),
+        )
+        running = tuple(self._machine.held())
+        return _ENCODER.encode(Hello(node=node, running=running))
+
+    async def _told(self, message: Message) -> None:
+        """A document, or an empty message: a hint that there is a new one."""
+        if message.data:
+            self._receive(message.data)
+        else:
+            self._pull_due.set()
+
+    def _receive(self, data: bytes) -> None:
+        if not data or data == self._last_document:
+            return
+        desired = self._verified(data)
+        if desired is None:
+            return
+        if desired.incarnation != self._journal.incarnation:
+            self._is_known = False  # it speaks to what this node was before
+            self._hello_due.set()
+            self._pull_due.set()
+            return
+        if (desired.epoch, desired.position) < self._journal.taken:
+            return
+        self._last_document = data
+        self._is_known = True
+        self._hello_due.set()
+        self._obey(desired)
+
+    def _verified(self, data: bytes) -> Desired | None:
+        try:
+            signed = _SIGNED.decode(data)
+            if not self._given.is_granted(signed):
+                _LOG.warning("desired state ignored reason=not signed by placement")
+                return None
+            desired = _DESIRED.decode(signed.document)
+        except msgspec.MsgspecError as error:
+            _LOG.warning("desired state not understood error=%s", error)
+            return None
+        if desired.node != self._name:
+            _LOG.warning("desired state ignored reason=it is for node %s", desired.node)
+            return None
+        return desired
+
+    def _obey(self, desired: Desired) -> None:
+        before = self._desired
+        self._desired = {todo.key_of(wanted): wanted for wanted in desired.assignments}
+        self._journal.take(desired.epoch, desired.position)
+        settled = self._journal.recorded(desired.recorded_through)
+        changed = [key for key, wanted in self._desired.items() if before.get(key) != wanted]
+        gone = [key for key in before if key not in self._desired]
+        for key in dict.fromkeys([*changed, *gone, *settled]):
+            self._look_at(key)
+
+    def _look_at(self, key: AttemptKey) -> None:
+        """Bring one attempt closer to what is wanted of it."""
+        assignment, seen = self._desired.get(key), self._machine.look(key)
+        reported = self._journal.reported(key)
+        for action in todo.reconcile(assignment, seen, reported, self._journal.rebooted_at):
+            self._do(key, action, assignment, seen)
+
+    def _do(
+        self, key: AttemptKey, action: todo.Action, assignment: Assignment | None, seen: Seen | None
+    ) -> None:
+        match action:
+            case todo.Start():
+                self._start(action.assignment)
+            case todo.Stop():
+                self._machine.stop(key, action.reason, action.grace_s)
+            case todo.ReportStarted():
+                self._report("started", key, assignment, seen, at_us=action.at_us)
+            case todo.ReportExited():
+                self._report_end(key, action.end, assignment, seen)
+            case todo.Forget():
+                self._journal.forget(key)
+                self._machine.forget(key)
+
+    def _start(self, assignment: Assignment) -> None:
+        try:
+            launch = self._given.unseal(assignment)
+        except Unopenable as error:
+            end = End(reason="start-failed", exit_code=126, message=str(error))
+            self._report_end(todo.key_of(assignment), end, assignment, None)
+            return
+        self._machine.start(assignment, launch)
+
+    def _report_end(
+        self, key: AttemptKey, end: End, assignment: Assignment | None, seen: Seen | None
+    ) -> None:
+        self._report("exited", key, assignment, seen, at_us=end.ended_at_us, end=end)
+        self._reporter.wake(linger=False)
+
+    def _report(
+        self,
+        what: str,
+        key: AttemptKey,
+        assignment: Assignment | None,
+        seen: Seen | None,
+        *,
+        at_us: int,
+        end: End | None = None,
+    ) -> None:
+        report = report_of(what, key, assignment or seen, at_us=at_us or self._given.now_us())
+        if seen is not None:
+            report = msgspec.structs.replace(report, enforcement=seen.enforcement)
+        if end is not None:
+            report = msgspec.structs.replace(
+                report, reason=end.reason, exit_code=end.exit_code, message=end.message
+            )
+        self._journal.add(report)
+        self._reporter.wake(linger=True)
+
+    async def _signals(self) -> None:
+        """Heartbeats; and whoever hears a connection come back asks what was missed."""
+        was_connected, inventory = True, self._given.devices.inventory()
+        while True:
+            await asyncio.sleep(SIGNAL_S)
+            if not self._bus.connected:
+                was_connected = False
+                continue
+            if not was_connected:
+                was_connected = True
+                self._pull_due.set()
+            now = self._given.devices.inventory()
+            if now != inventory:
+                inventory, self._is_known = now, False
+                self._pull_due.set()
+            with contextlib.suppress(BusError):
+                await self._bus.publish(subjects.agent_up(self._name, "signal"), self._signal())
+
+    def _signal(self) -> bytes:
+        busy: dict[str, int] = {}
+        running = 0
+        for key in self._machine.held():
+            seen = self._machine.look(key)
+            if seen is not None and seen.end is None:
+                running += 1
+                for share in seen.shares:
+                    busy[share.device] = busy.get(share.device, 0) + share.milli
+        samples = self._given.devices.samples(busy)
+        incarnation = self._journal.incarnation
+        return _ENCODER.encode(
+            Signal(node=self._name, incarnation=incarnation, samples=samples, running=running)
+        )
+
+
+async def _wait(event: asyncio.Event, timeout_s: float) -> None:
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(event.wait(), timeout_s)

@@ -1,0 +1,186 @@
+"""The attempts' folders on disk: their names, what they say, and how long they are kept.
+
+Rule: a name that comes from outside becomes part of a path only if it matches the pattern of ids.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import re
+import shutil
+import struct
+import time
+from pathlib import Path
+
+import msgspec
+
+from headrace.events.gangs import Share
+from headrace.node_agent.machine import AttemptKey, End
+from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, STOP
+
+KEPT_MAX = 5_000  # ended attempts whose output is kept
+KEPT_S_MAX = 7 * 86_400  # and for at most this long
+INTENT_BYTES_MAX = 65_536
+EXIT_BYTES_MAX = 1_048_576
+
+_FLOCK = struct.Struct("hhqqi")  # the kernel's `struct flock`: type, whence, start, length, pid
+_ID = r"[a-z0-9][a-z0-9-]{0,62}"
+_JOB = re.compile(rf"^{_ID}(/[0-9]{{1,9}})?$")
+_NAME = re.compile(rf"^({_ID}(?:\.[0-9]{{1,9}})?)\.([0-9]{{1,9}})\.([0-9]{{1,9}})$")
+
+
+class Intent(msgspec.Struct, kw_only=True):
+    """The first line of `intent.json`: what a shim was about to run, and who it is."""
+
+    boot: str
+    pid: int
+    job: str
+    attempt: int
+    rank: int
+    project: str
+    traceparent: str
+    enforcement: str
+    marker: str
+    devices: list[str]
+    at_us: int = 0  # from the second line, as the next
+    pids: list[int] = []
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        """The devices it was given."""
+        parts = (device.rpartition(":") for device in self.devices)
+        return tuple(Share(device=name, milli=int(milli)) for name, _, milli in parts)
+
+
+class _Started(msgspec.Struct, kw_only=True):
+    at_us: int
+    pids: list[int]
+
+
+class Exit(msgspec.Struct, kw_only=True):
+    """`exit.json`: how the attempt ended."""
+
+    reason: str
+    exit_code: int = 0
+    message: str = ""
+    started_at_us: int = 0
+    ended_at_us: int = 0
+
+    @property
+    def end(self) -> End:
+        """The same as the agent reports it."""
+        return End(
+            reason=self.reason,
+            exit_code=self.exit_code,
+            message=self.message,
+            started_at_us=self.started_at_us,
+            ended_at_us=self.ended_at_us,
+        )
+
+
+class _Stop(msgspec.Struct, kw_only=True):
+    reason: str
+    grace_s: int
+
+
+_INTENT = msgspec.json.Decoder(Intent)
+_STARTED = msgspec.json.Decoder(_Started)
+_EXIT = msgspec.json.Decoder(Exit)
+
+
+def name_of(key: AttemptKey) -> str:
+    """The folder of this attempt, relative to the node's. Raises `ValueError` for an id that is
+    none.
+    """
+    if not _JOB.match(key.job) or key.attempt < 0 or key.rank < 0:
+        raise ValueError(f"{key.job!r} is not the id of a job")
+    return f"{ATTEMPTS}/{key.job.replace('/', '.')}.{key.attempt}.{key.rank}"
+
+
+def keys_in(node_dir: Path) -> list[tuple[AttemptKey, Path]]:
+    """Every attempt that has a folder."""
+    found = []
+    for folder in (node_dir / ATTEMPTS).iterdir():
+        match = _NAME.match(folder.name)
+        if match:
+            job = match[1].replace(".", "/")
+            found.append((AttemptKey(job, int(match[2]), int(match[3])), folder))
+    return found
+
+
+def read_exit(folder: Path) -> End | None:
+    """How it ended; None when it has not, or nobody could write it down."""
+    try:
+        return _EXIT.decode(kernel.read(f"{folder}/{EXIT}", EXIT_BYTES_MAX)).end
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def read_intent(folder: Path) -> Intent | None:
+    """What was meant to run; None when the shim had not come that far."""
+    try:
+        first, _, rest = kernel.read(f"{folder}/{INTENT}", INTENT_BYTES_MAX).partition(b"\n")
+        intent = _INTENT.decode(first)
+    except (OSError, msgspec.MsgspecError):
+        return None
+    with contextlib.suppress(msgspec.MsgspecError):
+        started = _STARTED.decode(rest)
+        intent.at_us, intent.pids = started.at_us, started.pids
+    return intent
+
+
+def shim_of(folder: Path) -> int:
+    """The pid of the living shim that holds this attempt; 0 when there is none.
+
+    Asks for the holder of the lock without taking it, so that no shim is kept out by the question.
+    A lock dies with its process: a pid that was used again cannot pass for a shim.
+    """
+    try:
+        intent = os.open(f"{folder}/{INTENT}", os.O_RDWR)
+    except OSError:
+        return 0
+    try:
+        asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(intent, fcntl.F_GETLK, asked))
+        return 0 if kind == fcntl.F_UNLCK else int(pid)
+    finally:
+        os.close(intent)
+
+
+def write_lost(folder: Path, message: str, started_at_us: int) -> End:
+    """Write the end of an attempt whose shim cannot any more."""
+    exit_ = Exit(
+        reason="lost",
+        message=message,
+        started_at_us=started_at_us,
+        ended_at_us=time.time_ns() // 1000,
+    )
+    with contextlib.suppress(OSError):
+        folder.mkdir(mode=0o700, exist_ok=True)
+        kernel.write(f"{folder}/{EXIT}.new", msgspec.json.encode(exit_))
+        os.rename(f"{folder}/{EXIT}.new", f"{folder}/{EXIT}")
+    return exit_.end
+
+
+def write_stop(folder: Path, reason: str, grace_s: int) -> None:
+    """Leave word for the shim why and how soon it is to end everything."""
+    kernel.write(f"{folder}/{STOP}.new", msgspec.json.encode(_Stop(reason=reason, grace_s=grace_s)))
+    os.rename(f"{folder}/{STOP}.new", f"{folder}/{STOP}")
+
+
+def clean(node_dir: Path, held: frozenset[AttemptKey]) -> int:
+    """Remove the oldest ended attempts beyond what is kept; how many."""
+    ended = []
+    for key, folder in keys_in(node_dir):
+        if key not in held:
+            with contextlib.suppress(OSError):
+                ended.append(((folder / EXIT).stat().st_mtime, folder))
+    ended.sort(reverse=True)
+    oldest_s = time.time() - KEPT_S_MAX
+    gone = [folder for n, (at_s, folder) in enumerate(ended) if n >= KEPT_MAX or at_s < oldest_s]
+    for folder in gone:
+        shutil.rmtree(folder, ignore_errors=True)
+    return len(gone)

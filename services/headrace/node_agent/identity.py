@@ -1,0 +1,72 @@
+"""What proves who this node is, and who may give it orders.
+
+Rule: the private key never leaves the node's folder; launches are sealed to its public half.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+
+from headrace.bus.agents import Assignment, Launch, Signed
+from headrace.node_agent.agent import Unopenable
+from headrace.vault import KEY_BYTES, VaultError, new_box_keys, open_with, verify
+
+_LAUNCH = msgspec.json.Decoder(Launch)
+
+
+class NodeKeys:
+    """The node's own key pair, made on first use, and the public key of who grants.
+
+    Raises `OSError` when the folder or the grant key cannot be read.
+    """
+
+    def __init__(self, node_dir: Path, keys_dir: Path) -> None:
+        self._private, public = _own_keys(node_dir)
+        self.public_key = base64.b64encode(public).decode()
+        self._grant_key = (keys_dir / "grant.pub").read_bytes()
+
+    @property
+    def granter(self) -> str:
+        """A short name of the key that signs this node's grants."""
+        return hashlib.sha256(self._grant_key).hexdigest()[:16]
+
+    def is_granted(self, signed: Signed) -> bool:
+        """Whether placement signed this document."""
+        return verify(self._grant_key, signed.document, signed.signature)
+
+    def unseal(self, assignment: Assignment) -> Launch:
+        """The assignment's launch. Raises `Unopenable`."""
+        if not assignment.sealed:
+            raise Unopenable("what it runs was erased")
+        identity = f"{assignment.job}/{assignment.attempt}/{assignment.rank}"
+        try:
+            opened = open_with(self._private, assignment.sealed, f"launch:{identity}".encode())
+            return _LAUNCH.decode(opened)
+        except (VaultError, msgspec.MsgspecError) as error:
+            raise Unopenable(f"its launch cannot be opened here: {error}") from error
+
+
+def _own_keys(node_dir: Path) -> tuple[bytes, bytes]:
+    path = node_dir / "node.key"
+    try:
+        both = base64.b64decode(path.read_bytes(), validate=True)
+        if len(both) == 2 * KEY_BYTES:
+            return both[:KEY_BYTES], both[KEY_BYTES:]
+    except (FileNotFoundError, binascii.Error):
+        pass
+    private, public = new_box_keys()
+    new = path.with_suffix(".new")
+    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.write(file, base64.b64encode(private + public))
+        os.fsync(file)
+    finally:
+        os.close(file)
+    new.rename(path)
+    return private, public

@@ -1,0 +1,167 @@
+"""The journal of reports: what this node has to say, numbered, kept until the log has it.
+
+Rule: a number is given once within an incarnation. An incarnation ends with the boot it was made
+in, or with its file: after either nobody can say which numbers were used, so a new one begins and
+what the log is not known to have is reported again under it. That is why writing needs no fsync:
+only a crash of the machine loses what was written, and that is another boot.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import msgspec
+
+from headrace.bus.agents import Report
+from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.reconcile import NOTHING_REPORTED, Reported
+
+BATCH_MAX = 256  # reports in one message
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose numbers these are. `granter` names the key that signs this node's grants."""
+
+    incarnation: str
+    boot: str
+    granter: str = ""
+    version: int = 1
+
+
+class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One line of the journal as kept: exactly one of these is set."""
+
+    header: Header | None = None
+    report: Report | None = None
+    recorded: int = 0  # through this number the log has everything
+    taken: tuple[int, int] | None = None
+    rebooted_at: int = 0
+    forgotten: AttemptKey | None = None
+
+
+class Journal:
+    """The journal in memory; `FileJournal` keeps the same on disk."""
+
+    def __init__(self, header: Header) -> None:
+        self.header = header
+        self.is_new = True  # this incarnation has not been said to placement before
+        self.taken: tuple[int, int] = (0, 0)  # epoch, position of the newest document obeyed
+        self.rebooted_at = 0  # grants up to this position were made before the machine's boot
+        self.recorded_through = 0
+        self._last = 0
+        self._reports: dict[int, Report] = {}  # in the order of their numbers
+        self._numbers: dict[AttemptKey, dict[str, int]] = {}
+
+    @property
+    def incarnation(self) -> str:
+        """The name of this run of numbers."""
+        return self.header.incarnation
+
+    def add(self, report: Report) -> None:
+        """Keep a report under the next number; one of its kind per attempt."""
+        numbered = msgspec.structs.replace(report, sequence=self._last + 1)
+        self._keep(Line(report=numbered))
+        self._hold(numbered)
+
+    def reported(self, key: AttemptKey) -> Reported:
+        """What has been reported of this attempt."""
+        numbers = self._numbers.get(key)
+        if numbers is None:
+            return NOTHING_REPORTED
+        return Reported(
+            started="started" in numbers,
+            exited="exited" in numbers,
+            settled=max(numbers.values()) <= self.recorded_through,
+        )
+
+    def attempts(self) -> list[AttemptKey]:
+        """The attempts that something was reported of, not yet forgotten."""
+        return list(self._numbers)
+
+    def unrecorded(self, after: int = 0) -> tuple[Report, ...]:
+        """The oldest reports that the log is not known to have, beyond number `after`."""
+        first = max(after, self.recorded_through) + 1
+        found = (self._reports[n] for n in range(first, self._last + 1) if n in self._reports)
+        return tuple(itertools.islice(found, BATCH_MAX))
+
+    def recorded(self, through: int) -> list[AttemptKey]:
+        """The log has everything up to this number; the attempts that this settles."""
+        through = min(through, self._last)
+        if through <= self.recorded_through:
+            return []
+        fresh = range(self.recorded_through + 1, through + 1)
+        settled = [_key(self._reports[n]) for n in fresh if n in self._reports]
+        self._keep(Line(recorded=through))
+        self.recorded_through = through
+        return settled
+
+    def take(self, epoch: int, position: int) -> None:
+        """A document of this epoch and position is obeyed."""
+        if (epoch, position) != self.taken:
+            self._keep(Line(taken=(epoch, position)))
+            self.taken = (epoch, position)
+
+    def reboot(self, position: int) -> None:
+        """Nothing that was granted up to this position is to be started any more."""
+        self._keep(Line(rebooted_at=position))
+        self.rebooted_at = position
+
+    def forget(self, key: AttemptKey) -> None:
+        """Everybody has heard all there is to say of this attempt."""
+        if key in self._numbers:
+            self._keep(Line(forgotten=key))
+            self._drop(key)
+
+    def close(self) -> None:
+        """Nothing more is added."""
+
+    def _keep(self, line: Line) -> None:
+        """Make one line durable; memory needs nothing."""
+
+    def _hold(self, report: Report) -> None:
+        self._last = max(self._last, report.sequence)
+        self._reports[report.sequence] = report
+        self._numbers.setdefault(_key(report), {})[report.what] = report.sequence
+
+    def _drop(self, key: AttemptKey) -> None:
+        for number in self._numbers.pop(key, {}).values():
+            self._reports.pop(number, None)
+
+    def apply(self, line: Line) -> None:
+        """Follow one line as it was kept."""
+        if line.report is not None:
+            self._hold(line.report)
+        elif line.forgotten is not None:
+            self._drop(line.forgotten)
+        elif line.taken is not None:
+            self.taken = line.taken
+        self.recorded_through = max(self.recorded_through, line.recorded)
+        self._last = max(self._last, self.recorded_through)
+        self.rebooted_at = max(self.rebooted_at, line.rebooted_at)
+
+    def lines(self) -> Iterator[Line]:
+        """What the journal holds, as few lines as possible."""
+        yield Line(header=self.header)
+        for report in self._reports.values():
+            yield Line(report=report)
+        yield Line(taken=self.taken)
+        if self.recorded_through:
+            yield Line(recorded=self.recorded_through)
+        if self.rebooted_at:
+            yield Line(rebooted_at=self.rebooted_at)
+
+    def _continue(self, earlier: Journal) -> None:
+        """Begin with what an earlier incarnation held, numbered anew: what the log is not known
+        to have from 1 on, the rest, kept only to know that it was said, below.
+        """
+        if earlier.header.granter == self.header.granter:
+            self.taken, self.rebooted_at = earlier.taken, earlier.rebooted_at
+        done = [r for n, r in earlier._reports.items() if n <= earlier.recorded_through]
+        owed = [r for n, r in earlier._reports.items() if n > earlier.recorded_through]
+        for number, report in enumerate([*done, *owed], start=1 - len(done)):
+            self._hold(msgspec.structs.replace(report, sequence=number))
+
+
+def _key(report: Report) -> AttemptKey:
+    return AttemptKey(report.job, report.attempt, report.rank)

@@ -1,0 +1,147 @@
+"""The agent's link to the node's launcher: starts it where it is missing, and speaks its lines.
+
+Rule: the launcher may die at any moment and is then started anew; nothing that runs depends on it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headrace.node_agent import supervision
+from headrace.node_agent.supervision.protocol import (
+    LAUNCHER_LOG,
+    LINE_BYTES_MAX,
+    SOCKET,
+    VERSION,
+)
+
+RETRY_S_FIRST, RETRY_S_MAX = 0.005, 1.0  # between tries to reach a launcher
+
+_LOG = logging.getLogger("headrace.node_agent")
+
+
+class LauncherLink:
+    """Keeps a launcher running and connected. `said` gets each of its lines; `connected` is called
+    whenever a fresh connection stands, since answers may have been lost with the one before.
+    """
+
+    def __init__(
+        self,
+        node_dir: Path,
+        *,
+        said: Callable[[dict[str, Any]], None],
+        connected: Callable[[], None],
+    ) -> None:
+        self._node_dir = node_dir
+        self._said, self._connected = said, connected
+        self._writer: asyncio.StreamWriter | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def is_up(self) -> bool:
+        """Whether lines can be sent."""
+        return self._writer is not None
+
+    def open(self) -> None:
+        """Connect, and stay connected until `close`."""
+        self._task = asyncio.create_task(self._keep())
+
+    async def close(self) -> None:
+        """Leave the launcher to itself."""
+        if self._task is not None:
+            self._task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        if self._process is not None:
+            self._process.returncode = 0  # it runs on, and is not waited for
+
+    def start(self, spec: dict[str, Any]) -> bool:
+        """Hand a start over; False when there is no launcher now."""
+        if self._writer is None:
+            return False
+        self._writer.write(msgspec.json.encode({"start": spec}) + b"\n")
+        return True
+
+    async def _keep(self) -> None:
+        pause_s = RETRY_S_FIRST
+        while True:
+            try:
+                reader, writer = await self._connect()
+            except OSError:
+                self._launch()
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 2, RETRY_S_MAX)
+                continue
+            try:
+                if await self._greet(reader, writer):
+                    pause_s = RETRY_S_FIRST
+                    self._writer = writer
+                    self._connected()
+                    await self._listen(reader)
+            except (OSError, ValueError, msgspec.MsgspecError) as error:
+                _LOG.warning("launcher link broken error=%s", type(error).__name__)
+            finally:
+                self._writer = None
+                writer.close()
+            await asyncio.sleep(RETRY_S_FIRST)
+
+    async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Through the folder's descriptor: a socket's path may have 107 bytes at most."""
+        folder = os.open(self._node_dir, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            path = f"/proc/self/fd/{folder}/{SOCKET}"
+            return await asyncio.open_unix_connection(path, limit=LINE_BYTES_MAX)
+        finally:
+            os.close(folder)
+
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+        """Whether it is a launcher of this version; one of another is asked to make room."""
+        greeting = msgspec.json.decode(await reader.readline(), type=dict[str, Any])
+        if greeting.get("launcher") == VERSION:
+            return True
+        _LOG.info("launcher replaced version=%s by=%d", greeting.get("launcher"), VERSION)
+        writer.write(b'{"quit": true}\n')
+        await writer.drain()
+        await reader.read()
+        return False
+
+    async def _listen(self, reader: asyncio.StreamReader) -> None:
+        while line := await reader.readline():
+            self._said(msgspec.json.decode(line, type=dict[str, Any]))
+
+    def _launch(self) -> None:
+        """Start a launcher in a session of its own; one more than needed ends by itself."""
+        if self._process is not None and self._process.poll() is None:
+            return
+        if self._process is not None:
+            _LOG.warning("launcher is gone, starting another")
+        log = os.open(self._node_dir / LAUNCHER_LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            program = [sys.executable, "-I", "-S", "-X", "utf8", _folder_of(supervision.__file__)]
+            self._process = subprocess.Popen(
+                [*program, str(self._node_dir)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd="/",
+                env={},
+                start_new_session=True,
+            )
+        finally:
+            os.close(log)
+
+
+def _folder_of(file: str | None) -> str:
+    assert file is not None  # the package is made of files
+    return os.path.dirname(os.path.abspath(file))

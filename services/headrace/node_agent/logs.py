@@ -1,0 +1,51 @@
+"""Reads the output that workers wrote to their files.
+
+Rule: what is said is the file and the offset; a part that was dropped to save space is skipped, and
+the answer's offset says so.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from headrace.bus.agents import LogsChunk, LogsWanted
+
+BYTES_MAX = 524_288  # in one answer, so that it fits into a message
+PROCESSES_MAX = 1_024  # of one worker
+
+
+def read(folder: Path, wanted: LogsWanted, *, has_ended: bool) -> LogsChunk:
+    """What there is from the offset on. `has_ended` says that nothing more will be written."""
+    if not 0 <= wanted.process < PROCESSES_MAX:
+        return LogsChunk(offset=0, ended=True, missing=f"there is no process {wanted.process}")
+    try:
+        file = os.open(folder / f"{wanted.process}.log", os.O_RDONLY | os.O_NOFOLLOW)
+    except OSError:
+        missing = "it wrote no output" if has_ended else ""
+        return LogsChunk(offset=max(0, wanted.offset), ended=has_ended, missing=missing)
+    try:
+        return _read(file, wanted, has_ended=has_ended)
+    finally:
+        os.close(file)
+
+
+def _read(file: int, wanted: LogsWanted, *, has_ended: bool) -> LogsChunk:
+    size = os.fstat(file).st_size
+    asked = 0 if wanted.offset > size else max(0, wanted.offset)  # 0: the file was started over
+    offset, until = _written(file, asked, size)
+    length = max(0, min(wanted.bytes_max, BYTES_MAX, until - offset))
+    data = os.pread(file, length, offset)
+    return LogsChunk(offset=offset, data=data, ended=has_ended and offset + len(data) >= size)
+
+
+def _written(file: int, offset: int, size: int) -> tuple[int, int]:
+    """The next stretch of the file from the offset on that was not dropped."""
+    try:
+        start = os.lseek(file, offset, os.SEEK_DATA)
+        return start, os.lseek(file, start, os.SEEK_HOLE)
+    except OSError as error:
+        if error.errno == errno.ENXIO:  # nothing but dropped output up to the end
+            return size, size
+        return offset, size

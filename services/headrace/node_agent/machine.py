@@ -1,0 +1,88 @@
+"""What the agent needs of the machine it runs on: to start workers, stop them, and look at them.
+
+Rule: the agent decides nothing from memory alone. `look` says what is true of an attempt here and
+now, also of one that an earlier agent started; calling `start` or `stop` twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.events.gangs import Share
+
+
+class AttemptKey(NamedTuple):
+    """One worker of one attempt: the agent's unit of work."""
+
+    job: str
+    attempt: int
+    rank: int
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a worker ended, with proof that nothing of it is left; see `events.attempts`."""
+
+    reason: str  # exited | stopped | lost | start-failed
+    exit_code: int = 0
+    message: str = ""
+    started_at_us: int = 0  # 0: it never ran
+    ended_at_us: int = 0
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is true of an attempt on this machine.
+
+    `phase` is starting, running or ended (then `end` is set). `stopping` says that it was asked
+    to end. The rest is what was known when it was started, kept with it.
+    """
+
+    phase: str
+    project: str
+    traceparent: str = ""
+    enforcement: str = "none"
+    shares: tuple[Share, ...] = ()
+    started_at_us: int = 0
+    stopping: bool = False
+    end: End | None = None
+
+
+class Machine(Protocol):
+    """The process side of a node. All calls return at once; what they cause is told by `changed`,
+    which names an attempt that `look` now has something new about.
+    """
+
+    async def open(self, changed: Callable[[AttemptKey], None]) -> None:
+        """Find what runs here from before, and keep telling from now on."""
+        ...
+
+    def held(self) -> Iterable[AttemptKey]:
+        """The attempts that are starting or running, or have ended since `open` unforgotten."""
+        ...
+
+    def look(self, key: AttemptKey) -> Seen | None:
+        """What is true of this attempt; None when it was never started here."""
+        ...
+
+    def start(self, assignment: Assignment, launch: Launch) -> None:
+        """Start the worker, once in its life. A failure shows as an end, `start-failed`."""
+        ...
+
+    def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
+        """Ask the worker to end, and make it `grace_s` later."""
+        ...
+
+    def forget(self, key: AttemptKey) -> None:
+        """Nobody will ask about this ended attempt again, but for its logs for a while."""
+        ...
+
+    def read_logs(self, wanted: LogsWanted) -> LogsChunk:
+        """What there is of a process's output from an offset on; never waits."""
+        ...
+
+    async def close(self) -> None:
+        """Leave. Workers run on."""
+        ...

@@ -1,0 +1,176 @@
+"""The agent's process: connects it, runs it, answers for its health, and leaves workers running.
+
+Rule: one agent per folder. Whatever cannot be mended from inside ends the process; its supervisor
+starts it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import logging
+import os
+import resource
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import uvloop
+
+from headrace import telemetry
+from headrace.bus.interface import BusError
+from headrace.bus.nats import NatsBus
+from headrace.events.nodes import NodeJoined
+from headrace.node_agent.agent import Agent, Surroundings
+from headrace.node_agent.devices import Devices
+from headrace.node_agent.identity import NodeKeys
+from headrace.node_agent.journal_file import FileJournal
+from headrace.node_agent.process_machine import ProcessMachine
+from headrace.node_agent.settings import NodeSettings, host_name
+from headrace.node_agent.start_spec import MachineSettings
+from headrace.node_agent.supervision import kernel
+from headrace.runtime.health import Answer, Health, json_answer
+
+_LOG = logging.getLogger("headrace.node_agent")
+
+
+def run() -> None:
+    """Run the agent until SIGTERM or SIGINT. Exits 1 when the process must be replaced."""
+    settings = NodeSettings.read()
+    telemetry.start(f"node_agent/{settings.node}")
+    os.umask(0o077)
+    _raise_file_limit()
+    try:
+        settings.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _be_the_only_one(settings.node_dir)
+        uvloop.run(_run(settings))
+    except (BusError, OSError, ValueError) as error:
+        _LOG.error("node agent ends error=%s: %s", type(error).__name__, error)
+        raise SystemExit(1) from None
+    finally:
+        telemetry.stop()
+
+
+async def _run(settings: NodeSettings) -> None:
+    lost = asyncio.Event()
+    devices = devices_of(settings.gpus, settings.node)
+    keys = NodeKeys(settings.node_dir, settings.keys_dir)
+    journal = FileJournal.open(
+        settings.node_dir / "journal.jsonl",
+        boot=kernel.boot_id(),
+        granter=keys.granter,
+        new_incarnation=lambda: secrets.token_hex(8),
+    )
+    machine = ProcessMachine(
+        MachineSettings(
+            node_dir=settings.node_dir,
+            enforcement=devices.enforcement,
+            journal=settings.attempt_journal,
+        )
+    )
+    bus = await NatsBus.connect(
+        settings.nats_url,
+        creds_path=settings.nats_creds,
+        name=f"node-{settings.node}",
+        inbox_prefix=f"_INBOX_{settings.node}",
+        on_lost=lost.set,
+    )
+    agent = Agent(
+        Surroundings(
+            node=_node(settings, devices, keys),
+            bus=bus,
+            machine=machine,
+            journal=journal,
+            devices=devices,
+            is_granted=keys.is_granted,
+            unseal=keys.unseal,
+            now_us=lambda: time.time_ns() // 1000,
+        )
+    )
+    health = Health(_pages(agent, settings.node))
+    await health.start(settings.http, settings.run_dir / "node_agent.port")
+    try:
+        await _until_stopped(agent, lost)
+    finally:
+        await health.stop()
+        await bus.close()
+        journal.close()
+
+
+async def _until_stopped(agent: Agent, lost: asyncio.Event) -> None:
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    running = asyncio.create_task(agent.run())
+    ends = [asyncio.create_task(stop.wait()), asyncio.create_task(lost.wait())]
+    await asyncio.wait([running, *ends], return_when=asyncio.FIRST_COMPLETED)
+    for task in (running, *ends):
+        task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await running
+    if lost.is_set() and not stop.is_set():
+        raise ConnectionError("the bus is gone for good")
+
+
+def devices_of(gpus: str, node: str) -> Devices:
+    """The devices that `gpus` asks for: auto, or a specification of simulated ones."""
+    if gpus == "auto":
+        from headrace.node_agent.devices.nvml import NvmlDevices
+
+        return NvmlDevices()
+    from headrace.node_agent.devices.simulated import SimulatedDevices
+
+    return SimulatedDevices(gpus, node)
+
+
+def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoined:
+    return NodeJoined(
+        node=settings.node,
+        host=host_name(),
+        address=settings.address,
+        boot="",
+        incarnation="",
+        public_key=keys.public_key,
+        cpu_milli=devices.cpu_milli,
+        memory_bytes=devices.memory_bytes,
+        port_first=settings.ports[0],
+        port_last=settings.ports[1],
+        labels=settings.labels,
+        version=_version(),
+    )
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("headrace")
+    except PackageNotFoundError:
+        return ""
+
+
+def _pages(agent: Agent, node: str) -> dict[str, Callable[[], Answer]]:
+    def ready() -> Answer:
+        return json_answer(200 if agent.is_ready else 503, {"node": node, **agent.condition()})
+
+    return {"/livez": lambda: json_answer(200, {"node": node}), "/readyz": ready}
+
+
+def _be_the_only_one(node_dir: Path) -> None:
+    """Raises `ValueError` when another agent works in this folder."""
+    lock = os.open(node_dir / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until the process ends
+    except OSError:
+        raise ValueError(f"another agent works in {node_dir}") from None
+
+
+def _raise_file_limit() -> None:
+    """Every running attempt takes a descriptor."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

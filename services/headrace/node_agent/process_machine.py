@@ -1,0 +1,290 @@
+"""The machine as it is: workers are processes under shims, started by the launcher.
+
+Rule: what an attempt's folder and its shim say is the truth. The end of a shim (its pidfd becomes
+readable) is the only sign of an end; `exit.json` then says which, and where it is missing the
+attempt is lost, once it is proved that nothing of it is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import secrets
+import signal
+from collections.abc import Callable, Coroutine, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.node_agent import folders, logs
+from headrace.node_agent.launcher_link import LauncherLink
+from headrace.node_agent.machine import AttemptKey, End, Seen
+from headrace.node_agent.reconcile import key_of
+from headrace.node_agent.start_spec import MachineSettings, spec_of
+from headrace.node_agent.supervision import kernel, shim, tree
+from headrace.node_agent.supervision.protocol import ATTEMPTS
+
+LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
+CLEAN_EVERY_LOOKS = 12  # old folders are removed once a minute
+
+_LOG = logging.getLogger("headrace.node_agent")
+
+
+@dataclass
+class _Held:
+    """An attempt that is starting or running, or has ended and is not forgotten."""
+
+    key: AttemptKey
+    folder: Path
+    seen: Seen
+    spec: dict[str, Any] | None = None  # kept until its shim is known
+    pidfd: int = -1
+    stop: tuple[str, int] | None = None
+
+
+class ProcessMachine:
+    """Starts, stops and watches this node's workers."""
+
+    def __init__(self, settings: MachineSettings) -> None:
+        self._settings = settings
+        self._node_dir = settings.node_dir
+        self._held: dict[AttemptKey, _Held] = {}
+        self._by_folder: dict[str, _Held] = {}
+        self._changed: Callable[[AttemptKey], None] = lambda _key: None
+        self._link = LauncherLink(self._node_dir, said=self._said, connected=self._look_again)
+        self._boot = kernel.boot_id()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended = 0
+
+    async def open(self, changed: Callable[[AttemptKey], None]) -> None:
+        self._changed = changed
+        (self._node_dir / ATTEMPTS).mkdir(mode=0o700, parents=True, exist_ok=True)
+        for key, folder in folders.keys_in(self._node_dir):
+            if folders.read_exit(folder) is None:
+                self._adopt(key, folder)
+        self._link.open()
+        self._spawn(self._tend())
+
+    def held(self) -> Iterable[AttemptKey]:
+        return list(self._held)
+
+    def look(self, key: AttemptKey) -> Seen | None:
+        held = self._held.get(key)
+        if held is not None:
+            return held.seen
+        try:
+            folder = self._node_dir / folders.name_of(key)
+        except ValueError:
+            return None
+        end = folders.read_exit(folder)
+        return None if end is None else _seen(folders.read_intent(folder), end)
+
+    def start(self, assignment: Assignment, launch: Launch) -> None:
+        key = key_of(assignment)
+        if key in self._held:
+            return
+        seen = Seen(
+            phase="starting",
+            project=assignment.project,
+            traceparent=assignment.traceparent,
+            enforcement=self._settings.enforcement,
+            shares=assignment.shares,
+        )
+        marker = secrets.token_hex(16)
+        try:
+            spec = spec_of(assignment, launch, settings=self._settings, marker=marker)
+        except ValueError as error:
+            held = self._held[key] = _Held(key, self._node_dir, seen)
+            self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
+            return
+        held = _Held(key, self._node_dir / spec["folder"], seen, spec=spec)
+        self._held[key] = self._by_folder[spec["folder"]] = held
+        self._link.start(spec)
+
+    def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
+        held = self._held.get(key)
+        if held is not None and held.seen.end is None:
+            held.stop = (reason, grace_s)
+            held.seen = msgspec.structs.replace(held.seen, stopping=True)
+            self._pass_stop_on(held)
+
+    def forget(self, key: AttemptKey) -> None:
+        held = self._held.get(key)
+        if held is not None and held.seen.end is not None:
+            del self._held[key]
+
+    def read_logs(self, wanted: LogsWanted) -> LogsChunk:
+        key = AttemptKey(wanted.job, wanted.attempt, wanted.rank)
+        try:
+            folder = self._node_dir / folders.name_of(key)
+        except ValueError as error:
+            return LogsChunk(offset=0, ended=True, missing=str(error))
+        held = self._held.get(key)
+        if held is None and not folder.exists():
+            missing = "this node has no output of it any more"
+            return LogsChunk(offset=wanted.offset, ended=True, missing=missing)
+        return logs.read(folder, wanted, has_ended=held is None or held.seen.end is not None)
+
+    async def close(self) -> None:
+        await self._link.close()
+        for task in self._tasks:
+            task.cancel()
+        for held in self._held.values():
+            self._unwatch(held)
+
+    def _adopt(self, key: AttemptKey, folder: Path) -> None:
+        """Take over what an earlier agent started and nobody has seen the end of."""
+        intent = folders.read_intent(folder)
+        held = self._held[key] = _Held(key, folder, _seen(intent, None))
+        self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
+        _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
+        if intent is not None and intent.boot != self._boot:
+            started_at_us = intent.at_us
+            self._finish(
+                held, folders.write_lost(folder, "the node was started anew", started_at_us)
+            )
+        else:
+            self._look_at(held)
+
+    def _look_again(self) -> None:
+        """A launcher is connected: whatever has no shim yet is looked at, and sent if need be."""
+        for held in list(self._held.values()):
+            if held.seen.end is None and held.pidfd < 0:
+                self._look_at(held)
+
+    def _look_at(self, held: _Held) -> None:
+        """Find out from the folder how this attempt stands."""
+        pid = folders.shim_of(held.folder)
+        if pid:
+            self._watch(held, pid)
+            self._note_started(held)
+            return
+        end = folders.read_exit(held.folder)
+        if end is not None:
+            self._finish(held, end)
+        elif held.spec is not None and folders.read_intent(held.folder) is None:
+            self._link.start(held.spec)
+        else:
+            self._spawn(self._prove_lost(held))
+
+    def _said(self, line: dict[str, Any]) -> None:
+        """A line from the launcher or one of its shims."""
+        folder = line.get("forked") or line.get("started") or line.get("refused")
+        held = self._by_folder.get(str(folder))
+        if held is None or held.seen.end is not None:
+            return
+        if "forked" in line:
+            self._watch(held, int(line["pid"]))
+        elif "started" in line:
+            self._runs(held, int(line["at_us"]))
+        else:
+            message = f"the launcher could not fork: {line.get('why')}"
+            self._finish(held, End(reason="start-failed", exit_code=126, message=message))
+
+    def _runs(self, held: _Held, at_us: int) -> None:
+        held.spec = None
+        if held.seen.phase == "starting":
+            held.seen = msgspec.structs.replace(held.seen, phase="running", started_at_us=at_us)
+            self._changed(held.key)
+
+    def _note_started(self, held: _Held) -> None:
+        intent = folders.read_intent(held.folder)
+        if intent is not None and intent.at_us:
+            self._runs(held, intent.at_us)
+
+    def _watch(self, held: _Held, pid: int) -> None:
+        self._unwatch(held)
+        try:
+            held.pidfd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            self._shim_ended(held)
+            return
+        asyncio.get_running_loop().add_reader(held.pidfd, self._shim_ended, held)
+        if held.stop is not None:
+            self._pass_stop_on(held)
+
+    def _unwatch(self, held: _Held) -> None:
+        if held.pidfd >= 0:
+            asyncio.get_running_loop().remove_reader(held.pidfd)
+            os.close(held.pidfd)
+            held.pidfd = -1
+
+    def _pass_stop_on(self, held: _Held) -> None:
+        if held.pidfd < 0 or held.stop is None:
+            return  # passed on as soon as its shim is known
+        try:
+            folders.write_stop(held.folder, *held.stop)
+        except OSError as error:
+            _LOG.warning("stop reason not written job=%s error=%s", held.key.job, error.strerror)
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            with contextlib.suppress(ProcessLookupError):
+                signal.pidfd_send_signal(held.pidfd, number)
+
+    def _shim_ended(self, held: _Held) -> None:
+        self._unwatch(held)
+        end = folders.read_exit(held.folder)
+        if end is not None:
+            self._finish(held, end)
+        elif pid := folders.shim_of(held.folder):
+            self._watch(held, pid)  # what ended was a second one, which found this one here
+        else:
+            self._spawn(self._prove_lost(held))
+
+    async def _prove_lost(self, held: _Held) -> None:
+        """The shim was killed: end what it left, and say so only when nothing is left."""
+        intent = folders.read_intent(held.folder)
+        message, started_at_us = "its supervisor was killed", 0
+        if intent is not None:
+            killed = await asyncio.to_thread(tree.sweep, intent.marker, intent.pids)
+            message = f"{message}; {killed} of its processes were left and ended"
+            started_at_us = intent.at_us
+            shim.journal(self._settings.journal, "end", held.key, intent.devices)
+        if held.seen.end is None:
+            _LOG.warning("lost job=%s attempt=%d rank=%d", *held.key)
+            self._finish(held, folders.write_lost(held.folder, message, started_at_us))
+
+    def _finish(self, held: _Held, end: End) -> None:
+        self._unwatch(held)
+        self._by_folder.pop(f"{ATTEMPTS}/{held.folder.name}", None)
+        held.spec = None
+        held.seen = msgspec.structs.replace(held.seen, phase="ended", end=end)
+        self._ended += 1
+        self._changed(held.key)
+
+    async def _tend(self) -> None:
+        """Look after starts that nobody answered, and now and then remove old folders."""
+        looks = 0
+        while True:
+            await asyncio.sleep(LOOK_S)
+            for held in list(self._held.values()):
+                if held.seen.phase == "starting" and held.pidfd >= 0:
+                    self._note_started(held)
+            looks += 1
+            if looks % CLEAN_EVERY_LOOKS == 0 and self._ended:
+                self._ended = 0
+                await asyncio.to_thread(folders.clean, self._node_dir, frozenset(self._held))
+
+    def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+def _seen(intent: folders.Intent | None, end: End | None) -> Seen:
+    phase = "starting" if intent is None or not intent.at_us else "running"
+    seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
+    if intent is None:
+        return seen
+    return msgspec.structs.replace(
+        seen,
+        project=intent.project,
+        traceparent=intent.traceparent,
+        enforcement=intent.enforcement,
+        shares=intent.shares,
+        started_at_us=intent.at_us,
+    )

@@ -1,0 +1,104 @@
+"""Sends what the journal holds, and goes on sending it until the log has it.
+
+Rule: nothing is waited for. A batch goes out as soon as there is something new; whatever is not
+known to be recorded goes out again every `REPEAT_S`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+import msgspec
+
+from headrace.bus import subjects
+from headrace.bus.agents import Assignment, Report, Reports
+from headrace.bus.interface import Bus, BusError
+from headrace.node_agent.journal import Journal
+from headrace.node_agent.machine import AttemptKey, Seen
+
+REPEAT_S = 2.0  # after which a report that is not recorded is sent again
+LINGER_S = 0.003  # a start waits this long for its end, so that a short job is one message
+REQUESTS_MAX = 8  # batches on their way at once
+ANSWER_S = 5.0
+
+_ENCODER = msgspec.json.Encoder()
+
+
+class Reporter:
+    """`answered` gets the bytes of each answer: the node's signed desired state, or nothing."""
+
+    def __init__(
+        self, bus: Bus, journal: Journal, node: str, answered: Callable[[bytes], None]
+    ) -> None:
+        self._bus, self._journal, self._node, self._answered = bus, journal, node, answered
+        self._sent = 0
+        self._recorded_then = 0
+        self._due = asyncio.Event()
+        self._wait_s = 0.0
+        self._asking: set[asyncio.Task[None]] = set()
+
+    def wake(self, *, linger: bool) -> None:
+        """The journal has something new; with `linger` there may be more in a moment."""
+        if not self._due.is_set():
+            self._wait_s = LINGER_S
+            self._due.set()
+        if not linger:
+            self._wait_s = 0.0
+
+    async def run(self) -> None:
+        """Send for ever."""
+        loop = asyncio.get_running_loop()
+        repeat_at_s = loop.time() + REPEAT_S
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._due.wait(), max(0.0, repeat_at_s - loop.time()))
+            if self._due.is_set() and self._wait_s:
+                await asyncio.sleep(self._wait_s)
+            self._due.clear()
+            if loop.time() >= repeat_at_s:
+                if self._journal.recorded_through == self._recorded_then:
+                    self._sent = 0  # no answer in all this time
+                self._recorded_then = self._journal.recorded_through
+                repeat_at_s = loop.time() + REPEAT_S
+            await self._send_all()
+
+    async def stop(self) -> None:
+        """Leave unanswered what is not answered."""
+        for task in self._asking:
+            task.cancel()
+
+    async def _send_all(self) -> None:
+        while self._bus.connected and (batch := self._journal.unrecorded(after=self._sent)):
+            if len(self._asking) >= REQUESTS_MAX:
+                await asyncio.wait(self._asking, return_when=asyncio.FIRST_COMPLETED)
+            self._sent = batch[-1].sequence
+            header = self._journal.header
+            reports = Reports(
+                node=self._node, boot=header.boot, incarnation=header.incarnation, reports=batch
+            )
+            task = asyncio.create_task(self._ask(_ENCODER.encode(reports)))
+            self._asking.add(task)
+            task.add_done_callback(self._asking.discard)
+
+    async def _ask(self, data: bytes) -> None:
+        subject = subjects.agent_up(self._node, "report")
+        with contextlib.suppress(BusError):
+            answer = await self._bus.request(subject, data, timeout_s=ANSWER_S)
+            self._answered(answer.data)
+
+
+def report_of(what: str, key: AttemptKey, about: Assignment | Seen | None, *, at_us: int) -> Report:
+    """A report that the journal has yet to number."""
+    return Report(
+        sequence=0,
+        what=what,
+        job=key.job,
+        attempt=key.attempt,
+        rank=key.rank,
+        project=about.project if about is not None else "",
+        at_us=at_us,
+        enforcement="none",
+        traceparent=about.traceparent if about is not None else "",
+    )

@@ -1,0 +1,79 @@
+"""What the agent's process is told about its node, from `HEADRACE_*` variables and the machine."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from headrace.bus.subjects import token
+
+PORTS = "20000-20499"
+
+
+class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """One node, as configured."""
+
+    node: str
+    node_dir: Path
+    gpus: str  # auto, or simulated:8xH100-80GB
+    ports: tuple[int, int]
+    address: str
+    labels: dict[str, str]
+    nats_url: str
+    nats_creds: str
+    keys_dir: Path
+    run_dir: Path
+    http: str
+    attempt_journal: str
+
+    @classmethod
+    def read(cls, env: Mapping[str, str] = os.environ) -> NodeSettings:
+        """From the environment. Raises `SystemExit` with one line naming what is wrong."""
+        needed = ("HEADRACE_NODE", "HEADRACE_NODE_DIR", "HEADRACE_NATS_URL")
+        missing = [name for name in needed if not env.get(name)]
+        if missing:
+            raise SystemExit(f"headrace node_agent: {', '.join(missing)} must be set")
+        run_dir = Path(env.get("HEADRACE_RUN_DIR", env["HEADRACE_NODE_DIR"]))
+        try:
+            return cls(
+                node=token(env["HEADRACE_NODE"]),
+                node_dir=Path(env["HEADRACE_NODE_DIR"]).absolute(),
+                gpus=env.get("HEADRACE_NODE_GPUS", "auto"),
+                ports=_ports(env.get("HEADRACE_NODE_PORTS", PORTS)),
+                address=env.get("HEADRACE_NODE_ADDRESS", "127.0.0.1"),
+                labels=_labels(env.get("HEADRACE_NODE_LABELS", "")),
+                nats_url=env["HEADRACE_NATS_URL"],
+                nats_creds=env.get("HEADRACE_NATS_CREDS", ""),
+                keys_dir=Path(env.get("HEADRACE_KEYS_DIR", run_dir)),
+                run_dir=run_dir,
+                http=env.get("HEADRACE_HTTP", "127.0.0.1:0"),
+                attempt_journal=env.get("HEADRACE_ATTEMPT_JOURNAL", ""),
+            )
+        except ValueError as error:
+            raise SystemExit(f"headrace node_agent: {error}") from None
+
+
+def host_name() -> str:
+    """The machine's own name, for people."""
+    return socket.gethostname()
+
+
+def _ports(text: str) -> tuple[int, int]:
+    first, _, last = text.partition("-")
+    if not (first.isdecimal() and last.isdecimal() and 1024 <= int(first) <= int(last) <= 65535):
+        raise ValueError(f"HEADRACE_NODE_PORTS = {text!r} is not like {PORTS}")
+    return int(first), int(last)
+
+
+def _labels(text: str) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, equals, value = part.partition("=")
+        if not (name and equals):
+            raise ValueError(f"HEADRACE_NODE_LABELS = {text!r} is not like site=berlin,rack=r1")
+        labels[name] = value
+    return dict(sorted(labels.items()))

@@ -1,0 +1,65 @@
+"""What the launcher is told to start, made from an assignment and its opened launch."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.bus.agents import Assignment, Launch
+from headrace.node_agent.folders import name_of
+from headrace.node_agent.reconcile import key_of
+from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
+from headrace.node_agent.worker_environment import environment_of, processes_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class MachineSettings:
+    """`enforcement` is what keeps workers to their share; `journal` a file outside Headrace that
+    every attempt's start and end is written to, or ""; `base_environment` the agent's own.
+    """
+
+    node_dir: Path
+    enforcement: str = "none"
+    journal: str = ""
+    output_bytes_max: int = OUTPUT_BYTES_MAX
+    base_environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+
+
+def spec_of(
+    assignment: Assignment, launch: Launch, *, settings: MachineSettings, marker: str
+) -> dict[str, Any]:
+    """The `start` line's content; see `supervision.shim.Start`. Raises `ValueError` for an id that
+    is none, and for a launch without a command.
+    """
+    if not launch.command or not launch.command[0]:
+        raise ValueError("the launch has no command")
+    folder = name_of(key_of(assignment))
+    env = environment_of(
+        assignment,
+        launch,
+        base=settings.base_environment,
+        folder=str(settings.node_dir / folder),
+        marker=marker,
+    )
+    return {
+        "folder": folder,
+        "job": assignment.job,
+        "attempt": assignment.attempt,
+        "rank": assignment.rank,
+        "project": assignment.project,
+        "traceparent": assignment.traceparent,
+        "enforcement": settings.enforcement,
+        "marker": marker,
+        "command": launch.command,
+        "setup": launch.setup,
+        "cwd": launch.workdir,
+        "env": env,
+        "processes": processes_of(assignment, launch),
+        "grace_s": assignment.grace_s,
+        "max_duration_s": assignment.max_duration_s,
+        "output_bytes_max": settings.output_bytes_max,
+        "journal": settings.journal,
+        "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
+    }

@@ -1,0 +1,88 @@
+"""Ends everything that runs on a node, without its agent: the operator's last word.
+
+Rule: it returns when nothing of any attempt is left, and only then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import select
+import signal
+import socket
+from pathlib import Path
+
+from headrace.node_agent import folders
+from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision.protocol import ATTEMPTS, LAUNCHER_LOCK, SOCKET
+
+GRACE_S = 5
+QUIT_S = 5.0  # for a launcher to leave
+
+
+def stop_all(node_dir: Path) -> int:
+    """End every attempt found in the node's folder, then its launcher; how many there were."""
+    if not (node_dir / ATTEMPTS).is_dir():
+        return 0
+    boot, ended = kernel.boot_id(), 0
+    running: list[tuple[Path, int]] = []
+    for _, folder in folders.keys_in(node_dir):
+        if folders.read_exit(folder) is None:
+            ended += 1
+            if pid := folders.shim_of(folder):
+                running.append((folder, _ask(folder, pid)))
+            else:
+                _sweep(folder, boot)
+    for folder, pidfd in running:
+        if pidfd >= 0:
+            _until_ended(pidfd)
+            os.close(pidfd)
+        if folders.read_exit(folder) is None:
+            _sweep(folder, boot)
+    _quit_launcher(node_dir)
+    return ended
+
+
+def _ask(folder: Path, pid: int) -> int:
+    """Ask the shim to end its attempt; the pidfd to wait for, -1 when it has just ended."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return -1
+    folders.write_stop(folder, "node-stopped", GRACE_S)
+    for number in (signal.SIGTERM, signal.SIGCONT):
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(pidfd, number)
+    return pidfd
+
+
+def _until_ended(pidfd: int) -> None:
+    """Until the shim has ended, however long something in it cannot be killed."""
+    ended = select.poll()
+    ended.register(pidfd, select.POLLIN)
+    ended.poll()
+
+
+def _sweep(folder: Path, boot: str) -> None:
+    """Nobody supervises it any more: end what is left, and write that down."""
+    intent = folders.read_intent(folder)
+    if intent is not None and intent.boot == boot:
+        tree.sweep(intent.marker, intent.pids)
+    folders.write_lost(folder, "its supervisor was killed", intent.at_us if intent else 0)
+
+
+def _quit_launcher(node_dir: Path) -> None:
+    """Ask the launcher to leave, and wait until its lock is free."""
+    here = os.open(node_dir, os.O_RDONLY | os.O_DIRECTORY)
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as launcher:
+        launcher.settimeout(QUIT_S)
+        launcher.connect(f"/proc/self/fd/{here}/{SOCKET}")
+        launcher.sendall(b'{"quit": true}\n')
+        while launcher.recv(4096):
+            pass
+    os.close(here)
+    with contextlib.suppress(OSError):
+        lock = os.open(node_dir / LAUNCHER_LOCK, os.O_RDWR)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.close(lock)

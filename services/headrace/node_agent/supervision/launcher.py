@@ -1,0 +1,185 @@
+"""The launcher: one small process per node that forks a shim per attempt.
+
+Rule: it starts and it reaps, nothing else. Shims do not need it once forked; when it dies, the
+agent starts another, which knows nothing of the earlier ones and need not.
+"""
+
+import contextlib
+import fcntl
+import gc
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+from typing import Any
+
+from headrace.node_agent.supervision import kernel, shim, tree
+from headrace.node_agent.supervision.protocol import (
+    CONNECTIONS_MAX,
+    LAUNCHER_LOCK,
+    LINE_BYTES_MAX,
+    SOCKET,
+    VERSION,
+)
+
+_SEND_BUFFER_BYTES = 1_048_576  # answers wait here while the agent is busy
+_HELD = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+
+
+def main(node_dir: str) -> None:
+    """Serve the node whose folder this is, until asked to quit or killed. A second launcher for
+    the same folder ends at once.
+    """
+    os.chdir(node_dir)
+    os.umask(0o077)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    lock = os.open(LAUNCHER_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        sys.exit(0)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)  # what Python ignores, workers would ignore too
+    kernel.adopt_orphans()
+    kernel.rename("headrace-launch")
+    launcher = Launcher()
+    gc.collect()
+    gc.freeze()  # so that a fork shares these pages until it changes them
+    gc.disable()  # nothing here makes cycles
+    launcher.serve()
+
+
+class Launcher:
+    """Listens on the node's socket and forks."""
+
+    def __init__(self) -> None:
+        self._boot = kernel.boot_id()
+        self._shims: set[int] = set()
+        self._lines: dict[int, bytes] = {}
+        self._sockets: dict[int, socket.socket] = {}
+        self._woken, wake = os.pipe()
+        os.set_blocking(self._woken, False)
+        os.set_blocking(wake, False)
+        signal.signal(signal.SIGCHLD, lambda _number, _frame: None)
+        signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(SOCKET)
+        self._listener = socket.socket(socket.AF_UNIX)
+        self._listener.bind(SOCKET)
+        self._listener.listen(CONNECTIONS_MAX)
+        self._poll = select.poll()
+        for descriptor in (self._woken, self._listener.fileno()):
+            self._poll.register(descriptor, select.POLLIN)
+
+    def serve(self) -> None:
+        """Answer and reap for ever."""
+        while True:
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._woken:
+                    os.read(self._woken, 4096)
+                    self._reap()
+                elif descriptor == self._listener.fileno():
+                    self._accept()
+                else:
+                    self._read(descriptor)
+
+    def _accept(self) -> None:
+        connection, _ = self._listener.accept()
+        size = struct.calcsize("3i")
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+        _, user, _ = struct.unpack("3i", peer)
+        if user != os.geteuid() or len(self._sockets) >= CONNECTIONS_MAX:
+            connection.close()
+            return
+        connection.setblocking(False)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER_BYTES)
+        descriptor = connection.fileno()
+        self._sockets[descriptor], self._lines[descriptor] = connection, b""
+        self._poll.register(descriptor, select.POLLIN)
+        tell(connection, {"launcher": VERSION, "pid": os.getpid()})
+
+    def _read(self, descriptor: int) -> None:
+        connection = self._sockets[descriptor]
+        try:
+            received = connection.recv(262_144)
+        except BlockingIOError:
+            return
+        except OSError:
+            received = b""
+        *lines, rest = (self._lines[descriptor] + received).split(b"\n")
+        if not received or len(rest) > LINE_BYTES_MAX:
+            self._poll.unregister(descriptor)
+            del self._sockets[descriptor], self._lines[descriptor]
+            connection.close()
+            return
+        self._lines[descriptor] = rest
+        for line in lines:
+            self._obey(line, connection)
+
+    def _obey(self, line: bytes, connection: socket.socket) -> None:
+        try:
+            asked = json.loads(line)
+            start = asked.get("start")
+        except (ValueError, AttributeError):
+            tell(connection, {"refused": "", "why": "not a JSON object"})
+            return
+        if start is not None:
+            self._start(start, connection)
+        elif asked.get("quit"):
+            sys.exit(0)
+
+    def _start(self, start: dict[str, Any], connection: socket.socket) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+        try:
+            pid = os.fork()
+        except OSError as error:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+            tell(connection, {"refused": start["folder"], "why": str(error)})
+            return
+        if pid == 0:
+            self._become_shim(start, connection)
+        self._shims.add(pid)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+        tell(connection, {"forked": start["folder"], "pid": pid})
+
+    def _become_shim(self, start: dict[str, Any], connection: socket.socket) -> None:
+        """In the child: leave everything of the launcher behind; never returns."""
+        try:
+            self._listener.close()
+            shim.run(start, self._boot, lambda said: tell(connection, said))
+        except Exception as error:
+            sys.stderr.write(f"ERROR shim {start['folder']} {type(error).__name__}: {error}\n")
+            sys.stderr.flush()
+        finally:
+            os._exit(0)
+
+    def _reap(self) -> None:
+        """Collect ended shims. Whatever becomes this process's child without being a shim was
+        left behind by a shim that was killed, and is killed too.
+        """
+        was_killed = False
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                if pid in self._shims:
+                    self._shims.discard(pid)
+                    was_killed = was_killed or os.WIFSIGNALED(status)
+                else:
+                    was_killed = True  # one more of those left behind: it may have had children
+        if was_killed:
+            me = os.getpid()
+            parents = tree.processes()
+            strays = [pid for pid, (parent, _) in parents.items() if parent == me]
+            tree.send([pid for pid in strays if pid not in self._shims], signal.SIGKILL)
+
+
+def tell(connection: socket.socket, said: dict[str, Any]) -> None:
+    """Send one line if there is room: whoever does not read learns it from the folder."""
+    with contextlib.suppress(OSError):
+        connection.send(json.dumps(said).encode() + b"\n", socket.MSG_NOSIGNAL)

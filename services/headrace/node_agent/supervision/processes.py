@@ -1,0 +1,93 @@
+"""Starts one process of a worker, and reads how it ended.
+
+Rule: nothing given to it appears on a command line but the command itself; environment and secrets
+go from memory to memory.
+"""
+
+import errno
+import os
+import signal
+
+from headrace.node_agent.supervision import kernel
+
+NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell has it
+_TRIED_NEXT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
+
+
+class CannotStart(Exception):
+    """The process could not be started; `exit_code` is what a shell would have given."""
+
+    def __init__(self, message: str, exit_code: int) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code
+
+
+def start(argv: list[str], env: dict[str, str], folder: str, output: int) -> int:
+    """Start the command in a session of its own, with its output to a descriptor; its pid.
+
+    It dies when the caller does, whose standard input it shares. Raises `CannotStart` with one line for people.
+    """
+    me = os.getpid()
+    failed, fail = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            kernel.die_with(me)
+            os.dup2(output, 1)
+            os.dup2(output, 2)
+            os.chdir(folder)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            _execute(argv, env)
+        except OSError as error:
+            os.write(fail, f"{error.errno} {error.filename or argv[0]}".encode()[:512])
+        except ValueError as error:  # a NUL in an argument, "=" in a variable's name
+            os.write(fail, f"{errno.EINVAL} {error}".encode()[:512])
+        finally:
+            os._exit(NOT_FOUND)
+    os.close(fail)
+    said = os.read(failed, 1024)  # nothing, once the command has replaced the child
+    os.close(failed)
+    if said:
+        os.waitpid(pid, 0)
+        raise _cannot_start(said.decode(errors="replace"))
+    return pid
+
+
+def exit_code_of(status: int) -> int:
+    """What `waitpid` said as one number: 128+N for signal N."""
+    code = os.waitstatus_to_exitcode(status)
+    return code if code >= 0 else 128 - code
+
+
+def ending_of(exit_code: int, status: int) -> str:
+    """How a process ended, in words."""
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        return f"killed by signal {number} ({signal.strsignal(number)})"
+    return f"exit code {exit_code}"
+
+
+def _execute(argv: list[str], env: dict[str, str]) -> None:
+    """Replace this process, looking the command up in the worker's own PATH."""
+    if "/" in argv[0]:
+        os.execve(argv[0], argv, env)  # noqa: S606  (no shell is meant)
+    refused = OSError(errno.ENOENT, "", argv[0])
+    for folder in env.get("PATH", os.defpath).split(":"):
+        try:
+            os.execve(os.path.join(folder, argv[0]), argv, env)  # noqa: S606
+        except OSError as error:
+            if error.errno not in _TRIED_NEXT:
+                raise
+            if error.errno == errno.EACCES:
+                refused = error
+    raise refused
+
+
+def _cannot_start(said: str) -> CannotStart:
+    number, _, what = said.partition(" ")
+    code = int(number)
+    if code == errno.EINVAL and what.startswith(("embedded", "illegal")):
+        return CannotStart(f"cannot start: {what}", NOT_EXECUTABLE)
+    exit_code = NOT_FOUND if code == errno.ENOENT else NOT_EXECUTABLE
+    return CannotStart(f"cannot start: {what}: {os.strerror(code)}", exit_code)

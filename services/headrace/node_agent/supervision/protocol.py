@@ -1,0 +1,30 @@
+"""What agent, launcher and shim say to each other, over one socket and in an attempt's folder.
+
+Rule: the folder is the truth; lines on the socket only make it quick. Lines are JSON.
+
+To the launcher: `{"start": {...}}` (see `shim.Attempt`) and `{"quit": true}`. From it: first
+`{"launcher": VERSION, "pid": n}`, then per start `{"forked": FOLDER, "pid": n}` or `{"refused":
+FOLDER, "why": text}`, and from the shim itself `{"started": FOLDER, "at_us": n}`.
+"""
+
+VERSION = 1  # another version is asked to quit and replaced; its shims are not touched
+LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
+CONNECTIONS_MAX = 8  # the agent, one that replaces it, and the operator's stop
+
+SOCKET = "launcher.sock"  # in the node's folder, as are the next two
+LAUNCHER_LOCK = "launcher.lock"
+LAUNCHER_LOG = "launcher.log"
+ATTEMPTS = "attempts"  # attempts/<job>.<attempt>.<rank>/ holds the rest
+
+INTENT = "intent.json"  # written before anything is started, and locked by the shim while it lives;
+# a second line, `{"at_us", "pids"}`, is added when the worker's processes run
+EXIT = "exit.json"  # written once, when nothing of the attempt is left
+STOP = "stop.json"  # written by the agent: `{"reason", "grace_s"}`; then the shim gets SIGTERM
+STOP_REASON = "stop-reason"  # what the worker reads to learn why it is asked to end
+WORK = "work"  # where the command runs unless it has a folder of its own
+OUTPUT = "output"
+
+MARKER = "HEADRACE_ATTEMPT_KEY"  # in the environment of everything an attempt starts
+GRACE_S = 10.0  # between SIGTERM and SIGKILL, when nobody says otherwise
+OUTPUT_BYTES_MAX = 1_073_741_824  # kept of one process's output, unless the agent says otherwise
+OUTPUT_HEAD_BYTES = 1_048_576  # of which this much is always the beginning

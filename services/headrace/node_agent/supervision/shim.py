@@ -1,0 +1,244 @@
+"""The shim: supervises one attempt's worker on this node, from its first process to its last.
+
+Rule: it writes `exit.json` when it has proof that nothing of the attempt is left, and not before.
+It is the subreaper of everything the attempt starts, so "no child left" is that proof. It runs an
+attempt once: the lock on `intent.json` keeps out a second shim, what is in it one that comes later.
+
+Files are not synced to disk: a crash of the machine ends every attempt, and what is missing after
+it reads as `lost`, which is what happened.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+from collections.abc import Callable
+from typing import Any
+
+from headrace.node_agent.supervision import kernel, processes, tree
+from headrace.node_agent.supervision.output import Output
+from headrace.node_agent.supervision.protocol import (
+    EXIT,
+    GRACE_S,
+    INTENT,
+    OUTPUT,
+    STOP,
+    STOP_REASON,
+    VERSION,
+    WORK,
+)
+
+LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
+LOOK_S = 5.0  # between two looks at output and deadline (sleep of the machine counts)
+KILL_AGAIN_S_FIRST, KILL_AGAIN_S_MAX = 0.02, 1.0  # between two rounds of SIGKILL
+TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
+SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+
+Tell = Callable[[dict[str, Any]], None]
+Start = dict[str, Any]
+"""`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
+`command`, `setup`, `cwd`, `env`, `processes` (each process's own env), `grace_s`,
+`max_duration_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
+`enforcement`."""
+
+
+def run(spec: Start, boot: str, tell: Tell) -> None:
+    """Run the attempt, unless it has been run before. Returns when nothing of it is left.
+
+    `SIGNALS` must be blocked; `boot` is the kernel's id of this boot.
+    """
+    os.setsid()
+    kernel.adopt_orphans()
+    kernel.rename("headrace-shim")
+    intent = _claim(spec["folder"])
+    if intent is not None:
+        _Attempt(spec, intent, boot, tell).run()
+
+
+def journal(path: str, what: str, identity: tuple[str, int, int], devices: list[str]) -> None:
+    """Add `start|end job attempt rank boottime_ns devices` to a journal outside Headrace."""
+    if not path:
+        return
+    job, attempt, rank = identity
+    line = f"{what} {job} {attempt} {rank} {kernel.boottime_ns()} {','.join(devices) or '-'}\n"
+    with contextlib.suppress(OSError):
+        kernel.write(path, line.encode(), os.O_APPEND)
+
+
+def _claim(folder: str) -> int | None:
+    """Enter the folder and lock its intent; None when this attempt runs or has run."""
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(folder)
+    os.chdir(folder)
+    intent = os.open(INTENT, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
+        fcntl.lockf(intent, fcntl.LOCK_EX | fcntl.LOCK_NB)  # this process's own, not its children's
+    except OSError:
+        return None
+    return None if os.fstat(intent).st_size else intent
+
+
+class _Attempt:
+    """One attempt under way."""
+
+    def __init__(self, spec: Start, intent: int, boot: str, tell: Tell) -> None:
+        self._spec, self._intent, self._tell = spec, intent, tell
+        spec["count"] = len(spec["processes"])
+        self._output = Output(spec["output_bytes_max"])
+        self._alive: dict[int, int] = {}  # pid to process index
+        self._ended: list[dict[str, int]] = []
+        self._end: dict[str, Any] = {
+            "reason": "exited",
+            "exit_code": 0,
+            "message": "",
+            "boot": boot,
+        }
+        self._ending = False
+        self._kill_at_ns = 0
+        self._kill_again_s = KILL_AGAIN_S_FIRST
+        limit_s = spec["max_duration_s"]
+        self._deadline_ns = kernel.boottime_ns() + limit_s * 1_000_000_000 if limit_s else 0
+
+    def run(self) -> None:
+        """Start, supervise to the end, and say how it ended."""
+        self._add(self._what_is_meant())
+        os.mkdir(WORK)
+        os.mkdir(OUTPUT)
+        self._note("start")
+        try:
+            if self._set_up():
+                self._work()
+        except processes.CannotStart as error:
+            self._end.update(reason="start-failed", exit_code=error.exit_code, message=str(error))
+            self._stop_all("start-failed", 0.0)
+        self._spec = {key: self._spec[key] for key in _KEPT}  # what was secret is dropped
+        while self._turn():
+            pass
+        self._note("end")
+        self._end.update(processes=self._ended, ended_at_us=kernel.now_us())
+        kernel.write(f"{EXIT}.new", json.dumps(self._end).encode())
+        os.rename(f"{EXIT}.new", EXIT)  # a reader sees all of it or nothing
+
+    def _set_up(self) -> bool:
+        """Run the setup command to its end, if there is one; whether the worker may start."""
+        if self._spec["setup"]:
+            self._start(0, self._spec["setup"])
+            while self._alive and self._reap():
+                if self._alive:
+                    self._wait()
+            if self._end["exit_code"] and not self._ending:
+                message = f"setup: {self._end['message']}"
+                self._end.update(reason="start-failed", message=message)
+                return False
+            self._ended.clear()
+        return not self._ending
+
+    def _work(self) -> None:
+        for index in range(len(self._spec["processes"])):
+            self._start(index, self._spec["command"])
+        at_us = kernel.now_us()
+        self._end["started_at_us"] = at_us
+        self._add({"at_us": at_us, "pids": list(self._alive)})
+        self._tell({"started": self._spec["folder"], "at_us": at_us})
+
+    def _start(self, index: int, command: list[str]) -> None:
+        env = {**self._spec["env"], **self._spec["processes"][index]}
+        folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
+        pid = processes.start(command, env, folder, self._output.of(index))
+        self._alive[pid] = index
+
+    def _turn(self) -> bool:
+        """Reap, then wait for something to happen; False when nothing of the attempt is left."""
+        if not self._reap():
+            return False
+        if not self._alive and not self._ending:
+            self._stop_all("", LEFTOVERS_GRACE_S)
+        self._wait()
+        return True
+
+    def _reap(self) -> bool:
+        """Collect what has ended; whether anything is left."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return False
+            if pid == 0:
+                return True
+            if pid in self._alive:
+                self._has_ended(self._alive.pop(pid), status)
+
+    def _has_ended(self, index: int, status: int) -> None:
+        code = processes.exit_code_of(status)
+        self._ended.append({"process": index, "exit_code": code})
+        if code == 0 or self._end["exit_code"]:
+            return
+        ending = processes.ending_of(code, status)
+        prefix = f"process {index}: " if self._spec["count"] > 1 else ""
+        self._end["exit_code"] = code
+        self._end["message"] = self._end["message"] or f"{prefix}{ending}"
+        if self._alive and not self._ending:
+            self._stop_all("peer-failed", self._spec["grace_s"])
+
+    def _wait(self) -> None:
+        """Wait for a signal or the next deadline, and do what it asks for."""
+        received = signal.sigtimedwait(SIGNALS, self._wait_s())
+        if received is not None and received.si_signo != signal.SIGCHLD:
+            self._stop_asked()
+        now_ns = kernel.boottime_ns()
+        if self._ending and now_ns >= self._kill_at_ns:
+            tree.send(tree.descendants(os.getpid()), signal.SIGKILL)
+            self._kill_at_ns = now_ns + int(self._kill_again_s * 1e9)
+            self._kill_again_s = min(self._kill_again_s * 2, KILL_AGAIN_S_MAX)
+        elif self._deadline_ns and now_ns >= self._deadline_ns and not self._ending:
+            message = "max_duration reached"
+            self._end.update(reason="stopped", exit_code=TIMEOUT_EXIT_CODE, message=message)
+            self._stop_all("timeout", self._spec["grace_s"])
+        if received is None:
+            self._output.trim()
+
+    def _wait_s(self) -> float:
+        until_ns = self._kill_at_ns if self._ending else self._deadline_ns
+        if not until_ns:
+            return LOOK_S
+        return min(LOOK_S, max(0.0, (until_ns - kernel.boottime_ns()) / 1e9))
+
+    def _stop_asked(self) -> None:
+        """The agent or an operator wants it to end; `stop.json` says why and how soon."""
+        try:
+            asked = json.loads(kernel.read(STOP, 4096))
+        except (OSError, ValueError):
+            asked = {}
+        reason, grace_s = asked.get("reason", "stopped"), asked.get("grace_s", GRACE_S)
+        if not self._ending:
+            self._end.update(reason="stopped", message=f"stopped: {reason}")
+            self._stop_all(reason, grace_s)
+        self._kill_at_ns = min(self._kill_at_ns, kernel.boottime_ns() + int(grace_s * 1e9))
+
+    def _stop_all(self, reason: str, grace_s: float) -> None:
+        """Ask everything to end, and note when it will be made to."""
+        self._ending = True
+        self._kill_at_ns = kernel.boottime_ns() + int(grace_s * 1e9)
+        if reason:
+            kernel.write(STOP_REASON, reason.encode())
+        asked = tree.descendants(os.getpid())
+        tree.send(asked, signal.SIGTERM)
+        tree.send(asked, signal.SIGCONT)  # one that is stopped could not hear it
+
+    def _what_is_meant(self) -> dict[str, Any]:
+        who = {key: self._spec[key] for key in (*_IDENTITY, *_ABOUT)}
+        facts = {"version": VERSION, "boot": self._end["boot"], "meant_at_us": kernel.now_us()}
+        return {**facts, "pid": os.getpid(), **who}
+
+    def _add(self, line: dict[str, Any]) -> None:
+        os.write(self._intent, json.dumps(line).encode() + b"\n")
+
+    def _note(self, what: str) -> None:
+        job, attempt, rank = (self._spec[key] for key in _IDENTITY)
+        journal(self._spec["journal"], what, (job, attempt, rank), self._spec["devices"])
+
+
+_KEPT = ("count", "grace_s", "journal", "devices", "job", "attempt", "rank")
+_IDENTITY = ("job", "attempt", "rank")
+_ABOUT = ("project", "traceparent", "marker", "devices", "enforcement")

@@ -1,0 +1,88 @@
+"""Which processes belong to an attempt: by descent, by the mark in their environment, by session.
+
+Rule: a process that has ended but is not reaped yet (a zombie) does not count: it holds nothing.
+"""
+
+import os
+import signal
+import time
+
+from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.protocol import MARKER
+
+SWEEP_S_FIRST = 0.005  # between two looks while something is being killed
+SWEEP_S_MAX = 1.0  # a process in uninterruptible sleep is looked at this often
+EMPTY_LOOKS = 2  # in a row, before nothing is left: a fork may slip through one look
+
+
+def processes() -> dict[int, tuple[int, int]]:
+    """Every living process: pid to (parent, session)."""
+    found = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            fields = kernel.stat(int(name))
+            if fields and fields[0] != b"Z":
+                found[int(name)] = (int(fields[1]), int(fields[3]))
+    return found
+
+
+def descendants(root: int) -> list[int]:
+    """The living descendants of `root`, without itself."""
+    return _descendants({root}, processes())
+
+
+def of_attempt(marker: str, sessions: list[int]) -> list[int]:
+    """The living processes with this mark or in these sessions, and their descendants."""
+    alive = processes()
+    roots = {pid for pid in alive if alive[pid][1] in sessions or is_marked(pid, marker)}
+    roots.discard(os.getpid())
+    return sorted(roots.union(_descendants(roots, alive)))
+
+
+def is_marked(pid: int, marker: str) -> bool:
+    """Whether the process was started with this attempt's mark in its environment."""
+    try:
+        with open(f"/proc/{pid}/environ", "rb") as file:
+            return f"{MARKER}={marker}".encode() in file.read().split(b"\0")
+    except OSError:
+        return False
+
+
+def send(pids: list[int], number: int) -> None:
+    """Signal each process; one that has gone meanwhile is passed over."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:
+            continue
+
+
+def sweep(marker: str, sessions: list[int]) -> int:
+    """Kill what is left of an attempt whose shim has gone, until nothing is; how many there were.
+
+    Returns only on proof, however long a process cannot be killed.
+    """
+    killed: set[int] = set()
+    pause_s, empty = SWEEP_S_FIRST, 0
+    while empty < EMPTY_LOOKS:
+        found = of_attempt(marker, sessions)
+        empty = 0 if found else empty + 1
+        killed.update(found)
+        send(found, signal.SIGKILL)
+        if found:
+            time.sleep(pause_s)
+            pause_s = min(pause_s * 2, SWEEP_S_MAX)
+    return len(killed)
+
+
+def _descendants(roots: set[int], alive: dict[int, tuple[int, int]]) -> list[int]:
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _) in alive.items():
+        children.setdefault(parent, []).append(pid)
+    found: list[int] = []
+    waiting = list(roots)
+    while waiting:
+        born = children.pop(waiting.pop(), [])
+        found.extend(born)
+        waiting.extend(born)
+    return found

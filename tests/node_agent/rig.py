@@ -1,0 +1,298 @@
+"""A node for the tests: a real agent over the in-memory bus, and the placement it answers to."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import msgspec
+
+from headrace import vault
+from headrace.bus import subjects
+from headrace.bus.agents import (
+    Assignment,
+    Desired,
+    Hello,
+    Launch,
+    LogsChunk,
+    LogsWanted,
+    Report,
+    Reports,
+    Signed,
+)
+from headrace.bus.interface import Message
+from headrace.bus.memory import MemoryBroker, MemoryBus
+from headrace.events.gangs import Share
+from headrace.events.nodes import NodeJoined
+from headrace.node_agent import folders
+from headrace.node_agent.agent import Agent, Surroundings
+from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
+from headrace.node_agent.identity import NodeKeys
+from headrace.node_agent.journal_file import FileJournal
+from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.process_machine import ProcessMachine
+from headrace.node_agent.start_spec import MachineSettings
+from headrace.node_agent.stopping import stop_all
+from headrace.node_agent.supervision import kernel, tree
+
+NODE = "n1"
+DEADLINE_S = 30.0
+
+
+async def until(condition: Callable[[], object], what: str = "") -> None:
+    """Wait until the condition holds."""
+    deadline_s = time.monotonic() + DEADLINE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, f"never happened: {what}"
+        await asyncio.sleep(0.005)
+
+
+class Placement:
+    """Says what should run, takes reports in order, and answers with signed documents."""
+
+    def __init__(self, broker: MemoryBroker, folder: Path) -> None:
+        self.bus = MemoryBus(broker, "placement")
+        self.private, self.public = vault.new_signing_keys()
+        (folder / "grant.pub").write_bytes(self.public)
+        self.epoch, self.position = 1, 10
+        self.node: NodeJoined | None = None
+        self.running: tuple[tuple[str, int, int], ...] = ()
+        self.wanted: dict[AttemptKey, Assignment] = {}
+        self.launches: dict[AttemptKey, Launch] = {}
+        self.recorded: dict[str, int] = {}
+        self.reports: list[Report] = []
+        self.signals: list[bytes] = []
+        self.answers = True
+
+    async def open(self) -> None:
+        await self.bus.subscribe(subjects.AGENTS_UP, self._heard)
+
+    async def want(
+        self, job: str, *command: str, attempt: int = 1, rank: int = 0, gpus: int = 1, **of: object
+    ) -> AttemptKey:
+        """Place a worker on the node and send the document."""
+        key = AttemptKey(job, attempt, rank)
+        fields = {f for f in Assignment.__struct_fields__}
+        launch = Launch(command=command, **{k: v for k, v in of.items() if k not in fields})
+        self.position += 1
+        devices = tuple(Share(device=uuid_of(NODE, index)) for index in range(gpus))
+        given = {"project": "vision", "shares": devices, "position": self.position}
+        given.update({k: v for k, v in of.items() if k in fields})
+        self.launches[key] = launch
+        self.wanted[key] = Assignment(job=job, attempt=attempt, rank=rank, **given)
+        await self.tell()
+        return key
+
+    async def stop(self, key: AttemptKey, reason: str = "cancelled", grace_s: int = 10) -> None:
+        wanted = self.wanted[key]
+        self.wanted[key] = msgspec.structs.replace(
+            wanted, stop=True, stop_reason=reason, grace_s=grace_s
+        )
+        self.position += 1
+        await self.tell()
+
+    async def tell(self) -> None:
+        if self.node is not None:
+            await self.bus.publish(subjects.agent_down(NODE, "desired"), self.document())
+
+    def document(self, **changes: object) -> bytes:
+        assert self.node is not None
+        desired = Desired(
+            node=NODE,
+            epoch=self.epoch,
+            position=self.position,
+            incarnation=self.node.incarnation,
+            recorded_through=self.recorded.get(self.node.incarnation, 0),
+            assignments=tuple(self._sealed(key) for key in self.wanted),
+        )
+        document = msgspec.json.encode(msgspec.structs.replace(desired, **changes))
+        signature = vault.sign(self.private, document)
+        return msgspec.json.encode(Signed(document=document, signature=signature))
+
+    def of(self, key: AttemptKey) -> list[Report]:
+        return [r for r in self.reports if (r.job, r.attempt, r.rank) == key]
+
+    def end_of(self, key: AttemptKey) -> Report | None:
+        return next((r for r in self.of(key) if r.what == "exited"), None)
+
+    async def ended(self, key: AttemptKey) -> Report:
+        await until(lambda: self.end_of(key), f"end of {key}")
+        end = self.end_of(key)
+        assert end is not None
+        return end
+
+    async def started(self, key: AttemptKey) -> None:
+        await until(lambda: [r for r in self.of(key) if r.what == "started"], f"start of {key}")
+
+    async def logs(self, key: AttemptKey, **of: object) -> LogsChunk:
+        wanted = LogsWanted(job=key.job, attempt=key.attempt, rank=key.rank, **of)
+        subject = subjects.agent_down(NODE, "logs")
+        answer = await self.bus.request(subject, msgspec.json.encode(wanted), timeout_s=DEADLINE_S)
+        return msgspec.json.decode(answer.data, type=LogsChunk)
+
+    def _sealed(self, key: AttemptKey) -> Assignment:
+        assert self.node is not None
+        public = base64.b64decode(self.node.public_key)
+        context = f"launch:{key.job}/{key.attempt}/{key.rank}".encode()
+        sealed = vault.seal_to(public, msgspec.json.encode(self.launches[key]), context)
+        return msgspec.structs.replace(self.wanted[key], sealed=sealed)
+
+    async def _heard(self, message: Message) -> None:
+        what = message.subject.rpartition(".")[2]
+        if not self.answers:
+            return
+        if what == "hello":
+            hello = msgspec.json.decode(message.data, type=Hello)
+            self.node, self.running = hello.node, hello.running
+        elif what == "report":
+            self._record(msgspec.json.decode(message.data, type=Reports))
+        elif what == "signal":
+            self.signals.append(message.data)
+        if message.reply and self.node is not None:
+            await self.bus.publish(message.reply, self.document())
+
+    def _record(self, batch: Reports) -> None:
+        last = self.recorded.get(batch.incarnation, 0)
+        for report in batch.reports:
+            if report.sequence == last + 1:
+                last += 1
+                self.reports.append(report)
+                if report.what == "exited":
+                    self.wanted.pop(AttemptKey(report.job, report.attempt, report.rank), None)
+        self.recorded[batch.incarnation] = last
+
+
+class Node:
+    """A node's folder, and the agents that work in it one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.dir = folder / "node"
+        self.keys_dir = folder / "keys"
+        self.dir.mkdir(mode=0o700)
+        self.keys_dir.mkdir(mode=0o700)
+        self.broker = MemoryBroker()
+        self.placement = Placement(self.broker, self.keys_dir)
+        self.attempt_journal = folder / "attempts.journal"
+        self.boot = kernel.boot_id()
+        self.output_bytes_max = 1_000_000
+        self.task: asyncio.Task[None] | None = None
+        self.incarnations = 0
+
+    async def start(self) -> Agent:
+        """Start an agent, with no memory but the folder's."""
+        devices = SimulatedDevices("simulated:8xH100-80GB", NODE)
+        keys = NodeKeys(self.dir, self.keys_dir)
+        machine = ProcessMachine(
+            MachineSettings(
+                node_dir=self.dir,
+                enforcement=devices.enforcement,
+                journal=str(self.attempt_journal),
+                output_bytes_max=self.output_bytes_max,
+                base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
+            )
+        )
+        self.journal = FileJournal.open(
+            self.dir / "journal.jsonl",
+            boot=self.boot,
+            granter=keys.granter,
+            new_incarnation=self._incarnation,
+        )
+        self.agent = Agent(
+            Surroundings(
+                node=self._joined(devices, keys),
+                bus=MemoryBus(self.broker, f"agent-{time.monotonic_ns()}"),
+                machine=machine,
+                journal=self.journal,
+                devices=devices,
+                is_granted=keys.is_granted,
+                unseal=keys.unseal,
+                now_us=lambda: time.time_ns() // 1000,
+            )
+        )
+        self.task = asyncio.create_task(self.agent.run())
+        return self.agent
+
+    async def ready(self) -> None:
+        await until(lambda: self.agent.is_ready, "the agent is ready")
+
+    async def kill_agent(self) -> None:
+        """End the agent at once: it writes and says nothing any more."""
+        assert self.task is not None
+        self.task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self.task
+        self.task = None
+
+    def folder(self, key: AttemptKey) -> Path:
+        return self.dir / folders.name_of(key)
+
+    def shim(self, key: AttemptKey) -> int:
+        return folders.shim_of(self.folder(key))
+
+    def launcher(self) -> int:
+        """The pid of the launcher, 0 when there is none."""
+        for pid, (_, _) in tree.processes().items():
+            with contextlib.suppress(OSError):
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+                if str(self.dir).encode() in command and pid != os.getpid():
+                    name = Path(f"/proc/{pid}/comm").read_text().strip()
+                    if name == "headrace-launch":
+                        return pid
+        return 0
+
+    def journal_lines(self, key: AttemptKey) -> list[str]:
+        """What the journal outside Headrace says of this attempt."""
+        if not self.attempt_journal.exists():
+            return []
+        lines = [line.split() for line in self.attempt_journal.read_text().splitlines()]
+        return [w[0] for w in lines if w[1:4] == [key.job, str(key.attempt), str(key.rank)]]
+
+    def intent(self, key: AttemptKey) -> folders.Intent:
+        intent = folders.read_intent(self.folder(key))
+        assert intent is not None
+        return intent
+
+    def left_of(self, marker: str) -> list[int]:
+        return tree.of_attempt(marker, [])
+
+    async def close(self) -> None:
+        if self.task is not None:
+            await self.kill_agent()
+        await asyncio.to_thread(stop_all, self.dir)
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+
+    def _incarnation(self) -> str:
+        self.incarnations += 1
+        return f"journal-{self.incarnations}"
+
+    def _joined(self, devices: SimulatedDevices, keys: NodeKeys) -> NodeJoined:
+        return NodeJoined(
+            node=NODE,
+            host="host",
+            address="127.0.0.1",
+            boot="",
+            incarnation="",
+            public_key=keys.public_key,
+            cpu_milli=devices.cpu_milli,
+            memory_bytes=devices.memory_bytes,
+        )
+
+
+def read_json(path: Path) -> dict[str, object]:
+    return json.loads(path.read_text())
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+Work = Callable[[], Awaitable[None]]

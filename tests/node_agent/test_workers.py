@@ -1,0 +1,204 @@
+"""Workers as real processes: how they start, end and are ended."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from tests.node_agent.rig import Node, until
+
+SH = "/bin/sh"
+
+
+async def test_a_command_that_ends_well_is_reported_started_then_exited(node: Node) -> None:
+    key = await node.placement.want("hello-7qk2", "true")
+
+    end = await node.placement.ended(key)
+
+    assert [report.what for report in node.placement.of(key)] == ["started", "exited"]
+    assert (end.reason, end.exit_code, end.message) == ("exited", 0, "")
+    assert end.enforcement == "simulated"
+    assert node.journal_lines(key) == ["start", "end"]
+
+
+@pytest.mark.parametrize(
+    ("script", "code", "message"),
+    [
+        ("exit 7", 7, "exit code 7"),
+        ("kill -9 $$", 137, "killed by signal 9 (Killed)"),
+        ("kill -15 $$", 143, "killed by signal 15 (Terminated)"),
+    ],
+)
+async def test_the_exit_code_is_the_commands(
+    node: Node, script: str, code: int, message: str
+) -> None:
+    key = await node.placement.want("job-1", SH, "-c", script)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code, end.message) == ("exited", code, message)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "message"),
+    [
+        (("no-such-command",), 127, "cannot start: no-such-command: No such file or directory"),
+        (("/etc/passwd",), 126, "cannot start: /etc/passwd: Permission denied"),
+        (("echo", "a\0b"), 126, "cannot start: embedded null byte"),
+    ],
+)
+async def test_what_cannot_be_started_says_why(
+    node: Node, command: tuple[str, ...], code: int, message: str
+) -> None:
+    key = await node.placement.want("job-1", *command)
+
+    end = await node.placement.ended(key)
+
+    assert [report.what for report in node.placement.of(key)] == ["exited"]
+    assert (end.reason, end.exit_code, end.message) == ("start-failed", code, message)
+
+
+async def test_a_folder_that_is_missing_fails_the_start(node: Node) -> None:
+    key = await node.placement.want("job-1", "true", workdir="/no/such/folder")
+
+    end = await node.placement.ended(key)
+
+    assert end.reason == "start-failed"
+    assert "/no/such/folder" in end.message
+
+
+async def test_setup_runs_before_the_command_and_in_the_same_folder(node: Node) -> None:
+    key = await node.placement.want(
+        "job-1", SH, "-c", "cat made; exit 3", setup=(SH, "-c", "echo by setup > made")
+    )
+
+    end = await node.placement.ended(key)
+
+    assert end.exit_code == 3
+    assert (await node.placement.logs(key)).data == b"by setup\n"
+
+
+async def test_a_setup_that_fails_keeps_the_command_from_starting(node: Node) -> None:
+    key = await node.placement.want("job-1", SH, "-c", "echo ran", setup=(SH, "-c", "exit 4"))
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("start-failed", 4)
+    assert end.message == "setup: exit code 4"
+    assert (await node.placement.logs(key)).data == b""
+
+
+async def test_a_worker_asked_to_stop_learns_why_and_may_end_well(node: Node) -> None:
+    script = (
+        'trap "cat $HEADRACE_STOP_REASON_FILE; exit 0" TERM; echo on; while :; do sleep 0.05; done'
+    )
+    key = await node.placement.want("job-1", "/bin/bash", "-c", script)
+    await until_said(node, key, b"on\n")
+
+    await node.placement.stop(key, "preempted")
+
+    end = await node.placement.ended(key)
+    assert (end.reason, end.message) == ("stopped", "stopped: preempted")
+    assert (await node.placement.logs(key)).data.endswith(b"preempted")
+
+
+async def test_a_worker_that_ignores_the_request_is_killed(node: Node) -> None:
+    key = await node.placement.want(
+        "job-1", SH, "-c", "trap '' TERM; echo on; sleep 100; sleep 100"
+    )
+    await until_said(node, key, b"on\n")
+
+    await node.placement.stop(key, grace_s=0)
+
+    end = await node.placement.ended(key)
+    assert (end.reason, end.exit_code) == ("stopped", 137)
+
+
+async def test_what_escapes_into_a_session_of_its_own_is_ended_too(node: Node) -> None:
+    script = "(setsid setsid sleep 1000 &) ; (setsid env -i sleep 1001 &); echo on; sleep 1002"
+    key = await node.placement.want("job-1", SH, "-c", script)
+    await until_said(node, key, b"on\n")
+    marker, shim = node.intent(key).marker, node.shim(key)
+
+    await node.placement.stop(key, grace_s=1)
+
+    await node.placement.ended(key)
+    assert node.left_of(marker) == []
+    assert node.shim(key) == 0
+    assert shim > 0
+
+
+async def test_what_the_command_leaves_behind_ends_with_it(node: Node) -> None:
+    key = await node.placement.want("job-1", SH, "-c", "(setsid sleep 1000 &); exit 5")
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("exited", 5)
+    assert node.left_of(node.intent(key).marker) == []
+
+
+async def test_a_worker_beyond_its_time_is_ended_as_timeout_has_it(node: Node) -> None:
+    script = "trap 'cat $HEADRACE_STOP_REASON_FILE; exit 0' TERM; while :; do sleep 0.05; done"
+    key = await node.placement.want("job-1", SH, "-c", script, max_duration_s=1)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code, end.message) == ("stopped", 124, "max_duration reached")
+    assert (await node.placement.logs(key)).data.endswith(b"timeout")
+
+
+async def test_one_process_that_fails_ends_its_peers(node: Node) -> None:
+    script = '[ "$LOCAL_RANK" = 1 ] && exit 9; sleep 1000'
+    key = await node.placement.want("job-1", SH, "-c", script, processes=3)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code, end.message) == ("exited", 9, "process 1: exit code 9")
+    assert node.left_of(node.intent(key).marker) == []
+
+
+async def test_a_stop_before_the_start_is_an_end_without_a_start(node: Node) -> None:
+    key = await node.placement.want("job-1", "true", stop=True, stop_reason="cancelled")
+
+    end = await node.placement.ended(key)
+
+    assert [report.what for report in node.placement.of(key)] == ["exited"]
+    assert (end.reason, end.message) == ("stopped", "stopped before it started: cancelled")
+    assert node.journal_lines(key) == []
+
+
+async def test_many_short_jobs_each_run_once(node: Node) -> None:
+    keys = [await node.placement.want(f"job-{n}", "true") for n in range(60)]
+
+    for key in keys:
+        assert (await node.placement.ended(key)).exit_code == 0
+
+    assert [node.journal_lines(key) for key in keys] == [["start", "end"]] * 60
+    assert [[r.what for r in node.placement.of(key)] for key in keys] == [
+        ["started", "exited"]
+    ] * 60
+
+
+async def test_output_beyond_its_limit_keeps_the_beginning_and_the_end(node: Node) -> None:
+    script = (
+        "import sys, time\n"
+        "print('first line')\n"
+        "for n in range(60):\n"
+        "    sys.stdout.write('x' * 99_999 + '\\n'); sys.stdout.flush(); time.sleep(0.1)\n"
+        "print('last line'); sys.stdout.flush(); time.sleep(1000)\n"
+    )
+    key = await node.placement.want("job-1", sys.executable, "-c", script)
+    log = node.folder(key) / "0.log"
+    await until(lambda: log.exists() and log.read_bytes().endswith(b"last line\n"), "last line")
+
+    await until(lambda: log.stat().st_blocks * 512 <= node.output_bytes_max + 65_536, "trimmed")
+
+    first = await node.placement.logs(key, bytes_max=10)
+    assert first.data == b"first line"
+    chunk = await node.placement.logs(key, offset=500_000)
+    assert chunk.offset > 500_000
+    assert chunk.data.startswith(b"x")
+
+
+async def until_said(node: Node, key, text: bytes) -> None:
+    log = node.folder(key) / "0.log"
+    await until(lambda: log.exists() and text in log.read_bytes(), f"{text!r} in the output")
