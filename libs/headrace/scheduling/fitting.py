@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
 
 from headrace.events.gangs import Share, Worker
 from headrace.events.jobs import Accelerator, Gang
@@ -137,7 +138,17 @@ def matching(node: Node, accelerator: Accelerator) -> Iterator[Device]:
     return (d for d in node.devices if d.usable and matches(d, accelerator))
 
 
-def matches(device: Device, accelerator: Accelerator) -> bool:
+class Kind(Protocol):
+    """Anything that tells what GPU it is."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def memory_bytes(self) -> int: ...
+
+
+def matches(device: Kind, accelerator: Accelerator) -> bool:
     """Whether this device is of the kind asked for: `H100` means any `H100-…`."""
     model, have = accelerator.model.lower(), device.model.lower()
     if model and have != model and not have.startswith(model + "-"):

@@ -11,11 +11,12 @@ from difflib import get_close_matches
 import msgspec
 
 from headrace.admission.state import State
-from headrace.documents.plan import PRIORITIES
-from headrace.documents.quantities import MILLI, memory_matches
+from headrace.documents import PRIORITIES
+from headrace.documents.quantities import MILLI
 from headrace.events import Decision, Refusal
 from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobRefused, JobRequested
 from headrace.events.nodes import Device
+from headrace.scheduling.fitting import matches
 
 
 def requested(state: State, position: int, event: JobRequested) -> Decision:
@@ -134,11 +135,7 @@ def _warning(state: State, gang: Gang) -> str:
 
 def _devices(devices: tuple[Device, ...], choice: Accelerator, memory_bytes: int) -> int:
     return sum(
-        1
-        for device in devices
-        if device.memory_bytes >= memory_bytes
-        and (not choice.model or device.model.upper().startswith(choice.model.upper()))
-        and memory_matches(choice.memory_bytes_min, choice.memory_bytes_max, device.memory_bytes)
+        device.memory_bytes >= memory_bytes and matches(device, choice) for device in devices
     )
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import msgspec
 
-from headrace.admission.trials import draw
+from headrace.admission.trials import Chance
+from headrace.bus.agents import Launch
 from headrace.bus.credentials import is_user_key, publisher_permissions, user_jwt
 from headrace.bus.subjects import token
-from headrace.documents.job_file import JobFile, understand
-from headrace.documents.plan import Plan, plan
+from headrace.documents import Plan, Tasks, draw, plan, read_job_json
 from headrace.events import Event, Fact, Refusal
 from headrace.events.access import (
     ProjectEraseRequested,
@@ -69,23 +69,16 @@ class Requests:
 
     async def submit(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`job.submit`: a job file."""
-        try:
-            raw = msgspec.json.decode(request.body)
-        except (msgspec.DecodeError, RecursionError) as error:
-            return Refusal(field="job file", rule=f"is not JSON: {str(error)[:200]}")
-        job = understand(raw)
+        job = read_job_json(request.body)
         if isinstance(job, Refusal):
             return job
-        if job.project and job.project != request.project:
-            rule = f"this door is for project {request.project}"
-            return Refusal(field="project", value=job.project[:80], rule=rule)
         planned = plan(job)
         if isinstance(planned, Refusal):
             return planned
-        trials = self._trials(job, planned)
-        if isinstance(trials, Refusal):
-            return trials
-        return await self._requested(request, runtime, job, planned, trials)
+        if planned.project not in ("", request.project):
+            rule = f"this door is for project {request.project}"
+            return Refusal(field="project", value=planned.project, rule=rule)
+        return await self._requested(request, runtime, planned)
 
     async def cancel(self, request: Request, _runtime: Runtime) -> Fact | Refusal:
         """`job.cancel`: `{"job": id}`."""
@@ -147,39 +140,38 @@ class Requests:
         name = f"{event.project}/{event.name}"
         return {"jwt": user_jwt(self._account_seed, event.public_key, name, permissions)}
 
-    def _trials(self, job: JobFile, planned: Plan) -> tuple[dict[str, str], ...] | Refusal:
-        if job.sweep is not None:
-            return draw(job.sweep, self._chance)
-        return tuple({"index": str(index)} for index in planned.indexes)
-
-    async def _requested(
-        self,
-        request: Request,
-        runtime: Runtime,
-        job: JobFile,
-        planned: Plan,
-        trials: tuple[dict[str, str], ...],
-    ) -> JobRequested:
-        job_id = self._new_id(job.name, runtime.state.live)
+    async def _requested(self, request: Request, runtime: Runtime, planned: Plan) -> JobRequested:
+        job_id = self._new_id(planned.name, runtime.state.live)
         key_id, key = await self.keys(runtime).current(request.project)
-        launch = msgspec.json.encode(planned.launch)
+        launch = Launch(
+            command=planned.command,
+            setup=planned.setup,
+            env=planned.env,
+            workdir=planned.workdir,
+            processes=planned.processes,
+        )
+        tasks = planned.tasks
         return JobRequested(
             job=job_id,
             project=request.project,
-            name=job.name,
+            name=planned.name,
             user=request.actor,
             gang=planned.gang,
-            launch=seal(key, launch, f"launch:{job_id}".encode()),
+            launch=seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode()),
             launch_key=key_id,
             priority=planned.priority,
             preemptible=planned.preemptible,
             max_duration_us=planned.max_duration_us,
             secrets=planned.secrets,
-            trials=trials,
-            trials_parallel=planned.parallel,
-            stop_after_failures=planned.stop_after_failures,
-            kind_of_group=planned.kind_of_group,
+            trials=self._drawn(tasks) if tasks else (),
+            trials_parallel=tasks.parallel if tasks else 0,
+            stop_after_failures=tasks.stop_after_failures if tasks else 0,
+            kind_of_group=tasks.kind if tasks else "",
         )
+
+    def _drawn(self, tasks: Tasks) -> tuple[dict[str, str], ...]:
+        seeded = self._chance if tasks.seed is None else random.Random(tasks.seed)
+        return draw(tasks, Chance(seeded))
 
     def _new_id(self, name: str, live: dict[str, Any]) -> str:
         for length in ID_LENGTHS:

@@ -5,6 +5,9 @@ Rule: only live things are kept, and a bounded table of how recent jobs ended.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import msgspec
 
 from headrace.events import Entry, Event, access, jobs, nodes, platform, queues
@@ -180,7 +183,7 @@ def _led(state: State, _entry: Entry, event: platform.ServiceLed) -> None:
         state.settings = dict(event.settings)
 
 
-_EVOLVE = {
+_EVOLVE: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     jobs.JobAdmitted: _admitted,
     jobs.JobCancelling: _cancelling,
     jobs.JobFinished: _finished,
