@@ -40,6 +40,12 @@ def test_a_killed_supervisor_is_replaced_by_the_next_up(platform):
     assert {name: platform.processes()[name] for name in servers} == servers, "they are adopted"
 
 
+def test_a_first_job_needs_no_administration(platform):
+    platform.wait_ready()
+    done = platform.headrace("run", "--gpus", "1", "--name", "first", "--", "echo", "it ran")
+    assert "it ran" in done.stdout
+
+
 def test_up_says_that_it_is_up_already(platform):
     platform.wait_ready()
     before = platform.pids()

@@ -89,5 +89,5 @@ async def _supervise(layout: Layout, on_ready: Callable[[str], None]) -> int:
 async def _run(platform: Platform, on_ready: Callable[[str], None]) -> None:
     if await platform.start():
         _LOG.info("ready url=%s", platform.url)
-        on_ready(platform.url)
+        await asyncio.to_thread(on_ready, platform.url)
     await platform.watch()

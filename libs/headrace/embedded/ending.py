@@ -28,8 +28,9 @@ def end_everything(layout: Layout, *, keep_jobs: bool) -> None:
     stop_together(layout, names & {"gateway"})
     stop_together(layout, names - set(SERVICES) - {"postgres", "nats"})
     if not keep_jobs:
-        for folder in sorted(layout.nodes.glob("*")):
-            end_attempts(layout, folder.name)
+        nodes = sorted(folder.name for folder in layout.nodes.glob("*"))
+        with ThreadPoolExecutor(PARALLEL_MAX) as threads:
+            list(threads.map(lambda node: end_attempts(layout, node), nodes))
     stop_together(layout, names & set(SERVICES))
     Nats(layout.nats).stop()
     if layout.has_postgres():

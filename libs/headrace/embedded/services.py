@@ -80,7 +80,10 @@ def _of_service(layout: Layout, servers: Servers, name: str, listen: str) -> dic
 
 
 def _of_node(layout: Layout, servers: Servers, settings: Settings, node: str) -> dict[str, str]:
-    return _common(layout, servers, "node", node) | {
+    common = _common(layout, servers, "node", node)
+    own_tools = os.path.dirname(sys.executable)  # `python` in a job is the one Headrace runs on
+    return common | {
+        "PATH": f"{own_tools}:{common.get('PATH', os.defpath)}",
         "HEADRACE_HTTP": "127.0.0.1:0",
         "HEADRACE_NODE": node,
         "HEADRACE_NODE_GPUS": settings.gpus,
