@@ -229,7 +229,8 @@ def test_fencing_is_proof_and_cordons(empty_history):
 
 
 @pytest.mark.parametrize(
-    ("node", "change", "field"), [("n9", "cordon", "node"), ("n1", "melt", "change")]
+    ("node", "change", "field"),
+    [("n9", "cordon", "node"), ("n1", "melt", "change"), ("n1", "fence", "node")],
 )
 def test_a_change_that_makes_no_sense_is_refused(history, node, change, field):
     history.given(NodeChangeRequested(node=node, change=change))

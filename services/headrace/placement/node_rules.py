@@ -1,6 +1,8 @@
 """What an operator may do to a node: cordon, uncordon, fence.
 
-Rule: to fence is to state that nothing runs there any more; its attempts are then over.
+Rule: to fence is to state that nothing runs there any more; its attempts are then over. A node that
+is heard says itself what it runs, so only a silent one is fenced: a statement that arrives late,
+when the machine is back, must not free what runs on it.
 """
 
 from __future__ import annotations
@@ -36,4 +38,8 @@ def _refusal(state: State, change: Change) -> Refusal | None:
         return Refusal(
             field="node", value=change.node, rule="no such node", instead=f"nodes: {known}"
         )
+    if change.change == "fence" and not state.machines[change.node].silent:
+        rule = "is heard, so it says itself what runs there"
+        instead = f"cordon it, or fence it after {state.setting('silence_s')} s of silence"
+        return Refusal(field="node", value=change.node, rule=rule, instead=instead)
     return None
