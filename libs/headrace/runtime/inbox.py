@@ -79,9 +79,11 @@ class Inbox:
     async def _posted(self, message: Message) -> None:
         """A kept message is done when it was answered: until then it comes again."""
         answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        known = self._host.position
 
         async def reply(answer: dict[str, Any]) -> None:
-            if not answer["position"]:  # refused at the door: no event of the log will say so
+            # refused at the door, or decided before it came again: no new event will say so
+            if answer["position"] <= known:
                 await self._tell_project(message, answer)
             if not answered.done():
                 answered.set_result(None)

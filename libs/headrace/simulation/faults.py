@@ -36,7 +36,8 @@ KINDS = (
     "agent.crashed",
 )
 DECIDING = ("admission", "quota", "placement", "metrics")
-FAULTS_MIN, FAULTS_MAX = 5, 11
+FAULTS_MIN, FAULTS_MAX = 4, 9  # of any kind
+SERVICE_CRASHES_MAX, AGENT_CRASHES_MAX = 4, 3  # besides those, at named points
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,28 +56,30 @@ def draw(
     chance: random.Random, nodes: list[str], until_s: float, agent_points: tuple[str, ...]
 ) -> tuple[Fault, ...]:
     """A history's faults, in order of time, all over by `until_s`."""
+    kinds = [chance.choice(KINDS) for _ in range(chance.randint(FAULTS_MIN, FAULTS_MAX))]
+    kinds += ["service.crashed"] * chance.randint(1, SERVICE_CRASHES_MAX)
+    kinds += ["agent.crashed"] * chance.randint(1, AGENT_CRASHES_MAX)
     faults = []
-    for _ in range(chance.randint(FAULTS_MIN, FAULTS_MAX)):
-        kind = chance.choice(KINDS)
+    for kind in kinds:
         at_s = chance.uniform(1.5, until_s * 0.8)
-        for_s = min(chance.uniform(0.5, 6.0), until_s - at_s)
-        target, point = _target(chance, kind, nodes)
-        if kind == "service.crashed":
-            point = chance.choice(RUNTIME_POINTS)
-        elif kind == "agent.crashed" and agent_points:
-            point = chance.choice(agent_points)
-        if kind == "node.silent":
-            for_s = min(for_s + 10.0, until_s - at_s)
-        faults.append(Fault(at_s=at_s, for_s=for_s, kind=kind, target=target, point=point))
+        points = {"service.crashed": RUNTIME_POINTS, "agent.crashed": agent_points}.get(kind, ("",))
+        faults.append(
+            Fault(
+                at_s=at_s,
+                for_s=min(chance.uniform(0.5, 6.0), until_s - at_s),
+                kind=kind,
+                target=_target(chance, kind, nodes),
+                point=chance.choice(points),
+            )
+        )
     return tuple(sorted(faults, key=lambda f: (f.at_s, f.kind, f.target)))
 
 
-def _target(chance: random.Random, kind: str, nodes: list[str]) -> tuple[str, str]:
+def _target(chance: random.Random, kind: str, nodes: list[str]) -> str:
     if kind.startswith(("node.", "agent.")):
-        return chance.choice(nodes), ""
+        return chance.choice(nodes)
     if kind == "bus.client_disconnected":
-        return chance.choice([*DECIDING, *nodes]), ""
+        return chance.choice([*DECIDING, *nodes])
     if kind.startswith(("service.", "store.")):
-        # placement has the most to lose
-        return chance.choice([*DECIDING, "placement", "placement"]), ""
-    return "", ""
+        return chance.choice([*DECIDING, "placement", "placement"])  # it has the most to lose
+    return ""

@@ -62,18 +62,16 @@ class Node:
         """Die the next time the agent passes this point."""
         self._armed = point
 
-    def reboot(self, for_s: float) -> None:
-        """The machine is off for so long, then boots anew."""
+    def switch_off(self) -> None:
+        """The machine loses power, and its agent with it."""
         self.machine.power_off()
         self.kill()
-        self._world.loop.call_later(for_s, self.heal)
 
-    def heal(self) -> None:
-        """Switch the machine on, if it is off, and its agent with it."""
-        self._armed = ""
+    def switch_on(self) -> None:
+        """The machine boots, if it was off, and its agent starts."""
         if not self.machine.is_on:
             self.machine.power_on()
-        self.start()
+            self.start()
 
     async def _program(self, processes: SimulatedProcesses) -> None:
         world, parts = self._world, self.machine.parts

@@ -6,8 +6,11 @@ counted as fired.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from headrace.simulation.faults import Fault
 from headrace.simulation.workload import Asked
@@ -15,6 +18,7 @@ from headrace.simulation.workload import Asked
 if TYPE_CHECKING:
     from headrace.simulation.world import World
 
+SILENCE_S = 12.0  # a little more than after which a node counts as silent
 LEASE_S = 4.0  # a little more than a lease: then another leads
 
 
@@ -93,13 +97,15 @@ class Incidents:
             )
 
     def _silence(self, fault: Fault) -> None:
-        self._disconnect(fault)
+        """The agent is cut off for so long that placement calls its node silent."""
+        self._disconnect(msgspec.structs.replace(fault, for_s=fault.for_s + SILENCE_S))
 
     def _reboot(self, fault: Fault) -> None:
         node = self._world.nodes[fault.target]
         if node.machine.is_on:
             self._fired(fault)
-            node.reboot(fault.for_s)
+            node.switch_off()
+            self._world.loop.call_later(fault.for_s, node.switch_on)
 
     def _lose_launcher(self, fault: Fault) -> None:
         self._fired(fault)
@@ -113,24 +119,33 @@ class Incidents:
             machine.kill(running[0])
 
     def _fence(self, fault: Fault) -> None:
-        """The machine is off, an operator says so, and lets it in again when it is back."""
         node = self._world.nodes[fault.target]
         if node.machine.is_on:
             self._fired(fault)
-            node.reboot(fault.for_s + 2.0)
-            self._change(fault.target, "fence", 0.1)
-            self._change(fault.target, "uncordon", fault.for_s + 3.0)
+            self._world.loop.create_task(self._fencing(fault.target))
 
-    def _change(self, node: str, change: str, in_s: float) -> None:
+    async def _fencing(self, name: str) -> None:
+        """The machine is off; when it has been silent for long enough an operator says so, and
+        lets it in again when it is back. It stays off until the fence is answered.
+        """
+        node = self._world.nodes[name]
+        node.switch_off()
+        await asyncio.sleep(SILENCE_S + 1.0)
+        await self._change(name, "fence")
+        node.switch_on()
+        await self._change(name, "uncordon")
+
+    async def _change(self, node: str, change: str) -> None:
         self._asked += 1
-        asked = Asked(
-            at_s=self._world.loop.time() + in_s,
-            verb="node.change",
-            project="fleet",
-            key=f"operator-{self._asked}-{change}",
-            body={"node": node, "change": change},
+        await self._world.people.ask(
+            Asked(
+                at_s=0.0,
+                verb="node.change",
+                project="fleet",
+                key=f"operator-{self._asked}-{change}",
+                body={"node": node, "change": change},
+            )
         )
-        self._world.people.ask(asked)
 
     def _crash_agent(self, fault: Fault) -> None:
         node = self._world.nodes[fault.target]

@@ -30,7 +30,7 @@ class People:
         self._world = world
         self._bus = MemoryBus(world.broker, "people")
         self._outcomes: dict[tuple[str, str], asyncio.Future[dict[str, Any]]] = {}
-        self._jobs: dict[str, asyncio.Future[str]] = {}
+        self._answered: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self.answers: dict[tuple[str, str], dict[str, Any]] = {}  # by project and key
         self.unanswered: dict[str, None] = {}
 
@@ -49,23 +49,22 @@ class People:
         """Hear what becomes of posted requests."""
         await self._bus.subscribe("headrace.event.>", self._outcome)
 
-    def ask(self, asked: Asked) -> None:
+    def ask(self, asked: Asked) -> asyncio.Task[None]:
         """Ask at the right time, and go on until there is an answer."""
         self.unanswered[asked.key] = None
         loop = self._world.loop
-        if asked.verb == "job.submit":
-            self._jobs[asked.key] = loop.create_future()
-        loop.create_task(self._asking(asked))
+        self._answered[asked.key] = loop.create_future()
+        return loop.create_task(self._asking(asked))
 
     async def _asking(self, asked: Asked) -> None:
         await asyncio.sleep(max(0.0, asked.at_s - self._world.loop.time()))
         body = dict(asked.body)
-        if asked.job:
-            body["job"] = await self._jobs[asked.job]
+        before = await self._answered[asked.after] if asked.after else {}
+        if asked.verb == "job.cancel":
+            body["job"] = before.get("job", "no-such-job")
         answer = await self._until_answered(asked, msgspec.json.encode(body))
         self.answers[asked.project, asked.key] = answer
-        if asked.key in self._jobs and not self._jobs[asked.key].done():
-            self._jobs[asked.key].set_result(answer.get("job", "no-such-job"))
+        self._answered[asked.key].set_result(answer)
         del self.unanswered[asked.key]
 
     async def _until_answered(self, asked: Asked, body: bytes) -> dict[str, Any]:

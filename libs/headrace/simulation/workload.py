@@ -18,8 +18,8 @@ PROJECTS = ("vision", "ads")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """One request: when, and through which door. `job` names the key of the request whose job a
-    cancellation means.
+    """One request: when, and through which door. `after` is the key of a request to be answered
+    first; a cancellation means the job of that one.
     """
 
     at_s: float
@@ -28,7 +28,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     body: dict[str, Any]
     is_posted: bool = False
-    job: str = ""
+    after: str = ""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,14 @@ def _queues(chance: random.Random, gpus: int) -> list[Asked]:
         document = {"type": "project", "name": name, "department": "research", "gpus": share}
         documents.append(document)
     return [
-        Asked(at_s=0.2 * i, verb="queue.apply", project="fleet", key=f"q{i}", body=document)
+        Asked(
+            at_s=0.0,
+            verb="queue.apply",
+            project="fleet",
+            key=f"q{i}",
+            body=document,
+            after=f"q{i - 1}" if i else "",
+        )
         for i, document in enumerate(documents)
     ]
 
@@ -109,5 +116,5 @@ def _cancel(chance: random.Random, submitted: Asked) -> Asked:
         project=submitted.project,
         key=f"{submitted.key}-cancel",
         body={},
-        job=submitted.key,
+        after=submitted.key,
     )

@@ -137,7 +137,7 @@ class World:
             if not two.is_up:
                 self.loop.call_later(0.1, one.start)
         for node in self.nodes.values():
-            node.heal()
+            node.crash_at("")
 
     def _is_settled(self) -> bool:
         if self.people.unanswered or any(node.machine.running() for node in self.nodes.values()):

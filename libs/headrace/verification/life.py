@@ -33,7 +33,7 @@ class Life:
         self.attempt = self.nodes = self.tasks = self.open_tasks = 0
         self.standings: tuple[tuple[int, bool], ...] = ()
         self.grant: Grant | None = None
-        self.unpaid: tuple[int, int, int] | None = None  # attempt, milli, held µs
+        self.unpaid: dict[int, tuple[int, int]] = {}  # by attempt: milli, held µs
 
     def stand(self, position: int, *, eligible: bool) -> None:
         """Quota says whether the job may compete from now on."""

@@ -133,7 +133,8 @@ class Lives:
             yield "I4", f"{event.job} is released before there is proof that {alive + early} ended"
         for rank, node in enumerate(grant.nodes):
             self._on_node[node].pop((event.job, rank), None)
-        life.grant, life.unpaid = None, (event.attempt, event.milli, event.held_us)
+        life.grant = None
+        life.unpaid[event.attempt] = (event.milli, event.held_us)
         self._short.pop(event.job, None)
 
     def finished(self, entry: Entry, event: JobFinished) -> Iterator[Found]:
@@ -156,9 +157,8 @@ class Lives:
     def accounted(self, entry: Entry, event: UsageAccounted) -> Iterator[Found]:
         del entry
         life = self._known(event.job)
-        if life.unpaid != (event.attempt, event.milli, event.held_us):
+        if life.unpaid.pop(event.attempt, None) != (event.milli, event.held_us):
             yield "I4", f"{event.job} attempt {event.attempt} is not accounted as it was released"
-        life.unpaid = None
 
     def reported(self, entry: Entry, event: AttemptStarted | AttemptExited) -> Iterator[Found]:
         journal = (event.node, event.incarnation)
