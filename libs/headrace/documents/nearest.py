@@ -18,11 +18,10 @@ def nearest(name: str, known: Iterable[str]) -> str:
     for other in known:
         compared = other[:COMPARED_MAX].lower()
         common = _common(wanted, compared)
+        distance = limit + 1
         if abs(len(compared) - len(wanted)) <= limit:
             distance = edits(wanted, compared)
-        else:
-            distance = limit if common == len(wanted) >= BEGINNING_MIN else limit + 1
-        if distance <= limit:
+        if distance <= limit or common == len(wanted) >= BEGINNING_MIN:
             ranked.append((distance, -common, other))
     return min(ranked)[2] if ranked else ""
 

@@ -55,6 +55,7 @@ EVENTS: tuple[type[Event], ...] = (
     access.ProjectEraseRequested,
     access.ProjectErased,
     access.ProjectEraseRefused,
+    access.ProjectKeysDropped,
     platform.ServiceLed,
     platform.UsageAccounted,
 )

@@ -103,6 +103,19 @@ class ProjectErased(
     project: str
 
 
+class ProjectKeysDropped(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="project.keys_dropped.v1"
+):
+    """The keys and secrets that the project had when `project.erased` was decided, at position
+    `erased_at`, are gone from the vault. Keys made from here on are new ones.
+    """
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "project/{project}"
+    project: str
+    erased_at: int
+
+
 class ProjectEraseRefused(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="project.erase_refused.v1"
 ):

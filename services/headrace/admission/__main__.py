@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import random
-
 from headrace.admission.decide import DECIDER
 from headrace.admission.requests import Requests
 from headrace.admission.shell import AdmissionShell
@@ -15,18 +13,13 @@ from headrace.runtime.service import Service
 
 def service_of(environment: Environment) -> Service:
     """Admission, as this process runs it."""
-    master_key = environment.key("master.key")
-    account_seed = environment.key("account.seed").decode().strip()
-    requests = Requests(master_key, account_seed, random.Random())
+    requests = Requests(
+        master_key=environment.key("master.key"),
+        account_seed=environment.key("account.seed").decode().strip(),
+    )
     return Service(
         decider=DECIDER,
-        requests={
-            "job.submit": requests.submit,
-            "job.cancel": requests.cancel,
-            "secret.set": requests.set_secret,
-            "publisher.create": requests.create_publisher,
-            "project.erase": requests.erase,
-        },
+        requests=requests.receivers(),
         answer=requests.answer,
         shell=AdmissionShell(requests),
         settings=SETTINGS,

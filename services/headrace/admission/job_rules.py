@@ -6,26 +6,33 @@ nodes is admitted with a warning that says so.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 import msgspec
 
+from headrace.admission.access_rules import being_erased, unknown_project
+from headrace.admission.hearing import Hearing
+from headrace.admission.room_rules import warning
 from headrace.admission.state import State
 from headrace.documents import PRIORITIES
-from headrace.documents.quantities import MILLI
+from headrace.documents.nearest import nearest
 from headrace.events import Decision, Refusal
-from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobRefused, JobRequested
-from headrace.events.nodes import Device
-from headrace.scheduling.fitting import matches
+from headrace.events.jobs import Accelerator, JobAdmitted, JobRefused, JobRequested
+from headrace.events.queues import Queue
+from headrace.scheduling.cluster import DEVICE_MILLI
+from headrace.scheduling.division import UNLIMITED
+from headrace.scheduling.explain import gpus
+from headrace.scheduling.tree import path_of
 
 
-def requested(state: State, position: int, event: JobRequested) -> Decision:
+def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
     """Admitted or refused."""
+    state = hearing.state
     refusal = (
-        project_known(state, event.project)
-        or _secrets(state, event)
+        unknown_project(state, event.project)
+        or being_erased(hearing, event.project)
+        or _form(state, event)
+        or _secrets(hearing, event)
         or _limits(state, event)
-        or _room(state, event)
+        or _room(hearing, event)
     )
     if refusal is not None:
         return JobRefused(job=event.job, project=event.project, refusal=refusal)
@@ -42,16 +49,16 @@ def requested(state: State, position: int, event: JobRequested) -> Decision:
         tasks=len(event.trials),
         tasks_parallel=event.trials_parallel,
         stop_after_failures=event.stop_after_failures,
-        warning=_warning(state, event.gang),
+        warning=warning(state, event.gang),
     )
 
 
-def task(group: JobAdmitted, group_id: str, index: int) -> JobAdmitted:
+def task(group: JobAdmitted, index: int) -> JobAdmitted:
     """The task `index` of an admitted group."""
     return msgspec.structs.replace(
         group,
-        job=f"{group_id}/{index}",
-        group=group_id,
+        job=f"{group.job}/{index}",
+        group=group.job,
         index=index,
         tasks=0,
         tasks_parallel=0,
@@ -60,93 +67,84 @@ def task(group: JobAdmitted, group_id: str, index: int) -> JobAdmitted:
     )
 
 
-def project_known(state: State, project: str) -> Refusal | None:
-    """A refusal unless the project exists."""
-    queue = state.queues.get(project)
-    if queue is not None and queue.kind == "project":
-        return None
-    names = [name for name, known in state.queues.items() if known.kind == "project"]
-    near = get_close_matches(project, names, n=1)
-    known = ", ".join(sorted(names)[:20]) or "none yet: headrace apply -f"
-    instead = f"did you mean {near[0]}?" if near else f"known are {known}"
-    return Refusal(field="project", value=project, rule="does not exist", instead=instead)
+def _form(state: State, event: JobRequested) -> Refusal | None:
+    """What the shell could not know when it recorded the request."""
+    if event.job in state.live or event.job in state.outcomes:
+        return Refusal(field="job", value=event.job, rule="is another job's id already")
+    if not event.launch_key:
+        rule = "did not exist yet when the job was received"
+        return Refusal(field="project", value=event.project, rule=rule, instead="submit it again")
+    return None
 
 
-def _secrets(state: State, event: JobRequested) -> Refusal | None:
-    known = state.secrets.get(event.project, {})
+def _secrets(hearing: Hearing, event: JobRequested) -> Refusal | None:
     for name in event.secrets:
-        if name not in known:
+        if not hearing.has_secret(event.project, name):
             rule = f"project {event.project} has no secret of this name"
+            near = nearest(name, hearing.state.secrets.get(event.project, {}))
             instead = f"headrace secret set {name} --project {event.project}"
+            if near:
+                instead = f"did you mean {near}? Or {instead}"
             return Refusal(field="secrets", value=name, rule=rule, instead=instead)
     return None
 
 
 def _limits(state: State, event: JobRequested) -> Refusal | None:
-    """The project's and its department's limits; the quota for what may never be preempted."""
-    if not event.gang.accelerators:
+    """The limits of the project and of what it belongs to; for what may never be preempted, their
+    quotas too.
+    """
+    if not event.gang.accelerators or event.gang.gpu_memory_bytes:
         return None
-    needed = event.gang.nodes * min(a.milli for a in event.gang.accelerators)
-    queue = state.queues.get(event.project)
-    while queue is not None:
-        bound, what = queue.limit_milli, "may hold at most"
-        if not event.preemptible and queue.quota_milli >= 0:
-            quota = queue.quota_milli
-            if bound < 0 or quota < bound:
-                bound, what = quota, "is guaranteed (and a job that is never preempted must fit)"
-        if 0 <= bound < needed:
-            rule = f"{queue.kind} {queue.queue} {what} {_gpus(bound)} GPUs"
-            fitting = bound // (needed // event.gang.nodes)
-            instead = f"nodes: {fitting} fits" if fitting else "ask for fewer GPUs"
-            field = "nodes" if event.gang.nodes > 1 else "resources.gpus"
-            value = str(event.gang.nodes) if event.gang.nodes > 1 else _gpus(needed)
-            return Refusal(field=field, value=value, rule=rule, instead=instead)
-        queue = state.queues.get(queue.parent)
+    least = min(event.gang.accelerators, key=lambda kind: kind.milli)
+    needed = least.milli * event.gang.nodes
+    for name in reversed(path_of(state.queues, event.project)):
+        queue = state.queues[name]
+        if queue.limit_milli != UNLIMITED and needed > queue.limit_milli:
+            return _above(state, queue, queue.limit_milli, event, least)
+        if not event.preemptible and UNLIMITED != queue.quota_milli < needed:
+            return _not_guaranteed(state, queue, event, needed)
     return None
 
 
-def _room(state: State, event: JobRequested) -> Refusal | None:
-    live = state.live_of.get(event.project, 0) + max(1, len(event.trials))
-    most = state.setting("jobs_per_project_max")
+def _above(
+    state: State, queue: Queue, limit_milli: int, event: JobRequested, least: Accelerator
+) -> Refusal:
+    nodes, needed = event.gang.nodes, least.milli * event.gang.nodes
+    set_by = f"limit set by apply at position {state.configured.get(queue.queue, 0)}"
+    rule = f"{queue.kind} {queue.queue} may hold at most {gpus(limit_milli)} GPUs ({set_by})"
+    if nodes == 1:
+        instead = f"gpus: {gpus(limit_milli)} fits" if limit_milli else ""
+        return Refusal(field="resources.gpus", value=_kind(least), rule=rule, instead=instead)
+    rule = f"{rule}; {nodes} × {_kind(least)} is {gpus(needed)}"
+    fitting = limit_milli // least.milli
+    instead = f"nodes: {fitting} fits" if fitting else ""
+    return Refusal(field="nodes", value=str(nodes), rule=rule, instead=instead)
+
+
+def _not_guaranteed(state: State, queue: Queue, event: JobRequested, needed: int) -> Refusal:
+    set_by = f"quota set by apply at position {state.configured.get(queue.queue, 0)}"
+    quota = gpus(queue.quota_milli)
+    return Refusal(
+        field="preemptibility",
+        value="non-preemptible",
+        rule=f"{queue.kind} {queue.queue} is guaranteed {quota} GPUs ({set_by}) and a job that is "
+        f"never preempted must fit; {event.gang.nodes} × "
+        f"{gpus(needed // event.gang.nodes)} is {gpus(needed)}",
+        instead="preemptible may use more",
+    )
+
+
+def _room(hearing: Hearing, event: JobRequested) -> Refusal | None:
+    live = hearing.live_of(event.project) + max(1, len(event.trials))
+    most = hearing.state.setting("jobs_per_project_max")
     if live <= most:
         return None
     rule = f"project {event.project} may have at most {most} live jobs"
     return Refusal(field="job", value=event.name, rule=rule, instead="submit it later")
 
 
-def _warning(state: State, gang: Gang) -> str:
-    """Why no set of today's nodes can hold the gang, or nothing."""
-    if not state.nodes:
-        return "accepted, but cannot run today: no node has joined yet"
-    choices = gang.accelerators or (Accelerator(milli=0),)
-    for choice in choices:
-        fitting = sum(
-            1
-            for node in state.nodes.values()
-            if _devices(node.devices, choice, gang.gpu_memory_bytes) >= _whole(choice.milli)
-            and node.cpu_milli >= gang.cpu_milli
-            and node.memory_bytes >= gang.memory_bytes
-        )
-        if fitting >= gang.nodes:
-            return ""
-    wanted = " or ".join(_described(choice) for choice in choices)
-    return f"accepted, but cannot run today: {gang.nodes} nodes with {wanted} are needed"
-
-
-def _devices(devices: tuple[Device, ...], choice: Accelerator, memory_bytes: int) -> int:
-    return sum(
-        device.memory_bytes >= memory_bytes and matches(device, choice) for device in devices
-    )
-
-
-def _whole(milli: int) -> int:
-    return -(-milli // MILLI)
-
-
-def _described(choice: Accelerator) -> str:
-    return f"{_gpus(choice.milli)} × {choice.model or 'GPU'}"
-
-
-def _gpus(milli: int) -> str:
-    whole, rest = divmod(milli, MILLI)
-    return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
+def _kind(kind: Accelerator) -> str:
+    """As a job file names it: `H100:8`."""
+    whole = kind.milli % DEVICE_MILLI == 0
+    amount = str(kind.milli // DEVICE_MILLI) if whole else gpus(kind.milli)
+    return f"{kind.model}:{amount}" if kind.model else amount

@@ -1,18 +1,23 @@
 """What admission does outside: it drops the keys of erased projects.
 
-Rule: erasing is repeated whenever leadership begins, so that none is forgotten; a project's key made
-after its erasure stays.
+Rule: a key is dropped until the log says that it was; a key that a project made afterwards stays.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Sequence
 
 from headrace.admission.requests import Requests
 from headrace.events import Entry
-from headrace.events.access import ProjectErased
+from headrace.events.access import ProjectErased, ProjectKeysDropped
 from headrace.runtime.service import Runtime
-from headrace.vault.project_keys import ProjectKeys
+from headrace.store.interface import StoreError
+
+RETRY_S = 0.5
+
+_LOG = logging.getLogger("headrace.admission")
 
 
 class AdmissionShell:
@@ -20,21 +25,36 @@ class AdmissionShell:
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
-        self._keys: ProjectKeys | None = None
+        self._runtime: Runtime | None = None
 
     async def lead(self, runtime: Runtime) -> None:
-        """Erase again what has no job since: a crash may have come before the first time."""
-        self._keys = self._requests.keys(runtime)
-        self._keys.forget()
-        for project in runtime.state.erased:
-            if not runtime.state.live_of.get(project):
-                await self._keys.drop(project)
+        """Go on where the leader before may have stopped."""
+        self._runtime = runtime
+        self._requests.keys(runtime).forget()
+        for project, erased_at in list(runtime.state.erasing.items()):
+            await self._drop(runtime, project, erased_at)
 
     async def committed(self, entries: Sequence[Entry]) -> None:
-        """Erase what was decided to be erased."""
+        """Drop the keys of what was decided to be erased."""
+        runtime = self._runtime
         for entry in entries:
-            if isinstance(entry.event, ProjectErased) and self._keys is not None:
-                await self._keys.drop(entry.event.project)
+            event = entry.event
+            if runtime is not None and isinstance(event, ProjectErased):
+                await self._drop(runtime, event.project, entry.position)
+            elif runtime is not None and isinstance(event, ProjectKeysDropped):
+                self._requests.keys(runtime).forget()  # what was read while it was dropped
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Leadership ended."""
+        self._runtime = None
+
+    async def _drop(self, runtime: Runtime, project: str, erased_at: int) -> None:
+        while True:
+            try:
+                await self._requests.keys(runtime).drop(project)
+            except StoreError as error:
+                _LOG.warning("keys not dropped yet project=%s error=%s", project, error)
+                await asyncio.sleep(RETRY_S)
+            else:
+                runtime.record(ProjectKeysDropped(project=project, erased_at=erased_at))
+                return

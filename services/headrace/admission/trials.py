@@ -8,6 +8,14 @@ from __future__ import annotations
 import math
 import random
 
+from headrace.documents import Tasks, draw
+
+
+def drawn(tasks: Tasks, default_seed: str) -> tuple[dict[str, str], ...]:
+    """The parameters of each task, under the sweep's own seed if it has one."""
+    seed = default_seed if tasks.seed is None else tasks.seed
+    return draw(tasks, Chance(random.Random(seed)))
+
 
 class Chance:
     """The `Draws` of a pseudo-random generator. Six digits: what a person would write."""

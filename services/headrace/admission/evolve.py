@@ -1,0 +1,198 @@
+"""How admission's state follows the log, event by event.
+
+Rule: total. What names a job or a group that is not there changes nothing, except that a task
+without its group is stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.admission.state import Asked, Group, Live, Pending, State, Stop
+from headrace.events import Entry, Event, access, jobs, nodes, platform, queues
+from headrace.scheduling.cluster import Device, Node
+
+
+def evolve(state: State, entry: Entry) -> None:
+    """Fold one entry."""
+    event = entry.event
+    if isinstance(event, Asked):
+        state.pending[entry.position] = Pending(
+            event=event, actor=entry.header.actor, traceparent=entry.header.traceparent
+        )
+        return
+    state.pending.pop(entry.header.causation, None)
+    follow = _ON.get(type(event))
+    if follow is not None:
+        follow(state, entry, event)
+
+
+def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
+    traceparent = entry.header.traceparent
+    state.live[event.job] = Live(project=event.project, group=event.group, traceparent=traceparent)
+    state.live_of[event.project] = state.live_of.get(event.project, 0) + 1
+    if event.tasks:
+        state.groups[event.job] = Group(event=event, traceparent=traceparent)
+        state.expanding[event.job] = None
+    if event.group:
+        _task_admitted(state, entry, event)
+
+
+def _task_admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
+    group = state.groups.get(event.group)
+    if group is None:  # it ended meanwhile
+        stop = Stop(causation=entry.position, reason="group-ended")
+        state.stopping.setdefault(event.group, stop).left[event.job] = None
+        return
+    group.live[event.job] = None
+    group.admitted = event.index + 1
+    if group.admitted >= group.event.tasks:
+        state.expanding.pop(event.group, None)
+    if state.live[event.group].cancelling:
+        stop = Stop(causation=entry.position)
+        state.stopping.setdefault(event.group, stop).left[event.job] = None
+
+
+def _refused(state: State, _entry: Entry, event: jobs.JobRefused) -> None:
+    if event.job not in state.live:
+        _remember(state, event.job, "refused")
+
+
+def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
+    job = state.live.get(event.job)
+    if job is None:
+        return
+    job.cancelling = True
+    _named(state, job.group, event.job)
+    group = state.groups.get(event.job)
+    if group is None:
+        return
+    state.expanding.pop(event.job, None)  # what was not admitted yet never will be
+    stop = Stop(causation=entry.header.causation, user=event.user, reason=event.reason)
+    _stop(state, event.job, stop, group)
+
+
+def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
+    job = state.live.pop(event.job, None)
+    if job is None:
+        return
+    state.live_of[job.project] -= 1
+    if not state.live_of[job.project]:
+        del state.live_of[job.project]
+    _named(state, job.group, event.job)
+    of = state.groups.get(job.group)
+    if of is not None:
+        of.live.pop(event.job, None)
+    group = state.groups.pop(event.job, None)
+    if group is not None:
+        state.expanding.pop(event.job, None)
+        _stop(state, event.job, Stop(causation=entry.position, reason="group-ended"), group)
+    _remember(state, event.job, event.outcome)
+
+
+def _stop(state: State, group_id: str, stop: Stop, group: Group) -> None:
+    """Every task of the group that lives and was not told yet is to be cancelled."""
+    stop.left = {task: None for task in group.live if not state.live[task].cancelling}
+    if stop.left:
+        state.stopping[group_id] = stop
+
+
+def _named(state: State, group_id: str, task: str) -> None:
+    """The task was cancelled or has ended: there is one fewer to tell."""
+    stop = state.stopping.get(group_id)
+    if stop is not None:
+        stop.left.pop(task, None)
+        if not stop.left:
+            del state.stopping[group_id]
+
+
+def _remember(state: State, job: str, outcome: str) -> None:
+    state.outcomes[job] = outcome
+    if len(state.outcomes) > state.setting("outcomes_max"):
+        del state.outcomes[next(iter(state.outcomes))]
+
+
+def _queue(state: State, entry: Entry, event: queues.QueueConfigured) -> None:
+    state.queues[event.name] = event.queue
+    state.configured[event.name] = entry.position
+
+
+def _joined(state: State, _entry: Entry, event: nodes.NodeJoined) -> None:
+    before = state.nodes.get(event.node)
+    state.nodes[event.node] = Node(
+        node=event.node,
+        devices=[
+            Device(
+                device=device.device,
+                index=device.index,
+                model=device.model,
+                memory_bytes=device.memory_bytes,
+                usable=device.healthy,
+            )
+            for device in event.devices
+        ],
+        cpu_milli=event.cpu_milli,
+        memory_bytes=event.memory_bytes,
+        accepting=before is None or before.accepting,
+    )
+    state.__dict__.pop("warnings", None)
+
+
+def _node_changed(state: State, _entry: Entry, event: nodes.NodeChanged) -> None:
+    node = state.nodes.get(event.node)
+    if node is not None:
+        node.accepting = event.change == "uncordon"
+        state.__dict__.pop("warnings", None)
+
+
+def _secret(state: State, _entry: Entry, event: access.SecretSet) -> None:
+    state.secrets.setdefault(event.project, {})[event.name] = event.version
+
+
+def _publisher(state: State, _entry: Entry, event: access.PublisherCreated) -> None:
+    state.publishers.setdefault(event.project, {})[event.name] = event.public_key
+
+
+def _erased(state: State, entry: Entry, event: access.ProjectErased) -> None:
+    state.erasing[event.project] = entry.position
+    state.secrets.pop(event.project, None)
+
+
+def _keys_dropped(state: State, _entry: Entry, event: access.ProjectKeysDropped) -> None:
+    if state.erasing.get(event.project) == event.erased_at:
+        del state.erasing[event.project]
+
+
+def _led(state: State, _entry: Entry, event: platform.ServiceLed) -> None:
+    if event.service == "admission":
+        state.settings = dict(event.settings)
+
+
+_ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
+    jobs.JobAdmitted: _admitted,
+    jobs.JobRefused: _refused,
+    jobs.JobCancelling: _cancelling,
+    jobs.JobFinished: _finished,
+    queues.QueueConfigured: _queue,
+    nodes.NodeJoined: _joined,
+    nodes.NodeChanged: _node_changed,
+    access.SecretSet: _secret,
+    access.PublisherCreated: _publisher,
+    access.ProjectErased: _erased,
+    access.ProjectKeysDropped: _keys_dropped,
+    platform.ServiceLed: _led,
+}
+
+LISTENS_TO: tuple[type[Event], ...] = (
+    jobs.JobRequested,
+    jobs.JobCancelRequested,
+    jobs.JobCancelRefused,
+    access.SecretSetRequested,
+    access.SecretRefused,
+    access.PublisherRequested,
+    access.PublisherRefused,
+    access.ProjectEraseRequested,
+    access.ProjectEraseRefused,
+    *_ON,
+)

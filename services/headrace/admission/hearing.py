@@ -1,0 +1,60 @@
+"""One turn's view of what exists: the state, and on top of it what this turn has decided so far.
+
+Rule: requests that are decided in one turn are judged as if they had been decided one after the
+other, in the order of the log.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from headrace.admission.state import State
+from headrace.events import Decision, access, jobs
+
+
+class Hearing:
+    """To be asked while deciding, and told of each decision."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self._admitted: Counter[str] = Counter()  # by project
+        self._stopped: dict[str, None] = {}
+        self._erased: dict[str, None] = {}
+        self._secrets: dict[tuple[str, str], None] = {}
+        self._publishers: dict[tuple[str, str], str] = {}
+
+    def tell(self, event: Decision) -> None:
+        """What was decided."""
+        if isinstance(event, jobs.JobAdmitted):
+            self._admitted[event.project] += max(1, event.tasks)
+        elif isinstance(event, jobs.JobCancelling):
+            self._stopped[event.job] = None
+        elif isinstance(event, access.SecretSet):
+            self._secrets[event.project, event.name] = None
+        elif isinstance(event, access.PublisherCreated):
+            self._publishers[event.project, event.name] = event.public_key
+        elif isinstance(event, access.ProjectErased):
+            self._erased[event.project] = None
+
+    def live_of(self, project: str) -> int:
+        """How many jobs and groups of the project have not ended."""
+        return self.state.live_of.get(project, 0) + self._admitted[project]
+
+    def is_stopped(self, group: str) -> bool:
+        """Whether the group is cancelled, so that no more of its tasks are admitted."""
+        return group in self._stopped
+
+    def is_erasing(self, project: str) -> bool:
+        """Whether the project's keys are about to be dropped."""
+        return project in self._erased or project in self.state.erasing
+
+    def has_secret(self, project: str, name: str) -> bool:
+        """Whether the project's jobs can name this secret."""
+        if (project, name) in self._secrets:
+            return True
+        return project not in self._erased and name in self.state.secrets.get(project, {})
+
+    def publisher_key(self, project: str, name: str) -> str:
+        """The public key of this publisher; empty when there is none of that name."""
+        known = self.state.publishers.get(project, {})
+        return self._publishers.get((project, name), known.get(name, ""))
