@@ -7,13 +7,13 @@ import subprocess
 import sys
 
 import asyncpg
-import pytest
 
 from headrace.embedded import processes
 from headrace.embedded.platform import state as platform_state
 from headrace.embedded.services import SERVICES
 
 DEADLINE_S = 60
+CLI = [sys.executable, "-m", "headrace.cli"]
 
 
 def replaced(platform, name, before):
@@ -21,12 +21,48 @@ def replaced(platform, name, before):
     return now is not None and now != before
 
 
-@pytest.mark.parametrize("name", ["postgres", "nats", *SERVICES, "n1"])
-def test_what_is_killed_comes_back(platform, name):
+def test_whatever_is_killed_comes_back(platform):
     platform.wait_ready()
-    before = platform.kill(name)
-    assert processes.wait_until(lambda: replaced(platform, name, before), DEADLINE_S, poll_s=0.05)
+    names = ["postgres", "nats", *SERVICES, "n1", "n2"]
+    before = {name: platform.kill(name) for name in names}
+    for name, process in before.items():
+        assert processes.wait_until(
+            lambda name=name, process=process: replaced(platform, name, process),
+            DEADLINE_S,
+            poll_s=0.05,
+        ), name
     platform.wait_ready()
+
+
+def test_jobs_outlive_the_platform_when_asked_to(platform, tmp_path):
+    platform.wait_ready()
+    ends = tmp_path / "ends"
+    pid_file = tmp_path / "pid"
+    wait = f"until [ -e {ends} ]; do sleep 0.05; done"
+    script = f"echo $$ > {pid_file}.new; mv {pid_file}.new {pid_file}; {wait}"
+    with (tmp_path / "said").open("wb") as said:
+        following = subprocess.Popen(
+            [*CLI, "run", "--gpus", "1", "--name", "outlives", "--", "/bin/sh", "-c", script],
+            env=platform.env,
+            stdout=said,
+            stderr=said,
+        )
+    assert processes.wait_until(pid_file.exists, DEADLINE_S), (tmp_path / "said").read_text()
+    job = processes.identify(int(pid_file.read_text()))
+    following.kill()
+    following.wait()
+    platform.down("--keep-jobs")
+    assert processes.alive(job)
+    platform.up()
+    platform.wait_ready()
+    assert processes.alive(job)
+    ends.touch()
+
+    def succeeded():
+        rows = [row for row in platform.json("ps") if row["job"].startswith("outlives-")]
+        return [row["state"] for row in rows] == ["succeeded"]
+
+    assert processes.wait_until(succeeded, DEADLINE_S, poll_s=0.1), platform.json("ps")
 
 
 def test_a_killed_supervisor_is_replaced_by_the_next_up(platform):
@@ -68,23 +104,6 @@ def test_status_check_tells_by_its_exit_code(platform):
     platform.wait_ready()
 
 
-def test_down_and_up_keep_everything_and_leave_nothing_behind(new_platform):
-    platform = new_platform("--nodes", "1", "--gpus", "simulated:1xT4-16GB")
-    before = platform.wait_ready()
-    everything = platform.processes()
-    token = platform.token
-    assert stat.S_IMODE(platform.data_dir.stat().st_mode) == 0o700
-    platform.down()
-    assert not [name for name, process in everything.items() if processes.alive(process)]
-    marker = str(platform.home).encode()
-    assert not processes_naming(marker)
-    platform.up()
-    after = platform.wait_ready()
-    assert platform.token == token
-    assert [row.name for row in after.processes] == [row.name for row in before.processes]
-    assert {row.restarts for row in after.processes} == {0}
-
-
 async def test_servers_of_ones_own_are_used_and_left_running(new_platform, database, own_nats):
     platform = new_platform(HEADRACE_PG_DSN=database, HEADRACE_NATS_URL=own_nats.url)
     names = [row.name for row in platform.wait_ready().processes]
@@ -101,22 +120,33 @@ async def test_servers_of_ones_own_are_used_and_left_running(new_platform, datab
     await connection.close()
 
 
-def test_a_start_that_is_interrupted_leaves_nothing_behind(new_platform, tmp_path):
+def test_down_leaves_nothing_behind_and_up_finds_everything_again(new_platform):
     platform = new_platform("--nodes", "1", "--gpus", "simulated:1xT4-16GB")
+    before = platform.wait_ready()
+    everything = platform.processes()
+    token = platform.token
+    assert stat.S_IMODE(platform.data_dir.stat().st_mode) == 0o700
     platform.down()
-    command = [sys.executable, "-m", "headrace.cli", "up", "--data-dir", str(platform.data_dir)]
-    for phase in ("starting", "ready"):
-        with (tmp_path / "said").open("wb") as said:
-            starting = subprocess.Popen(command, env=platform.env, stdout=said, stderr=said)
-        assert processes.wait_until(
-            lambda phase=phase: (now := platform_state(platform.layout)) and now.phase == phase,
-            DEADLINE_S,
-        )
-        starting.send_signal(signal.SIGINT)
-        assert starting.wait(DEADLINE_S) == 0
-        assert "Traceback" not in (tmp_path / "said").read_text()
-        assert not processes_naming(str(platform.home).encode())
-    assert "Headrace is up" in (tmp_path / "said").read_text()
+    assert not [name for name, process in everything.items() if processes.alive(process)]
+    assert not processes_naming(str(platform.home))
+    leaves_nothing_when_interrupted(platform)
+    platform.up()
+    after = platform.wait_ready()
+    assert platform.token == token
+    assert [row.name for row in after.processes] == [row.name for row in before.processes]
+
+
+def leaves_nothing_when_interrupted(platform):
+    """Ctrl-C at a start in the foreground, before it is ready."""
+    command = [*CLI, "up", "--data-dir", str(platform.data_dir)]
+    said = platform.home / "said"
+    with said.open("wb") as output:
+        starting = subprocess.Popen(command, env=platform.env, stdout=output, stderr=output)
+    assert processes.wait_until(lambda: platform_state(platform.layout) is not None, DEADLINE_S)
+    starting.send_signal(signal.SIGINT)
+    assert starting.wait(DEADLINE_S) == 0
+    assert "Traceback" not in said.read_text()
+    assert not processes_naming(str(platform.home))
 
 
 def processes_naming(marker):
@@ -125,7 +155,7 @@ def processes_naming(marker):
     for pid in processes.all_pids():
         try:
             with open(f"/proc/{pid}/environ", "rb") as environ:
-                named = marker in environ.read() or marker.decode() in processes.title(pid)
+                named = marker.encode() in environ.read() or marker in processes.title(pid)
         except OSError:
             continue
         process = processes.identify(pid)

@@ -24,8 +24,9 @@ SERVICES_MAX = 128  # asked at the same time
 class Row(msgspec.Struct, kw_only=True):
     """One process of the platform. `state` is `ready`, `not ready` or `down`.
 
-    `memory_bytes` is the proportional set size of the process and its descendants, None where the
-    kernel does not tell; `position` how far a service has folded the log.
+    `memory_bytes` is the proportional set size of the process and what it needs (a server's
+    children; a node's launcher and shims, not the jobs), None where the kernel does not tell;
+    `position` how far a service has folded the log.
     """
 
     name: str
@@ -101,7 +102,7 @@ def _row(layout: Layout, name: str, children: dict[int, list[int]]) -> Row:
         state="ready" if said.get("status") == 200 else "not ready",
         uptime_s=processes.age_s(record.process),
         restarts=record.restarts,
-        memory_bytes=_memory_bytes(record.process.pid, children),
+        memory_bytes=_weight(layout, name, record.process.pid, children),
         position=said.get("position"),
         leading=said.get("leading"),
     )
@@ -125,6 +126,15 @@ def _children() -> dict[int, list[int]]:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
             found[int(stat.rpartition(")")[2].split()[1])].append(pid)
     return found
+
+
+def _weight(layout: Layout, name: str, pid: int, children: dict[int, list[int]]) -> int | None:
+    """What the process and its own kind weigh. A node's launcher and shims name its folder last."""
+    folder = layout.node(name)
+    if not folder.is_dir():
+        return _memory_bytes(pid, children)
+    kin = [other for other in processes.all_pids() if processes.title(other).endswith(f" {folder}")]
+    return _memory_bytes(pid, {pid: kin})
 
 
 def _memory_bytes(pid: int, children: dict[int, list[int]]) -> int | None:
