@@ -1,0 +1,163 @@
+"""What a job file comes to, and every value that is refused."""
+
+import msgspec
+import pytest
+
+from headrace.documents import Plan, plan, read_job
+from headrace.documents.plan import PRIORITIES
+from headrace.events import Refusal
+from headrace.events.jobs import Accelerator, Gang
+
+BASH = ("/bin/bash", "-eu", "-o", "pipefail", "-c")
+
+
+def planned(**fields):
+    job = read_job({"command": "true"} | fields)
+    assert not isinstance(job, Refusal), job
+    found = plan(job)
+    assert isinstance(found, Plan), found
+    return found
+
+
+def refused(**fields):
+    job = read_job({"command": "true"} | fields)
+    found = job if isinstance(job, Refusal) else plan(job)
+    assert isinstance(found, Refusal), found
+    return str(found)
+
+
+def test_a_string_is_run_by_bash_and_a_list_is_run_as_it_is():
+    assert planned(command="a | b").command == (*BASH, "a | b")
+    assert planned(command=["a", 2, 0.5, True]).command == ("a", "2", "0.5", "true")
+    assert planned(setup="pip install x").setup == (*BASH, "pip install x")
+    assert planned().setup == ()
+
+
+def test_a_plain_job_asks_for_one_core_and_a_gpu_job_for_its_gpus():
+    assert planned().gang == Gang(cpu_milli=1000)
+    assert planned(resources={"gpus": "0.5"}).gang == Gang(accelerators=(Accelerator(milli=500),))
+    assert planned(resources={"gpus": 1, "cpu": 1.5}).gang.cpu_milli == 1500
+
+
+def test_everything_under_resources_is_per_node():
+    gang = planned(nodes=4, resources={"gpus": "H100:8", "memory": "512GB", "cpu": 64}).gang
+    assert gang == Gang(
+        nodes=4,
+        accelerators=(Accelerator(milli=8000, model="H100"),),
+        cpu_milli=64_000,
+        memory_bytes=512 * 10**9,
+    )
+
+
+def test_memory_of_one_gpu_is_asked_for_instead_of_a_share():
+    assert planned(resources={"gpu_memory": "10GB"}).gang == Gang(gpu_memory_bytes=10**10)
+    kinds = planned(resources={"gpu_memory": "10GB", "gpus": "H100"}).gang.accelerators
+    assert kinds == (Accelerator(milli=1000, model="H100"),)
+
+
+def test_one_process_for_each_gpu_is_planned_when_asked_for():
+    found = planned(resources={"gpus": 4}, processes_per_node="per-gpu")
+    assert (found.processes, found.gang.per_gpu_processes) == (4, True)
+    assert planned(resources={"gpus": 4}).processes == 1
+    assert planned(resources={"gpus": "0.5"}, processes_per_node="per-gpu").processes == 1
+
+
+def test_every_priority_has_its_number_in_order():
+    numbers = [PRIORITIES[planned(priority=word).priority] for word in PRIORITIES]
+    assert numbers == sorted(set(numbers))
+    assert len(numbers) == 7
+
+
+def test_a_whole_job_file_is_understood():
+    found = planned(
+        type="training", name="digits", project="vision", workdir="/srv/digits", setup="make",
+        env={"PYTHONUNBUFFERED": 1, "FLAG": True, "LR": "0.1"}, secrets=["WANDB_API_KEY"],
+        max_duration="4h", preemptibility="non-preemptible", framework="pytorch",
+    )  # fmt: skip
+    assert (found.name, found.project, found.workdir) == ("digits", "vision", "/srv/digits")
+    assert found.env == {"PYTHONUNBUFFERED": "1", "FLAG": "true", "LR": "0.1"}
+    assert (found.secrets, found.max_duration_us) == (("WANDB_API_KEY",), 14_400_000_000)
+    assert not found.preemptible
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"command": ""}, "refused: command — must be given; command: python train.py"),
+        ({"command": []}, "refused: command — must be given; command: python train.py"),
+        ({"command": ["a\0b"]}, "refused: command — no program can be given a NUL character"),
+        ({"type": "workspace"}, "refused: type = workspace — not yet; training"),
+        ({"type": "inference"}, "refused: type = inference — not yet; training"),
+        ({"type": "trainin"}, "refused: type = trainin — is not one of the words known here; did you mean training?"),
+        ({"nodes": "2..8"}, "refused: nodes = 2..8 — not yet; nodes: 2"),
+        ({"nodes": 0}, "refused: nodes = 0 — must be a whole number from 1 to 1024"),
+        ({"nodes": 1.5}, "refused: nodes = 1.5 — must be a whole number from 1 to 1024"),
+        ({"nodes": 5000}, "refused: nodes = 5000 — must be a whole number from 1 to 1024"),
+        ({"preemptibility": "semi-preemptible"}, "refused: preemptibility = semi-preemptible — not yet; preemptible or non-preemptible"),
+        ({"framework": "tensorflow"}, "refused: framework = tensorflow — not yet; pytorch"),
+        ({"processes_per_node": 2}, "refused: processes_per_node = 2 — not yet; 1, and let the command start its own, or per-gpu"),
+        ({"processes_per_node": "per-gpu"}, "refused: processes_per_node = per-gpu — there is no GPU to start a process for; resources: {gpus: 2}"),
+        ({"name": "A b"}, "refused: name = A b — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
+        ({"project": "*.>"}, "refused: project = *.> — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
+        ({"workdir": "."}, "refused: workdir = . — not yet; an absolute path that exists on the node"),
+        ({"workdir": "git+https://x/y@1"}, "refused: workdir = git+https://x/y@1 — not yet; an absolute path that exists on the node"),
+        ({"workdir": "/a\nb"}, "refused: workdir = /a?b — has at most 1024 printable characters"),
+        ({"max_duration": "3w"}, "refused: max_duration = 3w — is not a duration; 90s, 15m, 8h or 3d"),
+        ({"max_duration": "9999d"}, "refused: max_duration = 9999d — is longer than a year; leave it out"),
+        ({"resources": {"gpus": 0.5, "gpu_memory": "8GB"}}, "refused: resources.gpu_memory = 8GB — is memory of one GPU; leave gpus out, or name one GPU (gpus: H100)"),
+        ({"env": {"WANDB_API_KEY": "x"}}, "refused: env.WANDB_API_KEY — looks like a credential, and env is recorded in the log; put it under secrets: (or --allow-plain-secret)"),
+        ({"env": {"A": None}}, "refused: env.A — has no value: only the command line can copy it from your shell; A: some value"),
+        ({"env": {"A-B": "1"}}, "refused: env = A-B — has 1 to 128 letters, digits and _, no digit first"),
+        ({"env": {"HEADRACE_JOB_ID": "1"}}, "refused: env.HEADRACE_JOB_ID — names with HEADRACE_ are Headrace's own"),
+        ({"env": {"A": "\0"}}, "refused: env.A — no environment can hold a NUL character"),
+        ({"secrets": ["A", "A"]}, "refused: secrets = A — is named twice"),
+        ({"secrets": ["A"], "env": {"A": "1"}}, "refused: secrets = A — is in env: too; leave it out of env:"),
+        ({"array": "5..9"}, "refused: array = 5..9 — not yet; 0..4"),
+        ({"array": "0..9", "sweep": {}}, "refused: array = 0..9 — a job has either array: or sweep:"),
+        ({"command": "x ${{ params.lr }}"}, "refused: command = ${{ params.lr }} — no such value; known: job.id, project"),
+        ({"command": "x ${{ event.data }}"}, "refused: command = ${{ event.data }} — not yet"),
+        ({"command": "x ${{ job.index }}"}, "refused: command = ${{ job.index }} — only a task of an array or a sweep has an index; add array: or sweep:"),
+        ({"env": {"A": "${{ job.ide }}"}}, "refused: env.A = ${{ job.ide }} — no such value; did you mean job.id?"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_is_refused_in_one_line(fields, said):
+    assert refused(**fields) == said
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["MY_TOKEN", "secret_x", "DB_PASSWORD", "OPENAI_API_KEY", "AWS_SECRET_ACCESS_KEY", "HF_TOKEN"],
+)
+def test_a_credential_is_kept_out_of_env_unless_its_owner_insists(name):
+    assert "put it under secrets:" in refused(env={name: "x"})
+    assert planned(env={name: "x"}, allow_plain_secret=True).env == {name: "x"}
+
+
+def test_what_only_sounds_like_a_credential_passes():
+    env = {"TOKENIZERS_PARALLELISM": "false", "KEYBOARD": "us"}
+    assert planned(env=env).env == env
+
+
+def test_per_gpu_processes_need_the_same_count_in_every_preference():
+    said = refused(resources={"gpus": ["H100:8", "A100:4"]}, processes_per_node="per-gpu")
+    assert "not yet" in said
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"command": "x" * 70_000},
+        {"command": ["x"] * 2_000},
+        {"env": {f"A{i}": "x" for i in range(300)}},
+        {"env": {"A": "x" * 70_000}},
+        {"secrets": [f"A{i}" for i in range(65)]},
+        {"command": "${{ project }}" * 300},
+    ],
+)
+def test_every_size_has_its_limit(fields):
+    assert "at most" in refused(**fields)
+
+
+def test_a_plan_is_the_same_after_being_written_down():
+    found = planned(array="0..3%2", resources={"gpus": "0.5"})
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Plan) == found
