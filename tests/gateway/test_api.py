@@ -139,7 +139,7 @@ async def test_a_key_that_was_used_for_another_request_is_a_conflict(world):
         (("GET", "/v1/nothing", None), 404, "not offered"),
         (("PATCH", "/v1/jobs", None), 405, "not offered"),
         (("PUT", "/v1/documents", b"[]"), 400, "JSON object"),
-        (("PUT", "/v1/secrets/vision/KEY", b""), 400, "1 to 65536 bytes"),
+        (("PUT", "/v1/secrets/vision/KEY", b""), 400, "1 to 65000 bytes"),
         (("POST", "/v1/nodes/n1", b'{"chnge": "cordon"}'), 400, "chnge"),
         (("GET", "/v1/jobs/hello-a/logs?offsets=x", None), 400, "offsets"),
     ],
@@ -290,4 +290,4 @@ async def test_a_refused_job_is_listed_with_its_reason(world):
     await world.append(requested(), JobRefused(job="hello-a", project="vision", refusal=refusal))
     await world.gateway.follower.reached(2)
     page = await world.call(world.client().jobs, state="refused")
-    assert page.jobs[0].why == "refused: nodes — too many"
+    assert page.jobs[0].why == "nodes — too many"

@@ -64,7 +64,7 @@ def test_a_refused_job_says_why_and_is_not_live():
     event = JobRefused(job="hello-a", project="vision", refusal=refusal)
     projection = folded(requested(), event)
     assert not projection.live
-    assert row_of(projection).why == "refused: nodes = 4 — too many; nodes: 2 fits"
+    assert row_of(projection).why == "nodes = 4 — too many; nodes: 2 fits"
 
 
 def test_a_held_job_says_what_has_to_change_until_it_is_eligible():

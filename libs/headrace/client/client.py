@@ -13,6 +13,8 @@ import msgspec
 from headrace.client.config import DEFAULT_PROJECT, Context, context
 from headrace.client.connection import RETRY_S, Connection, Unreachable, path_with
 from headrace.client.model import (
+    LOGS_END,
+    LOGS_HEARTBEAT,
     Answer,
     Description,
     Happening,
@@ -94,7 +96,9 @@ class Client:
             path = f"/v1/jobs/{_job(job)}/logs"
             return self._http.stream(path, {**query, "offsets": known}, {})
 
-        for line in _resumed(lines, ends=True):
+        for line in _resumed(lines, end=LOGS_END):
+            if line == LOGS_HEARTBEAT:
+                continue
             piece = pieces.decode(line)
             offsets[piece.attempt, piece.rank, piece.process] = piece.offset
             yield piece
@@ -123,7 +127,7 @@ class Client:
                 headers["Last-Event-ID"] = str(position)
             return self._http.stream("/v1/events", query, headers)
 
-        for line in _resumed(lines, ends=False):
+        for line in _resumed(lines):
             if line.startswith(b"id:"):
                 position = int(line[3:])
             elif line.startswith(b"data:"):
@@ -187,18 +191,18 @@ class Client:
             position = page.position
 
 
-def _resumed(lines: Callable[[], Iterator[bytes]], *, ends: bool) -> Iterator[bytes]:
-    """The lines of a stream that is opened again after each break, if it was ever open. `ends`
-    tells whether it is over when it ends.
+def _resumed(lines: Callable[[], Iterator[bytes]], end: bytes = b"") -> Iterator[bytes]:
+    """The lines of a stream that is opened again whenever it breaks, if it was ever open; up to the
+    line `end`.
     """
     breaks, heard = 0, False
     while True:
         try:
             for line in lines():
                 breaks, heard = 0, True
+                if line == end:
+                    return
                 yield line
-            if ends:
-                return
         except Unreachable:
             breaks += 1
             if breaks > BREAKS_MAX or not heard:

@@ -81,24 +81,23 @@ class Connection:
     def stream(
         self, path: str, query: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Iterator[bytes]:
-        """The lines of an answer that goes on, over a connection of its own; ends when it does.
-
-        Raises `Unreachable` when the connection breaks.
+        """The lines of an answer that goes on, over a connection of its own; ends when it does, or
+        when the connection breaks. Raises `Unreachable`.
         """
-        connection = self._open(SILENCE_S_MAX)
+        connection: http.client.HTTPConnection | None = None
         try:
+            connection = self._open(SILENCE_S_MAX)
             connection.request("GET", path_with(path, query), headers={**self._headers, **headers})
             response = connection.getresponse()
             if response.status != http.client.OK:
                 _checked(Reply(response.status, response.read()))
             while line := response.readline():
                 yield line
-            if not response.isclosed():
-                raise ConnectionError("the answer is not complete")
         except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f"{self._url}: {_reason(error)}") from error
         finally:
-            connection.close()
+            if connection is not None:
+                connection.close()
 
     def close(self) -> None:
         """Close the connection."""

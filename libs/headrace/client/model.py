@@ -12,6 +12,9 @@ import msgspec
 
 MAX_PAGE = 1_000  # rows or events in one answer
 
+LOGS_HEARTBEAT = b"\n"  # a line of a job's output that only says that the gateway is there
+LOGS_END = b"null\n"  # the last line; without it the connection broke
+
 LIVE = ("submitted", "waiting", "held", "starting", "running", "stopping")
 ENDED = ("succeeded", "failed", "cancelled", "refused")
 
@@ -230,3 +233,11 @@ class Status(msgspec.Struct, kw_only=True):
     nodes: int
     gpus: int
     held_milli: int
+
+
+def why_ended(reason: str, message: str) -> str:
+    """Why a job did not succeed, in one clause; empty when its outcome and exit code say it all."""
+    said = [] if reason in {"error", "cancelled"} else [reason]
+    if not message.startswith(("exit code", "stopped")):
+        said.append(message)
+    return ": ".join(part for part in said if part)

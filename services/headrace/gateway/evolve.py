@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.client.model import why_ended
 from headrace.events import Entry, Event
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
 from headrace.events.jobs import (
@@ -55,7 +56,7 @@ def _admitted(projection: Projection, entry: Entry, event: JobAdmitted) -> None:
 def _refused(projection: Projection, entry: Entry, event: JobRefused) -> None:
     job = projection.live.get(event.job)
     if job is not None:
-        job.why = str(event.refusal)
+        job.why = str(event.refusal).removeprefix("refused: ")
         _end(projection, entry, job, "refused")
 
 
@@ -115,7 +116,8 @@ def _evicted(projection: Projection, _: Entry, event: GangEvicted) -> None:
     job = projection.live.get(event.job)
     if job is not None:
         job.evictions += event.reason == "reclaimed"
-        job.why = f"{event.reason} for {event.gainer}" if event.gainer else event.reason
+        if event.reason != "cancelled":  # who cancelled it is known already
+            job.why = f"{event.reason} for {event.gainer}" if event.gainer else event.reason
         _move(projection, job, "stopping")
 
 
@@ -144,8 +146,8 @@ def _finished(projection: Projection, entry: Entry, event: JobFinished) -> None:
     job.ran_us = event.ran_us
     if job.waited_us < 0:
         job.waited_us = event.waited_us or max(0, entry.recorded_at_us - job.requested_at_us)
-    parts = [part for part in (event.reason, event.message) if part]
-    job.why = ": ".join(parts)
+    why = why_ended(event.reason, event.message)
+    job.why = why if why or event.outcome != "cancelled" else job.why
     _end(projection, entry, job, event.outcome)
 
 

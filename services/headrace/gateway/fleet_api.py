@@ -21,7 +21,7 @@ from headrace.gateway.errors import BadRequest, NotFound
 from headrace.gateway.gateway import Gate
 from headrace.gateway.jobs_api import Key, Trace
 
-SECRET_BYTES_MAX = 65_536
+SECRET_BYTES_MAX = 65_000  # sealed it is a little more
 
 
 class NodeChange(msgspec.Struct, forbid_unknown_fields=True):

@@ -11,7 +11,14 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Response, Stream
 from litestar.status_codes import HTTP_200_OK
 
-from headrace.client.model import MAX_PAGE, Answer, Description, JobPage
+from headrace.client.model import (
+    LOGS_END,
+    LOGS_HEARTBEAT,
+    MAX_PAGE,
+    Answer,
+    Description,
+    JobPage,
+)
 from headrace.gateway import rows
 from headrace.gateway.answering import response_of
 from headrace.gateway.errors import BadRequest
@@ -147,7 +154,8 @@ async def job_logs(
 async def _lines(gateway: Gateway, query: LogQuery, job: Job) -> AsyncIterator[bytes]:
     workers = await gateway.workers(job.job)
     async for piece in gateway.logs.pieces(query, job, workers):
-        yield _ENCODE(piece) + b"\n"
+        yield _ENCODE(piece) + b"\n" if piece else LOGS_HEARTBEAT
+    yield LOGS_END
 
 
 def _offsets(text: str) -> Offsets:

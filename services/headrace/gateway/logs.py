@@ -63,8 +63,10 @@ class LogStreams:
 
     async def pieces(
         self, query: LogQuery, job: Job, workers: Mapping[int, tuple[Worker, ...]]
-    ) -> AsyncIterator[LogPiece]:
-        """The output, in order per process. `workers` are those of each known attempt."""
+    ) -> AsyncIterator[LogPiece | None]:
+        """The output, in order per process; None while there is nothing to say. `workers` are those
+        of each known attempt.
+        """
         attempt = query.attempt or (max(workers) if workers else 0)
         if attempt:
             async for piece in self._attempt(query, job, attempt, workers.get(attempt, ())):
@@ -77,8 +79,8 @@ class LogStreams:
                 attempt = now.attempt
                 async for piece in self._attempt(query, now, attempt, now.workers):
                     yield piece
-            else:
-                await self._follower.changed(HOLD_S)
+            elif not await self._follower.changed(HOLD_S):
+                yield None
 
     async def _attempt(
         self, query: LogQuery, job: Job, attempt: int, workers: tuple[Worker, ...]

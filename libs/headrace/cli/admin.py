@@ -1,0 +1,102 @@
+"""`apply`, `secret`, `erase`: what an administrator sets."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from typing import Any
+
+from headrace.cli.arguments import add_connection
+from headrace.cli.exits import DONE, REFUSED, USAGE, printable, report
+from headrace.client.client import Client
+from headrace.client.connection import Refused
+from headrace.client.model import Answer
+
+
+def apply_options(parser: ArgumentParser) -> None:
+    """The arguments of `apply`."""
+    parser.add_argument(
+        "-f", "--file", action="append", default=[], help="a file of documents; - is stdin"
+    )
+    parser.add_argument("files", nargs="*", metavar="FILE")
+    add_connection(parser)
+
+
+def apply(*, file: list[str], files: list[str], url: str, token: str, project: str) -> int:
+    """Create or change what the documents describe, one after the other; stops at a refusal."""
+    del project  # each document names its own
+    from headrace.cli.files import documents
+
+    names = [*file, *files]
+    if not names:
+        return report("headrace apply: which file? (-f FILE)", USAGE)
+    client = Client.from_config(url=url, token=token)
+    said: list[str] = []
+    try:
+        for document in (found for name in names for found in documents(name)):
+            answer = client.apply(document)
+            said.append(_applied(document, answer))
+    except Refused as refused:
+        if said:
+            print(printable(" · ".join(said)))
+        return report(str(refused), REFUSED)
+    print(printable(" · ".join(said)))
+    return DONE
+
+
+def _applied(document: dict[str, Any], answer: Answer) -> str:
+    """`project vision created`."""
+    name = answer.name or document.get("name", "")
+    return f"{document.get('type', 'document')} {name} {answer.change or 'applied'}"
+
+
+def secret_options(parser: ArgumentParser) -> None:
+    """The arguments of `secret`."""
+    parser.add_argument("action", choices=("set",))
+    parser.add_argument("name", metavar="NAME")
+    add_connection(parser)
+
+
+def secret(*, action: str, name: str, url: str, token: str, project: str) -> int:
+    """Set a secret; its value is read from stdin and shown nowhere."""
+    del action
+    client = Client.from_config(url=url, token=token, project=project)
+    if sys.stdin.isatty():
+        from getpass import getpass
+
+        value = getpass(f"value of {name} (not shown): ").encode()
+    else:
+        value = sys.stdin.buffer.read().removesuffix(b"\n")
+    if not value:
+        return report(f"refused: {name} — a secret has a value; none came from stdin", REFUSED)
+    answer = client.set_secret(name, value)
+    print(
+        printable(f"secret {name} set  project {client.project}  version {answer.version or '–'}")
+    )
+    return DONE
+
+
+def erase_options(parser: ArgumentParser) -> None:
+    """The arguments of `erase`."""
+    parser.add_argument("erased", metavar="PROJECT")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+    add_connection(parser)
+
+
+def erase(*, erased: str, yes: bool, url: str, token: str, project: str) -> int:
+    """Drop a project's keys: nobody can read again what its jobs ran. The log stays as it is."""
+    del project
+    if not yes and not _confirmed(erased):
+        return report(
+            f"headrace erase: nothing was erased; say --yes, or type {erased} when asked", USAGE
+        )
+    answer = Client.from_config(url=url, token=token).erase(erased)
+    print(printable(f"project {erased} erased at position {answer.position}"))
+    return DONE
+
+
+def _confirmed(project: str) -> bool:
+    if not sys.stdin.isatty():
+        return False
+    print(f"Commands, environments and secrets of {printable(project)} become unreadable for ever.")
+    return input(f"Type {printable(project)} to go on: ") == project

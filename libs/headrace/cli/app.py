@@ -1,0 +1,89 @@
+"""The verbs of the command line, and where each is.
+
+Rule: only the module of the verb that was typed is imported. A verb is two functions there: the
+one with its name and `_options` adds its arguments to a parser; the one with its name is called
+with them and returns the exit code. The parser is the standard library's, which costs a tenth of
+what others do before the first byte is sent.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from headrace.cli.arguments import Parser
+from headrace.cli.exits import DONE, USAGE, report
+
+
+class Verb(NamedTuple):
+    """The module of `headrace.cli` that has the verb, and what it does in one line."""
+
+    module: str
+    about: str
+
+
+VERBS = {
+    "run": Verb("running", "submit a command as a job and follow it to its end"),
+    "submit": Verb("submitting", "submit job files"),
+    "ps": Verb("reading", "jobs: where they run, or why they do not"),
+    "describe": Verb("describing", "one job: attempts, decisions, timeline"),
+    "logs": Verb("following", "what a job's workers wrote"),
+    "cancel": Verb("submitting", "end jobs"),
+    "events": Verb("following", "the log, from any moment on"),
+    "apply": Verb("admin", "create or change departments and projects"),
+    "projects": Verb("reading", "departments and projects: quota, share, use"),
+    "node": Verb("nodes", "list, describe, cordon, uncordon or fence nodes"),
+    "secret": Verb("admin", "set a secret of a project"),
+    "publisher": Verb("publishing", "let a pipeline publish jobs on the bus"),
+    "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),
+    "verify": Verb("verifying", "derive every decision again from the log"),
+    "up": Verb("platform", "start a platform on this machine"),
+    "down": Verb("platform", "stop it"),
+    "status": Verb("platform", "what of it runs, and whether it is well"),
+}
+
+NOT_YET = frozenset(
+    ("attach", "delete", "exec", "login", "open", "outputs", "pause", "resume", "whatif", "why")
+)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command line (without the program's name); its exit code."""
+    name = arguments[0] if arguments else "--help"
+    if name in {"-h", "--help", "help"}:
+        print(_overview())
+        return DONE
+    if name == "--version":
+        print(f"headrace {_version()}")
+        return DONE
+    if name not in VERBS:
+        return report(_unknown(name), USAGE)
+    module = importlib.import_module(f"headrace.cli.{VERBS[name].module}")
+    parser = Parser(
+        prog=f"headrace {name}", description=f"{VERBS[name].about}.", allow_abbrev=False
+    )
+    getattr(module, f"{name}_options")(parser)
+    perform: Callable[..., int] = getattr(module, name)
+    return perform(**parser.keywords(arguments[1:]))
+
+
+def _unknown(name: str) -> str:
+    if name in NOT_YET:
+        return f"headrace {name}: not yet"
+    near = difflib.get_close_matches(name, VERBS, n=1)
+    meant = f"; did you mean {near[0]}?" if near else " (see headrace --help)"
+    return f"headrace: unknown verb {name}{meant}"
+
+
+def _overview() -> str:
+    width = max(len(name) for name in VERBS)
+    verbs = "\n".join(f"  {name:<{width}}  {verb.about}" for name, verb in VERBS.items())
+    return f"usage: headrace VERB …    (headrace VERB --help tells more)\n\n{verbs}"
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("headrace")

@@ -1,0 +1,69 @@
+"""The parser of a verb's arguments, and the options that many verbs share."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import sys
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from headrace.cli.exits import USAGE, report
+
+FORMATS = ("table", "wide", "json", "yaml")
+
+_DURATION = re.compile(r"^(\d+(?:\.\d+)?)(us|ms|s|m|h|d)$")
+_UNIT_US = {
+    "us": 1,
+    "ms": 1_000,
+    "s": 1_000_000,
+    "m": 60_000_000,
+    "h": 3_600_000_000,
+    "d": 86_400_000_000,
+}
+
+
+class Parser(ArgumentParser):
+    """An `ArgumentParser` whose errors are one line and say what was probably meant."""
+
+    def keywords(self, words: Sequence[str]) -> dict[str, Any]:
+        """What to call the verb with. Exits 2 with one line."""
+        known, unknown = self.parse_known_args(list(words))
+        if unknown:
+            self._unknown(unknown[0])
+        return vars(known)
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong; exit 2."""
+        sys.exit(report(f"{self.prog}: {message} (see {self.prog} --help)", USAGE))
+
+    def _unknown(self, word: str) -> NoReturn:
+        options = [name for action in self._actions for name in action.option_strings]
+        near = difflib.get_close_matches(word.partition("=")[0], options, n=1)
+        what = "option" if word.startswith("-") else "argument"
+        self.error(f"unknown {what} {word}" + (f"; did you mean {near[0]}?" if near else ""))
+
+
+def add_connection(parser: ArgumentParser) -> None:
+    """Which gateway, as whom, in which project."""
+    parser.add_argument(
+        "--url", default="", help="the gateway; else HEADRACE_URL or the config file"
+    )
+    parser.add_argument("--token", default="", help="else HEADRACE_TOKEN or the config file")
+    parser.add_argument(
+        "-p", "--project", default="", help="else HEADRACE_PROJECT or the config file"
+    )
+
+
+def add_output(parser: ArgumentParser) -> None:
+    """How a reading command shows what it read."""
+    parser.add_argument("-o", "--output", choices=FORMATS, default="table")
+
+
+def duration_us(text: str) -> int:
+    """`90s`, `15m`, `8h`, `3d` in microseconds."""
+    found = _DURATION.match(text)
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is no duration; 90s, 15m, 8h and 3d are")
+    return int(float(found[1]) * _UNIT_US[found[2]])

@@ -1,0 +1,123 @@
+"""`describe`: one job with its attempts, the decisions about it, and its timeline."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from headrace.cli.arguments import add_connection, add_output
+from headrace.cli.exits import DONE, printable
+from headrace.cli.follow import placement
+from headrace.cli.following import line_of
+from headrace.cli.output import duration, gpus, moment, seconds, show, size
+from headrace.cli.reading import state_cell
+from headrace.client.client import Client
+from headrace.client.model import AttemptRow, Description, JobRow
+
+TASKS_SHOWN = 10
+TIMELINE_SHOWN = 30
+
+
+def describe_options(parser: ArgumentParser) -> None:
+    """The arguments of `describe`."""
+    parser.add_argument(
+        "job", metavar="JOB", help="an id, an unambiguous prefix, or <sweep>/<trial>"
+    )
+    add_connection(parser)
+    add_output(parser)
+
+
+def describe(*, job: str, url: str, token: str, project: str, output: str) -> int:
+    """Show everything about one job that the log keeps in clear."""
+    del project
+    found = Client.from_config(url=url, token=token).job(job)
+    if output in {"json", "yaml"}:
+        show(found, output)
+        return DONE
+    for line in _lines(found, wide=output == "wide"):
+        print(printable(line).rstrip())
+    return DONE
+
+
+def _lines(found: Description, *, wide: bool) -> list[str]:
+    row = found.job
+    lines = [
+        f"{row.job}  {state_cell(row)}   project {row.project}   user {row.user}",
+        f"  wants   {row.wants}   held {duration(row.gpu_us)} of GPU-time",
+        f"  asked   {moment(row.requested_at_us)}   position {row.position}",
+        f"  waited  {seconds(row.waited_us)}   ran {seconds(row.ran_us)}",
+        f"  trace   {found.trace or '–'}",
+    ]
+    if row.why:
+        lines.append(f"  why     {row.why}")
+    if row.exit_code is not None:
+        lines.append(f"  exit    {row.exit_code}")
+    if found.params:
+        lines.append(f"  params  {_pairs(found.params)}")
+    lines.append(f"  spec    {_spec(found.spec)}")
+    for attempt in found.attempts:
+        lines.extend(_attempt(attempt))
+    lines.extend(_tasks(found.tasks, wide=wide))
+    shown = found.timeline if wide else found.timeline[-TIMELINE_SHOWN:]
+    lines.append(
+        "  timeline"
+        + ("" if len(shown) == len(found.timeline) else "  (its end; -o wide shows all)")
+    )
+    lines.extend(line_of(event, wide=wide) for event in shown)
+    return lines
+
+
+def _attempt(attempt: AttemptRow) -> list[str]:
+    lines = [
+        f"  attempt {attempt.attempt}  {placement(attempt)}  at {moment(attempt.placed_at_us)}",
+        f"    decided by {attempt.rule}  {_pairs(attempt.numbers | attempt.names)}",
+    ]
+    for worker in attempt.workers:
+        code = "" if worker.exit_code is None else f"  exit {worker.exit_code}"
+        lines.append(
+            f"    rank {worker.rank}  {worker.node}  {worker.state}{code}  {worker.message}"
+        )
+    if attempt.evicted:
+        gainer = f" for {attempt.gainer}" if attempt.gainer else ""
+        numbers: dict[str, Any] = attempt.eviction_numbers | attempt.eviction_names
+        lines.append(
+            f"    stopped: {attempt.evicted}{gainer}  by {attempt.eviction_rule}  {_pairs(numbers)}"
+        )
+    if attempt.released_at_us:
+        lines.append(
+            f"    released {moment(attempt.released_at_us)}, held {seconds(attempt.held_us)}"
+        )
+    return lines
+
+
+def _tasks(tasks: list[JobRow], *, wide: bool) -> list[str]:
+    shown = tasks if wide else tasks[:TASKS_SHOWN]
+    lines = [f"  {task.job}  {task.state}  {' '.join(task.where)}  {task.why}" for task in shown]
+    if len(shown) < len(tasks):
+        lines.append(f"  and {len(tasks) - len(shown)} more (headrace ps --group {tasks[0].group})")
+    return lines
+
+
+def _spec(spec: dict[str, Any]) -> str:
+    gang = spec.get("gang", {})
+    choices = " | ".join(
+        f"{choice.get('model', 'any')}:{gpus(int(choice.get('milli', 0)))}"
+        for choice in gang.get("accelerators", [])
+    )
+    parts = {
+        "nodes": gang.get("nodes", 1),
+        "gpus": choices,
+        "cpu": gpus(int(gang.get("cpu_milli", 0))) if gang.get("cpu_milli") else "",
+        "memory": size(int(gang["memory_bytes"])) if gang.get("memory_bytes") else "",
+        "priority": spec.get("priority"),
+        "preemptible": "yes" if spec.get("preemptible", True) else "no",
+        "max_duration": duration(int(spec.get("max_duration_us") or 0))
+        if spec.get("max_duration_us")
+        else "",
+        "secrets": " ".join(spec.get("secrets", ())),
+    }
+    return _pairs({name: value for name, value in parts.items() if value not in (None, "")})
+
+
+def _pairs(values: dict[str, Any]) -> str:
+    return "  ".join(f"{name}={value}" for name, value in values.items())

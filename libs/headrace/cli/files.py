@@ -1,0 +1,95 @@
+"""Job files and documents, as they are on disk.
+
+Rule: what is wrong is said here, with the line, before anything is sent; the platform checks again.
+What only this machine knows (its folders, its environment) is filled in here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn
+
+from headrace.client.connection import ClientError, Refused
+from headrace.client.model import Answer
+from headrace.documents import plan, read_job
+from headrace.documents.yaml_text import Document, parse_documents
+from headrace.events import Refusal
+
+STDIN = "-"
+
+
+def documents(name: str) -> list[dict[str, Any]]:
+    """The documents of a file (`-` is stdin). Raises `ClientError`, `Refused`."""
+    return [document.fields for document in _parsed(name)]
+
+
+def job_documents(
+    name: str, *, project: str, said_project: str = "", allow_plain_secret: bool
+) -> list[dict[str, Any]]:
+    """The job files in a file, complete: with their project, absolute folders and copied variables.
+
+    `said_project` (the flag) wins over a file's own project, which wins over `project`. Raises `ClientError`, and `Refused` with the line of what is wrong.
+    """
+    folder = Path.cwd() if name == STDIN else Path(name).absolute().parent
+    found = []
+    for document in _parsed(name):
+        fields = {"project": project, **document.fields}
+        if said_project:
+            fields["project"] = said_project
+        workdir = fields.get("workdir")
+        if isinstance(workdir, str) and workdir and not workdir.startswith("git+"):
+            fields["workdir"] = os.path.normpath(folder / Path(workdir).expanduser())
+        found.append(checked(fields, allow_plain_secret=allow_plain_secret, lines=document.lines))
+    return found
+
+
+def checked(
+    fields: dict[str, Any], *, allow_plain_secret: bool = False, lines: Mapping[str, int] = {}
+) -> dict[str, Any]:
+    """The same job file with the variables that are copied from here, if it can be understood.
+
+    Raises `Refused` with the one line that says what is wrong.
+    """
+    if allow_plain_secret:
+        fields["allow_plain_secret"] = True
+    if isinstance(fields.get("env"), Mapping):
+        fields["env"] = {name: _value(name, value) for name, value in fields["env"].items()}
+    job = read_job(fields, lines)
+    understood = job if isinstance(job, Refusal) else plan(job, lines)
+    if isinstance(understood, Refusal):
+        _refuse(understood)
+    return fields
+
+
+def _parsed(name: str) -> list[Document]:
+    found = parse_documents(_read(name))
+    if isinstance(found, Refusal):
+        _refuse(found, name)
+    if not found:
+        raise ClientError(f"{name} has no document in it")
+    return found
+
+
+def _read(name: str) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
+    except OSError as error:
+        raise ClientError(f"cannot read {name}: {error.strerror}") from error
+
+
+def _value(name: str, value: object) -> object:
+    """A variable's value; one without a value is copied from this shell."""
+    if value is not None:
+        return value
+    copied = os.environ.get(name)
+    if copied is None:
+        _refuse(Refusal(field=f"env.{name}", rule="has no value here to copy"))
+    return copied
+
+
+def _refuse(refusal: Refusal, name: str = "") -> NoReturn:
+    line = f"{refusal} ({name})" if name else str(refusal)
+    raise Refused(Answer(accepted=False, message=line))

@@ -1,0 +1,222 @@
+"""Follows one job to its end: where it was placed, what it writes, how it ended.
+
+Rule: events and output are followed separately; a line about an attempt's end is printed after all
+that it wrote, or after `OUTPUT_S_MAX` when its node does not answer.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+from headrace.cli.exits import (
+    CANCELLED,
+    INTERRUPTED,
+    OWN_FAILURE,
+    REFUSED,
+    TIMED_OUT,
+    printable,
+    report,
+)
+from headrace.cli.output import gpus, seconds, terminal_safe
+from headrace.client.client import Client
+from headrace.client.connection import ClientError
+from headrace.client.model import (
+    AttemptRow,
+    Description,
+    Happening,
+    LogPiece,
+    WorkerRow,
+    why_ended,
+)
+
+OUTPUT_S_MAX = 10.0
+
+
+def follow_job(client: Client, job: str, *, quiet: bool = False) -> int:
+    """Print what happens to the job until it has ended; its exit code. `quiet` prints the end only.
+
+    Ctrl-C leaves it running and says so.
+    """
+    following = _Following(client, job, quiet=quiet)
+    try:
+        for event in client.events(job=job, follow=True):
+            code = following.take(event)
+            if code is not None:
+                return code
+    except KeyboardInterrupt:
+        print(file=sys.stderr)  # the line that ^C stands on
+        return report(f"{job} runs on; headrace cancel {job} ends it", INTERRUPTED)
+    return OWN_FAILURE  # the stream of events ends only with the job's end
+
+
+class _Following:
+    """What was printed of one job so far."""
+
+    def __init__(self, client: Client, job: str, *, quiet: bool) -> None:
+        self._client, self._job, self._quiet = client, job, quiet
+        self._output: threading.Thread | None = None
+        self._shown = 0  # the attempt whose placement was printed
+
+    def take(self, event: Happening) -> int | None:
+        """Print what the event says; the exit code when it is the last one."""
+        data, kind = event.data, event.type
+        if data.get("job") != self._job:
+            self._task(event)
+        elif kind == "job.refused.v1":
+            return report(_refusal(data.get("refusal", {})), REFUSED)
+        elif kind == "job.held.v1":
+            self._say(f"held: {data.get('reason', '')}")
+        elif kind == "job.started.v1":
+            self._placed(int(data["attempt"]), int(data.get("waited_us", 0)))
+        elif kind == "gang.evicted.v1":
+            gainer = f" for {data['gainer']}" if data.get("gainer") else ""
+            if data.get("reason") != "worker-failed":
+                self._say(f"stopping: {data.get('reason', '')}{gainer}")
+        elif kind == "gang.released.v1" and data.get("again"):
+            self._await_output()
+            self._say("waits again, for another attempt")
+        elif kind == "job.finished.v1":
+            return self._finished(event)
+        return None
+
+    def _placed(self, attempt: int, waited_us: int) -> None:
+        if self._quiet:
+            return
+        self._shown = attempt
+        found = self._client.job(self._job)
+        row = next((row for row in found.attempts if row.attempt == attempt), None)
+        if row is None:
+            return
+        self._say(f"{placement(row)}  after {seconds(waited_us)}")
+        self._output = threading.Thread(target=self._print, args=(found, row), daemon=True)
+        self._output.start()
+
+    def _task(self, event: Happening) -> None:
+        """One line per task of a group that has ended."""
+        if event.type == "job.finished.v1" and not self._quiet:
+            print(printable(f"{event.data['job']}  {ending(event)}"), flush=True)
+
+    def _finished(self, event: Happening) -> int:
+        attempt = int(event.data.get("attempt", 0))
+        if attempt > self._shown:  # it ended before every worker of it ran
+            self._placed(attempt, int(event.data.get("waited_us", 0)))
+        self._await_output()
+        print(printable(f"{self._job}  {ending(event)}"), flush=True)
+        return exit_code(event)
+
+    def _await_output(self) -> None:
+        if self._output is not None:
+            self._output.join(OUTPUT_S_MAX)
+            self._output = None
+
+    def _print(self, found: Description, attempt: AttemptRow) -> None:
+        client = self._client.copy()
+        lines = output_lines(self._job, found, attempt)
+        try:
+            for piece in client.logs(self._job, attempt=attempt.attempt, follow=True):
+                lines.add(piece)
+        except ClientError as error:
+            self._say(f"output: {error}")
+        finally:
+            lines.close()
+            client.close()
+
+    def _say(self, text: str) -> None:
+        if not self._quiet:
+            print(printable(f"{self._job}  {text}"), flush=True)
+
+
+class OutputLines:
+    """Prints the output of processes line by line, each behind `label` and where it comes from:
+    its rank when there are `ranks`, its process when there are `processes`.
+    """
+
+    def __init__(self, label: str, *, ranks: bool = False, processes: bool = False) -> None:
+        self._label, self._ranks, self._processes = label, ranks, processes
+        self._open: dict[tuple[int, int, int], tuple[str, str]] = {}
+
+    def add(self, piece: LogPiece) -> None:
+        """Print the lines that are complete now."""
+        where = (piece.attempt, piece.rank, piece.process)
+        prefix = self._prefix(piece)
+        _, begun = self._open.pop(where, ("", ""))
+        *lines, rest = (begun + piece.text).split("\n")
+        if piece.ended and rest:
+            lines.append(rest)
+        elif rest:
+            self._open[where] = (prefix, rest)
+        if piece.missing:
+            lines.append(f"(no output: {piece.missing})")
+        for line in lines:
+            print(prefix + terminal_safe(line.removesuffix("\r")), flush=True)
+
+    def close(self) -> None:
+        """Print the lines that were begun."""
+        for prefix, line in self._open.values():
+            print(prefix + terminal_safe(line), flush=True)
+        self._open.clear()
+
+    def _prefix(self, piece: LogPiece) -> str:
+        where = f"{piece.rank}" if self._ranks else ""
+        where += f".{piece.process}" if self._processes else ""
+        label = " ".join(part for part in (printable(self._label), where) if part)
+        return f"{label} | " if label else ""
+
+
+def output_lines(label: str, found: Description, attempt: AttemptRow) -> OutputLines:
+    """The printer that fits the attempt's workers."""
+    per_gpu = bool(found.spec.get("gang", {}).get("per_gpu_processes"))
+    return OutputLines(label, ranks=len(attempt.workers) > 1, processes=per_gpu)
+
+
+def placement(attempt: AttemptRow) -> str:
+    """`placed on n1, GPUs 0 1 (whole, enforcement: none, simulated)`."""
+    nodes = " ".join(dict.fromkeys(worker.node for worker in attempt.workers))
+    held = [worker for worker in attempt.workers if worker.gpus]
+    if not held:
+        return f"placed on {nodes}, no GPU"
+    indexes = " · ".join(" ".join(map(str, worker.gpus)) for worker in held)
+    word = "GPU" if sum(len(worker.gpus) for worker in held) == 1 else "GPUs"
+    enforcement = next((worker.enforcement for worker in held if worker.enforcement), "none")
+    notes = [_share(held[0]), f"enforcement: {enforcement}"]
+    if any(worker.simulated for worker in held) and enforcement != "simulated":
+        notes.append("simulated")
+    return f"placed on {nodes}, {word} {indexes} ({', '.join(notes)})"
+
+
+def ending(event: Happening) -> str:
+    """`succeeded  exit 0  ran 0.1 s  waited 0.02 s`, with the reason when there is one."""
+    data = event.data
+    parts = [str(data["outcome"]), f"exit {data.get('exit_code', 0)}"]
+    if data["outcome"] == "cancelled":
+        parts.pop()
+    parts.append(f"ran {seconds(int(data.get('ran_us', 0)))}")
+    parts.append(f"waited {seconds(int(data.get('waited_us', 0)))}")
+    reason = why_ended(str(data.get("reason", "")), str(data.get("message", "")))
+    if reason and data["outcome"] != "succeeded":
+        parts.append(f"({reason})")
+    return "  ".join(parts)
+
+
+def exit_code(event: Happening) -> int:
+    """The job's own code; 121 and 124 when it was cancelled or took too long; 125 when it never
+    had one.
+    """
+    data = event.data
+    if data["outcome"] == "cancelled":
+        return CANCELLED
+    if data.get("reason") == "timeout":
+        return TIMED_OUT
+    code = int(data.get("exit_code", 0))
+    return code if code or data["outcome"] == "succeeded" else OWN_FAILURE
+
+
+def _refusal(refusal: dict[str, str]) -> str:
+    value = f" = {refusal['value']}" if refusal.get("value") else ""
+    instead = f"; {refusal['instead']}" if refusal.get("instead") else ""
+    return f"refused: {refusal.get('field', '')}{value} — {refusal.get('rule', '')}{instead}"
+
+
+def _share(worker: WorkerRow) -> str:
+    return "whole" if all(milli == 1000 for milli in worker.milli) else gpus(worker.milli[0])

@@ -1,0 +1,122 @@
+"""`logs` and `events`: what is going on."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from typing import Any
+
+from headrace.cli.arguments import add_connection, add_output, duration_us
+from headrace.cli.exits import DONE, printable
+from headrace.cli.output import clock, show
+from headrace.client.client import Client
+from headrace.client.model import Happening
+
+TEXT_LENGTH_MAX = 160
+
+
+def logs_options(parser: ArgumentParser) -> None:
+    """The arguments of `logs`."""
+    parser.add_argument(
+        "job", metavar="JOB", help="an id, an unambiguous prefix, or <sweep>/<trial>"
+    )
+    parser.add_argument("-f", "--follow", action="store_true", help="until it has ended")
+    parser.add_argument("--rank", type=int, help="only this worker")
+    parser.add_argument("--process", type=int, help="only this process of each worker")
+    parser.add_argument("--attempt", type=int, help="the latest by default")
+    add_connection(parser)
+
+
+def logs(
+    *,
+    job: str,
+    follow: bool,
+    rank: int | None,
+    process: int | None,
+    attempt: int | None,
+    url: str,
+    token: str,
+    project: str,
+) -> int:
+    """Print what a job's workers wrote; several workers' lines say whose they are."""
+    del project
+    from headrace.cli.follow import OutputLines, output_lines
+
+    client = Client.from_config(url=url, token=token)
+    found = client.job(job)
+    lines = output_lines("", found, found.attempts[-1]) if found.attempts else OutputLines("")
+    for piece in client.logs(
+        found.job.job, follow=follow, rank=rank, process=process, attempt=attempt
+    ):
+        lines.add(piece)
+    lines.close()
+    return DONE
+
+
+def events_options(parser: ArgumentParser) -> None:
+    """The arguments of `events`."""
+    parser.add_argument("--job", default="", help="only of this job and its tasks")
+    parser.add_argument("--type", default="", help="only types that begin so, such as gang.")
+    parser.add_argument("--after", type=int, help="begin after this position")
+    parser.add_argument("--since", type=duration_us, default=0, help="begin so long ago: 10m, 2h")
+    parser.add_argument("-f", "--follow", action="store_true", help="go on for ever")
+    add_connection(parser)
+    add_output(parser)
+
+
+def events(
+    *,
+    job: str,
+    type: str,  # noqa: A002
+    after: int | None,
+    since: int,
+    follow: bool,
+    url: str,
+    token: str,
+    project: str,
+    output: str,
+) -> int:
+    """Print the log, one line an event."""
+    client = Client.from_config(url=url, token=token)
+    since_us = time.time_ns() // 1000 - since if since else 0
+    found = client.events(
+        after=after,
+        since_us=since_us,
+        job=job,
+        project=project,
+        type_prefix=type,
+        follow=follow,
+    )
+    if output == "yaml":
+        show(list(found), output)
+        return DONE
+    for event in found:
+        if output == "json":
+            print(_json(event), flush=follow)
+        else:
+            print(line_of(event, wide=output == "wide"), flush=follow)
+    return DONE
+
+
+def line_of(event: Happening, *, wide: bool = False) -> str:
+    """`1 843  14:03:22.118  gang.placed.v1  hello-7qk2  attempt=1 …`."""
+    data = {name: value for name, value in event.data.items() if name not in {"job", "project"}}
+    text = "  ".join(f"{name}={_short(value)}" for name, value in data.items())
+    subject = str(event.data.get("job") or event.stream)
+    line = f"{event.position:>7}  {clock(event.at_us)}  {event.type:<23}  {subject}  {text}"
+    line = printable(line)
+    return line if wide or len(line) <= TEXT_LENGTH_MAX else f"{line[: TEXT_LENGTH_MAX - 1]}…"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + " ".join(f"{name}:{_short(each)}" for name, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + " ".join(_short(each) for each in value) + "]"
+    return str(value)
+
+
+def _json(event: Happening) -> str:
+    import msgspec
+
+    return msgspec.json.encode(event).decode()

@@ -1,0 +1,78 @@
+"""`publisher create`: a credential with which a pipeline publishes jobs on the bus.
+
+Rule: the private key is made here and leaves this machine only in the file that is written.
+"""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+
+from headrace.cli.arguments import add_connection
+from headrace.cli.exits import DONE, FAILED, printable, report
+from headrace.client.client import Client
+
+CREDENTIALS = """-----BEGIN NATS USER JWT-----
+{jwt}
+------END NATS USER JWT------
+
+************************* IMPORTANT *************************
+NKEY Seed printed below can be used to sign and prove identity.
+NKEYs are sensitive and should be treated as secrets.
+
+-----BEGIN USER NKEY SEED-----
+{seed}
+------END USER NKEY SEED------
+
+*************************************************************
+"""
+
+
+def publisher_options(parser: ArgumentParser) -> None:
+    """The arguments of `publisher`."""
+    parser.add_argument("action", choices=("create",))
+    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("--out", default="", metavar="FILE", help="NAME.creds by default")
+    add_connection(parser)
+
+
+def publisher(*, action: str, name: str, out: str, url: str, token: str, project: str) -> int:
+    """Make a key, let it publish the project's jobs, and write its credential file (0600)."""
+    del action
+    client = Client.from_config(url=url, token=token, project=project)
+    path = out or f"{name}.creds"
+    if os.path.exists(path):
+        return report(f"headrace publisher: {path} exists already; it was left as it is", FAILED)
+    seed, public_key = _new_key()
+    answer = client.create_publisher(name, public_key)
+    if not answer.jwt:
+        return report(
+            f"headrace publisher: {name} was accepted but no credential came back", FAILED
+        )
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(CREDENTIALS.format(jwt=answer.jwt, seed=seed))
+    print(
+        printable(f"publisher {name} created  project {client.project}  credential {path} (0600)")
+    )
+    print(_example(path, client.project))
+    return DONE
+
+
+def _new_key() -> tuple[str, str]:
+    """The seed and the public key of a new NATS user."""
+    import nkeys
+
+    pair = nkeys.from_seed(nkeys.encode_seed(os.urandom(32), nkeys.PREFIX_BYTE_USER))
+    try:
+        return pair.seed.decode(), pair.public_key.decode()
+    finally:
+        pair.wipe()
+
+
+def _example(path: str, project: str) -> str:
+    return (
+        f"  nats --creds {path} req headrace.request.{project}.job.submit -H ce-id:run-1"
+        " -H ce-type:headrace.job.submit.v1 -H ce-source:/pipeline -H ce-specversion:1.0"
+        ' "$(cat job.json)"'
+    )

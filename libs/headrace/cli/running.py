@@ -1,0 +1,87 @@
+"""`run`: a command as a job, followed to its end."""
+
+from __future__ import annotations
+
+import os
+import re
+from argparse import REMAINDER, ArgumentParser
+from typing import Any
+
+from headrace.cli.arguments import add_connection
+from headrace.cli.exits import DONE, USAGE, report
+from headrace.cli.submitting import say_submitted
+from headrace.client.client import Client
+
+NAME_LENGTH_MAX = 40
+
+
+def run_options(parser: ArgumentParser) -> None:
+    """The arguments of `run`."""
+    parser.add_argument("--gpus", help="per node: 2, 0.5, H100:8, 24GB:1")
+    parser.add_argument("--gpu-memory", help="this much memory of one GPU, such as 20GB")
+    parser.add_argument("--nodes", help="so many workers at once (1)")
+    parser.add_argument("--cpu", help="cores per node")
+    parser.add_argument("--memory", help="per node, such as 8GB")
+    parser.add_argument("-n", "--name", default="", help="the command's own name by default")
+    parser.add_argument("--priority", help="very-low … very-high")
+    parser.add_argument("--max-duration", help="such as 90s, 15m, 8h")
+    parser.add_argument("--per-gpu", action="store_true", help="one process per GPU, with RANK set")
+    parser.add_argument(
+        "-e", "--env", action="append", default=[], metavar="NAME[=VALUE]",
+        help="NAME alone takes the value it has here",
+    )  # fmt: skip
+    parser.add_argument("--secret", action="append", default=[], metavar="NAME")
+    parser.add_argument("--workdir", default="", help="this folder travels with the job")
+    parser.add_argument("-d", "--detach", action="store_true", help="do not follow it")
+    parser.add_argument("--allow-plain-secret", action="store_true")
+    add_connection(parser)
+    parser.add_argument("command", nargs=REMAINDER, metavar="-- COMMAND …")
+
+
+def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> int:
+    """Submit the command, follow it, and exit as it does. Ctrl-C leaves it running."""
+    from headrace.cli.files import checked
+
+    command = given["command"][given["command"][:1] == ["--"] :]
+    if not command:
+        return report("headrace run: which command? (headrace run --gpus 1 -- COMMAND …)", USAGE)
+    client = Client.from_config(url=url, token=token, project=project)
+    document = _document(client.project, command, given)
+    document = checked(document, allow_plain_secret=given["allow_plain_secret"])
+    answer = client.submit(document)
+    say_submitted(client, document, answer)
+    if detach:
+        return DONE
+    from headrace.cli.follow import follow_job
+
+    return follow_job(client, answer.job)
+
+
+def _document(project: str, command: list[str], given: dict[str, Any]) -> dict[str, Any]:
+    """The job file that says the same."""
+    resources = {name: given[name] for name in ("gpus", "gpu_memory", "cpu", "memory")}
+    document = {
+        "name": given["name"] or _name_of(command[0]),
+        "project": project,
+        "command": command,
+        "nodes": given["nodes"],
+        "resources": {name: value for name, value in resources.items() if value},
+        "priority": given["priority"],
+        "max_duration": given["max_duration"],
+        "processes_per_node": "per-gpu" if given["per_gpu"] else None,
+        "env": dict(_variable(word) for word in given["env"]),
+        "secrets": given["secret"],
+        "workdir": os.path.abspath(given["workdir"]) if given["workdir"] else None,
+    }
+    return {name: value for name, value in document.items() if value}
+
+
+def _variable(word: str) -> tuple[str, str | None]:
+    name, given, value = word.partition("=")
+    return name, value if given else None
+
+
+def _name_of(command: str) -> str:
+    """A job name from a program's: `/usr/bin/Python3.11` is `python3-11`."""
+    name = re.sub(r"[^a-z0-9]+", "-", os.path.basename(command).lower()).strip("-")
+    return name[:NAME_LENGTH_MAX] or "job"

@@ -1,0 +1,125 @@
+"""`submit` and `cancel`."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from headrace.cli.arguments import add_connection
+from headrace.cli.exits import DONE, REFUSED, printable, report
+from headrace.client.client import Client
+from headrace.client.connection import ClientError, NotFound, Refused
+from headrace.client.model import Answer
+
+
+def submit_options(parser: ArgumentParser) -> None:
+    """The arguments of `submit`."""
+    parser.add_argument("files", nargs="+", metavar="FILE", help="job files; - is stdin")
+    parser.add_argument(
+        "--wait", action="store_true", help="until every job has ended; its exit code"
+    )
+    parser.add_argument("--follow", action="store_true", help="as --wait, and show what it writes")
+    parser.add_argument(
+        "--key", default="", help="idempotency key, so that a repeat is the same job"
+    )
+    parser.add_argument(
+        "--allow-plain-secret",
+        action="store_true",
+        help="take environment names that look like credentials",
+    )
+    add_connection(parser)
+
+
+def submit(
+    *,
+    files: list[str],
+    wait: bool,
+    follow: bool,
+    key: str,
+    allow_plain_secret: bool,
+    url: str,
+    token: str,
+    project: str,
+) -> int:
+    """Submit every job of the files. Nothing is submitted when one of them cannot be understood."""
+    from headrace.cli.files import job_documents
+
+    client = Client.from_config(url=url, token=token, project=project)
+    documents = [
+        document
+        for name in files
+        for document in job_documents(
+            name,
+            project=client.project,
+            said_project=project,
+            allow_plain_secret=allow_plain_secret,
+        )
+    ]
+    jobs: list[str] = []
+    code = DONE
+    for number, document in enumerate(documents):
+        suffix = f"-{number}" if number else ""
+        try:
+            answer = client.submit(document, key=f"{key}{suffix}" if key else "")
+        except Refused as refused:
+            code = report(str(refused), REFUSED)
+            continue
+        jobs.append(answer.job)
+        say_submitted(client, document, answer)
+    if wait or follow:
+        from headrace.cli.follow import follow_job
+
+        for job in jobs:
+            code = follow_job(client, job, quiet=not follow) or code
+    return code
+
+
+def cancel_options(parser: ArgumentParser) -> None:
+    """The arguments of `cancel`."""
+    parser.add_argument("jobs", nargs="+", metavar="JOB", help="ids, or unambiguous prefixes")
+    add_connection(parser)
+
+
+def cancel(*, jobs: list[str], url: str, token: str, project: str) -> int:
+    """End jobs. Their workers are asked to stop first, and get the job's grace."""
+    del project  # an id says enough
+    client = Client.from_config(url=url, token=token)
+    code = DONE
+    for job in jobs:
+        try:
+            answer = client.cancel(job)
+        except Refused as refused:
+            code = report(str(refused), REFUSED)
+        except NotFound as missing:
+            code = report(f"headrace cancel: {missing}", 1)
+        else:
+            print(f"{printable(answer.job or job)}  cancelling")
+    return code
+
+
+def say_submitted(client: Client, document: dict[str, Any], answer: Answer) -> None:
+    """`<id>  submitted  …  project <p>`, and the warning when there is one."""
+    parts = [answer.job, "submitted", *_shape(client, document, answer.job)]
+    project = document.get("project") or client.project
+    print(printable(f"{'  '.join(parts)}  project {project}"), flush=True)
+    if answer.warning:
+        print(printable(f"  {answer.warning}"), flush=True)
+
+
+def _shape(client: Client, document: dict[str, Any], job: str) -> list[str]:
+    """What makes it more than one worker: trials, tasks, nodes."""
+    if document.get("sweep") or document.get("array"):
+        try:
+            row = client.job(job).job
+        except ClientError:
+            return []
+        word = "trials" if row.kind == "sweep" else "tasks"
+        at_once = f", {row.tasks_parallel} at a time" if row.tasks_parallel else ""
+        return [f"{row.tasks} {word}{at_once}"]
+    nodes = document.get("nodes", 1)
+    if nodes == 1:
+        return []
+    resources = document.get("resources")
+    gpus = resources.get("gpus") if isinstance(resources, dict) else None
+    first = gpus[0] if isinstance(gpus, list) and gpus else gpus
+    return [f"{nodes} nodes" + (f" × {first}" if first else "")]
