@@ -174,6 +174,20 @@ def test_only_the_victims_that_are_needed_are_stopped(empty_history):
     assert set(evictions(history.settled())) == {f"a{n}" for n in range(4)}
 
 
+def test_a_gang_of_two_nodes_gets_room_on_both(empty_history):
+    history = empty_history
+    history.node("n1", gpus=8)
+    history.node("n2", gpus=8)
+    history.queue("vision", quota_milli=8000)
+    history.queue("ads", quota_milli=8000)
+    for number in range(16):
+        history.job(f"a{number}", project="ads")
+    history.settled()
+    history.job("v", project="vision", nodes=2, gpus=2000)
+    nodes = [history.placed(job).workers[0].node for job in evictions(history.settled())]
+    assert sorted(nodes) == ["n1", "n1", "n2", "n2"]
+
+
 def test_a_gainer_that_is_cancelled_gives_its_place_up(empty_history):
     history = empty_history
     two_teams(history, quota_milli=0)

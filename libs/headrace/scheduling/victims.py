@@ -8,6 +8,7 @@ gives up at `STEPS_MAX`, which depends on the state alone and never on time.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 
 import msgspec
 
@@ -70,31 +71,46 @@ def search(
     """The fewest gangs to stop so that the gainer's fits; None when no legal set within the step
     limit is enough.
     """
+    able = [c for c in candidates if _judged(tree, c, gainer) is not None]
+    able.sort(key=lambda c: (c.priority, -c.placed_at, c.job))
+    steps = STEPS_MAX
+    for order in _orders(able, gainer.gang.nodes):
+        found = _greedy(Fitting(scratch.fork(), policy), tree, order[:steps], gainer)
+        steps -= min(steps, len(order))
+        if found is not None or not steps:
+            return found
+    return None
+
+
+def _orders(able: list[Candidate], nodes: int) -> Iterator[list[Candidate]]:
+    """In which orders to stop them, one after the other: lowest priority first, then the youngest;
+    then so that room gathers where the gang needs it, on several nodes alike or on a single one.
+    """
+    yield able
+    by_node: dict[str, list[Candidate]] = {}
+    for candidate in able:
+        by_node.setdefault(candidate.booking.workers[0].node, []).append(candidate)
+    if nodes > 1:
+        places = zip_longest(*(by_node[node] for node in sorted(by_node)))
+        yield [candidate for place in places for candidate in place if candidate is not None]
+    else:
+        yield from (by_node[node] for node in sorted(by_node))
+
+
+def _greedy(fitting: Fitting, tree: Tree, order: list[Candidate], gainer: Gainer) -> Reclaim | None:
+    """Stop one after the other until the gang fits, each judged before it is taken."""
+    after = Tree(tree.queues, {name: tree.used(name) for name in tree.queues}, tree.total_milli)
     chosen: list[tuple[Candidate, Victim]] = []
-    trial = scratch.fork()
-    fitting = Fitting(trial, policy)
-    for candidate, victim in _legal(tree, candidates, gainer):
-        trial.give(candidate.booking)
+    for candidate in order:
+        victim = _judged(after, candidate, gainer)
+        if victim is None:
+            continue
+        after.add(candidate.queue, -candidate.booking.milli, firm=False)
+        fitting.scratch.give(candidate.booking)
         chosen.append((candidate, victim))
         if fitting.fit(gainer.gang) is not None:
             return _without_needless(fitting, chosen, gainer.gang)
     return None
-
-
-def _legal(
-    tree: Tree, candidates: Sequence[Candidate], gainer: Gainer
-) -> Iterator[tuple[Candidate, Victim]]:
-    """The candidates that may be taken one after the other, each judged before it is taken:
-    lowest priority first, then the youngest.
-    """
-    after = Tree(tree.queues, {name: tree.used(name) for name in tree.queues}, tree.total_milli)
-    able = [c for c in candidates if _judged(after, c, gainer) is not None]
-    able.sort(key=lambda c: (c.priority, -c.placed_at, c.job))
-    for candidate in able[:STEPS_MAX]:
-        victim = _judged(after, candidate, gainer)
-        if victim is not None:
-            after.add(candidate.queue, -candidate.booking.milli, firm=False)
-            yield candidate, victim
 
 
 def _judged(tree: Tree, candidate: Candidate, gainer: Gainer) -> Victim | None:
