@@ -79,7 +79,7 @@ class Placement:
     ) -> AttemptKey:
         """Place a worker on the node and send the document."""
         key = AttemptKey(job, attempt, rank)
-        fields = {f for f in Assignment.__struct_fields__}
+        fields = set(Assignment.__struct_fields__)
         launch = Launch(command=command, **{k: v for k, v in of.items() if k not in fields})
         self.position += 1
         devices = tuple(Share(device=uuid_of(NODE, index)) for index in range(gpus))
@@ -238,7 +238,7 @@ class Node:
 
     def launcher(self) -> int:
         """The pid of the launcher, 0 when there is none."""
-        for pid, (_, _) in tree.processes().items():
+        for pid in tree.processes():
             with contextlib.suppress(OSError):
                 command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
                 if str(self.dir).encode() in command and pid != os.getpid():
@@ -266,9 +266,6 @@ class Node:
         if self.task is not None:
             await self.kill_agent()
         await asyncio.to_thread(stop_all, self.dir)
-        with contextlib.suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
 
     def _incarnation(self) -> str:
         self.incarnations += 1

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 from tests.node_agent.rig import Node, until
+
+from headrace.node_agent.machine import AttemptKey
 
 SH = "/bin/sh"
 
@@ -178,27 +178,6 @@ async def test_many_short_jobs_each_run_once(node: Node) -> None:
     ] * 60
 
 
-async def test_output_beyond_its_limit_keeps_the_beginning_and_the_end(node: Node) -> None:
-    script = (
-        "import sys, time\n"
-        "print('first line')\n"
-        "for n in range(60):\n"
-        "    sys.stdout.write('x' * 99_999 + '\\n'); sys.stdout.flush(); time.sleep(0.1)\n"
-        "print('last line'); sys.stdout.flush(); time.sleep(1000)\n"
-    )
-    key = await node.placement.want("job-1", sys.executable, "-c", script)
-    log = node.folder(key) / "0.log"
-    await until(lambda: log.exists() and log.read_bytes().endswith(b"last line\n"), "last line")
-
-    await until(lambda: log.stat().st_blocks * 512 <= node.output_bytes_max + 65_536, "trimmed")
-
-    first = await node.placement.logs(key, bytes_max=10)
-    assert first.data == b"first line"
-    chunk = await node.placement.logs(key, offset=500_000)
-    assert chunk.offset > 500_000
-    assert chunk.data.startswith(b"x")
-
-
-async def until_said(node: Node, key, text: bytes) -> None:
+async def until_said(node: Node, key: AttemptKey, text: bytes) -> None:
     log = node.folder(key) / "0.log"
     await until(lambda: log.exists() and text in log.read_bytes(), f"{text!r} in the output")

@@ -300,4 +300,5 @@ class Agent:
 
 async def _wait(event: asyncio.Event, timeout_s: float) -> None:
     with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(event.wait(), timeout_s)
+        async with asyncio.timeout(timeout_s):  # unlike `wait_for`, never swallows a cancellation
+            await event.wait()

@@ -84,11 +84,12 @@ class LauncherLink:
                 pause_s = min(pause_s * 2, RETRY_S_MAX)
                 continue
             try:
-                if await self._greet(reader, writer):
+                pid = await self._greet(reader, writer)
+                if pid:
                     pause_s = RETRY_S_FIRST
                     self._writer = writer
                     self._connected()
-                    await self._listen(reader)
+                    await self._listen(reader, pid)
             except (OSError, ValueError, msgspec.MsgspecError) as error:
                 _LOG.warning("launcher link broken error=%s", type(error).__name__)
             finally:
@@ -105,20 +106,28 @@ class LauncherLink:
         finally:
             os.close(folder)
 
-    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Whether it is a launcher of this version; one of another is asked to make room."""
+    async def _greet(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> int:
+        """The pid of a launcher of this version, 0 for one of another: that is asked to leave."""
         greeting = msgspec.json.decode(await reader.readline(), type=dict[str, Any])
         if greeting.get("launcher") == VERSION:
-            return True
+            return int(greeting["pid"])
         _LOG.info("launcher replaced version=%s by=%d", greeting.get("launcher"), VERSION)
         writer.write(b'{"quit": true}\n')
         await writer.drain()
         await reader.read()
-        return False
+        return 0
 
-    async def _listen(self, reader: asyncio.StreamReader) -> None:
-        while line := await reader.readline():
-            self._said(msgspec.json.decode(line, type=dict[str, Any]))
+    async def _listen(self, reader: asyncio.StreamReader, pid: int) -> None:
+        """Until the launcher is gone: its shims may hold the connection open when it is."""
+        loop = asyncio.get_running_loop()
+        pidfd = os.pidfd_open(pid)
+        loop.add_reader(pidfd, _end, loop, reader, pidfd)
+        try:
+            while line := await reader.readline():
+                self._said(msgspec.json.decode(line, type=dict[str, Any]))
+        finally:
+            loop.remove_reader(pidfd)
+            os.close(pidfd)
 
     def _launch(self) -> None:
         """Start a launcher in a session of its own; one more than needed ends by itself."""
@@ -140,6 +149,11 @@ class LauncherLink:
             )
         finally:
             os.close(log)
+
+
+def _end(loop: asyncio.AbstractEventLoop, reader: asyncio.StreamReader, pidfd: int) -> None:
+    loop.remove_reader(pidfd)
+    reader.feed_eof()
 
 
 def _folder_of(file: str | None) -> str:

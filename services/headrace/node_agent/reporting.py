@@ -53,7 +53,8 @@ class Reporter:
         repeat_at_s = loop.time() + REPEAT_S
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._due.wait(), max(0.0, repeat_at_s - loop.time()))
+                async with asyncio.timeout_at(repeat_at_s):
+                    await self._due.wait()
             if self._due.is_set() and self._wait_s:
                 await asyncio.sleep(self._wait_s)
             self._due.clear()

@@ -84,5 +84,5 @@ def _quit_launcher(node_dir: Path) -> None:
     os.close(here)
     with contextlib.suppress(OSError):
         lock = os.open(node_dir / LAUNCHER_LOCK, os.O_RDWR)
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        fcntl.lockf(lock, fcntl.LOCK_EX)
         os.close(lock)

@@ -39,7 +39,7 @@ def main(node_dir: str) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     lock = os.open(LAUNCHER_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its own, not the shims'
     except OSError:
         sys.exit(0)
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
@@ -150,7 +150,10 @@ class Launcher:
         """In the child: leave everything of the launcher behind; never returns."""
         try:
             self._listener.close()
-            shim.run(start, self._boot, lambda said: tell(connection, said))
+            for other in self._sockets.values():
+                if other is not connection:
+                    other.close()
+            shim.run(start, self._boot, lambda said: tell(connection, said, last=True))
         except Exception as error:
             sys.stderr.write(f"ERROR shim {start['folder']} {type(error).__name__}: {error}\n")
             sys.stderr.flush()
@@ -179,7 +182,11 @@ class Launcher:
             tree.send([pid for pid in strays if pid not in self._shims], signal.SIGKILL)
 
 
-def tell(connection: socket.socket, said: dict[str, Any]) -> None:
-    """Send one line if there is room: whoever does not read learns it from the folder."""
+def tell(connection: socket.socket, said: dict[str, Any], *, last: bool = False) -> None:
+    """Send one line if there is room: whoever does not read learns it from the folder. After the
+    `last` one this process lets go of the connection.
+    """
     with contextlib.suppress(OSError):
         connection.send(json.dumps(said).encode() + b"\n", socket.MSG_NOSIGNAL)
+    if last:
+        connection.close()

@@ -35,6 +35,8 @@ KILL_AGAIN_S_FIRST, KILL_AGAIN_S_MAX = 0.02, 1.0  # between two rounds of SIGKIL
 TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
+_LOOK_NS = int(LOOK_S * 1e9)
+
 Tell = Callable[[dict[str, Any]], None]
 Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
@@ -96,6 +98,7 @@ class _Attempt:
         }
         self._ending = False
         self._kill_at_ns = 0
+        self._trim_at_ns = 0
         self._kill_again_s = KILL_AGAIN_S_FIRST
         limit_s = spec["max_duration_s"]
         self._deadline_ns = kernel.boottime_ns() + limit_s * 1_000_000_000 if limit_s else 0
@@ -195,8 +198,9 @@ class _Attempt:
             message = "max_duration reached"
             self._end.update(reason="stopped", exit_code=TIMEOUT_EXIT_CODE, message=message)
             self._stop_all("timeout", self._spec["grace_s"])
-        if received is None:
+        if now_ns >= self._trim_at_ns:
             self._output.trim()
+            self._trim_at_ns = now_ns + _LOOK_NS
 
     def _wait_s(self) -> float:
         until_ns = self._kill_at_ns if self._ending else self._deadline_ns
