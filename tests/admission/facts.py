@@ -1,0 +1,67 @@
+"""Facts and decisions of others, for admission's tests."""
+
+from headrace.admission.decide import DECIDER
+from headrace.decider.testing import given
+from headrace.events.jobs import Accelerator, Gang, JobCancelRequested, JobFinished, JobRequested
+from headrace.events.nodes import Device, NodeJoined
+from headrace.events.queues import Queue, QueueConfigured
+
+GB = 10**9
+
+
+def project(name="vision", kind="project", **numbers):
+    queue = Queue(queue=name, kind=kind, **numbers)
+    return QueueConfigured(name=name, queue=queue, change="created")
+
+
+def node(name="n1", gpus=8, model="H100-80GB", **fields):
+    devices = tuple(
+        Device(device=f"{name}-{i}", index=i, model=model, memory_bytes=80 * GB)
+        for i in range(gpus)
+    )
+    fields = {"cpu_milli": 64_000, "memory_bytes": 512 * GB} | fields
+    return NodeJoined(
+        node=name, host=name, address="10.0.0.1", boot="b", incarnation="i", public_key="",
+        devices=devices, **fields,
+    )  # fmt: skip
+
+
+def gang(milli=1000, nodes=1, model="", **fields):
+    kinds = (Accelerator(milli=milli, model=model),) if milli else ()
+    return Gang(nodes=nodes, accelerators=kinds, **fields)
+
+
+def requested(job="a-1", project="vision", wants=None, **fields):
+    return JobRequested(
+        job=job, project=project, name=job.rpartition("-")[0], user="ada", launch=b"sealed",
+        launch_key="k1", gang=wants or gang(), **fields,
+    )  # fmt: skip
+
+
+def cancel(job="a-1", project="vision"):
+    return JobCancelRequested(job=job, project=project, user="bob")
+
+
+def finished(job="a-1", project="vision", outcome="succeeded"):
+    return JobFinished(job=job, project=project, outcome=outcome)
+
+
+def sweep(job="s-1", tasks=3, **fields):
+    trials = tuple({"lr": str(i)} for i in range(tasks))
+    return requested(job, trials=trials, kind_of_group="sweep", **fields)
+
+
+def history(*events):
+    """A node with eight GPUs and the project `vision`, and then these events."""
+    return given(DECIDER, node(), project(), *events)
+
+
+def decided(history):
+    """The one decision of this turn."""
+    (draft,) = history.turn()
+    return draft.event
+
+
+def refusal(history):
+    """The line that the one decision of this turn refuses with."""
+    return str(decided(history).refusal)
