@@ -25,7 +25,7 @@ OTHERS = ("HEADRACE_URL", "HEADRACE_TOKEN", "HEADRACE_PG_DSN", "HEADRACE_NATS_UR
 
 
 class Platform:
-    """A platform to start. `home` is where its data dir and the command line's configuration are."""
+    """A platform to start. `home` holds its data dir and the command line's configuration."""
 
     def __init__(self, home: Path) -> None:
         self.home = home

@@ -32,6 +32,7 @@ def test_whatever_is_killed_comes_back(platform):
             poll_s=0.05,
         ), name
     platform.wait_ready()
+    assert not [name for name, text in platform.logs().items() if "Traceback" in text]
 
 
 def test_jobs_outlive_the_platform_when_asked_to(platform, tmp_path):

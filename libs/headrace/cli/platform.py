@@ -114,6 +114,9 @@ def _up(
                 "it is up already; headrace down first, to start with other options"
             )
     said = _wait_ready(layout, process)
+    from headrace.cli.first_project import ensure_first_project  # the client is for `up` only
+
+    ensure_first_project(layout, said.url)
     print(announce(layout, wanted, said.url))
     port = wanted.listen.rpartition(":")[2]
     if port != "0" and not said.url.endswith(f":{port}"):
@@ -121,7 +124,7 @@ def _up(
 
 
 def _become_supervisor(layout: Layout) -> None:
-    command = daemon.command(layout, "--announce")
+    command = daemon.command(layout, daemon.ANNOUNCE)
     sys.stdout.flush()
     os.execve(command[0], list(command), _own_environment())  # noqa: S606 - ours
 

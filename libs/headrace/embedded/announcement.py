@@ -5,19 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.embedded import contexts, secrets
-from headrace.embedded.first_project import ensure_first_project
 from headrace.embedded.layout import Layout, default_data_dir
 from headrace.embedded.settings import Settings
 
 
 def announce(layout: Layout, settings: Settings, url: str) -> str:
-    """Make the first project, write the context `local`, and tell where everything is.
-
-    Raises `EmbeddedError`.
+    """Write the context `local`, and tell where everything is. Raises `EmbeddedError`.
 
     The admin's token is shown once and never again.
     """
-    ensure_first_project(layout, url)
     token = secrets.token(layout)
     config = contexts.write_local(url, token)
     shown = layout.secrets / "admin.token.shown"

@@ -23,6 +23,8 @@ from headrace.embedded.layout import Layout
 from headrace.embedded.platform import Platform
 from headrace.embedded.units import python_command
 
+ANNOUNCE = "--announce"
+
 _LOG = logging.getLogger("headrace.up")
 
 
@@ -33,8 +35,8 @@ class Wish(msgspec.Struct):
 
 
 def command(layout: Layout, *options: str) -> Sequence[str]:
-    """The command line of the supervisor's process."""
-    return python_command("headrace.embedded", "supervise", str(layout.data_dir), *options)
+    """The command line of the supervisor's process. `ANNOUNCE`: it says when it is up."""
+    return python_command("headrace.cli.supervising", str(layout.data_dir), *options)
 
 
 def wish_file(layout: Layout) -> Path:
