@@ -29,6 +29,8 @@ def evolve(state: State, entry: Entry) -> None:
 
 
 def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
+    if event.job in state.live:
+        return
     traceparent = entry.header.traceparent
     state.live[event.job] = Live(project=event.project, group=event.group, traceparent=traceparent)
     state.live_of[event.project] = state.live_of.get(event.project, 0) + 1

@@ -17,7 +17,8 @@ class Hearing:
 
     def __init__(self, state: State) -> None:
         self.state = state
-        self._admitted: Counter[str] = Counter()  # by project
+        self._admitted: dict[str, None] = {}
+        self._admitted_of: Counter[str] = Counter()  # by project
         self._stopped: dict[str, None] = {}
         self._erased: dict[str, None] = {}
         self._secrets: dict[tuple[str, str], None] = {}
@@ -26,7 +27,8 @@ class Hearing:
     def tell(self, event: Decision) -> None:
         """What was decided."""
         if isinstance(event, jobs.JobAdmitted):
-            self._admitted[event.project] += max(1, event.tasks)
+            self._admitted[event.job] = None
+            self._admitted_of[event.project] += max(1, event.tasks)
         elif isinstance(event, jobs.JobCancelling):
             self._stopped[event.job] = None
         elif isinstance(event, access.SecretSet):
@@ -36,9 +38,13 @@ class Hearing:
         elif isinstance(event, access.ProjectErased):
             self._erased[event.project] = None
 
+    def is_taken(self, job: str) -> bool:
+        """Whether the id is that of another job, as far as is remembered."""
+        return job in self._admitted or job in self.state.live or job in self.state.outcomes
+
     def live_of(self, project: str) -> int:
         """How many jobs and groups of the project have not ended."""
-        return self.state.live_of.get(project, 0) + self._admitted[project]
+        return self.state.live_of.get(project, 0) + self._admitted_of[project]
 
     def is_stopped(self, group: str) -> bool:
         """Whether the group is cancelled, so that no more of its tasks are admitted."""

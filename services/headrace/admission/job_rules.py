@@ -29,7 +29,7 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
     refusal = (
         unknown_project(state, event.project)
         or being_erased(hearing, event.project)
-        or _form(state, event)
+        or _form(hearing, event)
         or _secrets(hearing, event)
         or _limits(state, event)
         or _room(hearing, event)
@@ -67,9 +67,9 @@ def task(group: JobAdmitted, index: int) -> JobAdmitted:
     )
 
 
-def _form(state: State, event: JobRequested) -> Refusal | None:
+def _form(hearing: Hearing, event: JobRequested) -> Refusal | None:
     """What the shell could not know when it recorded the request."""
-    if event.job in state.live or event.job in state.outcomes:
+    if hearing.is_taken(event.job):
         return Refusal(field="job", value=event.job, rule="is another job's id already")
     if not event.launch_key:
         rule = "did not exist yet when the job was received"
