@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -108,23 +108,35 @@ class Platform:
         return {path.stem: path.read_text() for path in sorted(self.layout.logs.glob("*.log"))}
 
 
+# Waits for the end of the run, however it comes, and then removes the platform.
+JANITOR = """
+cat >/dev/null
+[ -e "$2/data/settings.json" ] && "$1" -m headrace.cli down --data-dir "$2/data" --delete-data
+rm -rf "$2"
+"""
+
+
 @pytest.fixture(scope="session")
 def new_platform() -> Iterator[Callable[..., Platform]]:
     """Starts platforms with these options and variables; all are removed at the end of the run."""
-    started: list[Platform] = []
+    with contextlib.ExitStack() as started:
 
-    def start(*options: str, **env: str) -> Platform:
-        started.append(platform := Platform(Path(tempfile.mkdtemp(prefix="headrace-e2e-"))))
-        platform.env |= env
-        platform.up("--listen", "127.0.0.1:0", *options)
-        return platform
+        def start(*options: str, **env: str) -> Platform:
+            platform = Platform(Path(tempfile.mkdtemp(prefix="headrace-e2e-")))
+            platform.env |= env
+            command = ["/bin/sh", "-c", JANITOR, "janitor", sys.executable, str(platform.home)]
+            janitor = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            started.enter_context(janitor)  # closes its input at the end, and waits for it
+            platform.up("--listen", "127.0.0.1:0", *options)
+            return platform
 
-    yield start
-    for platform in started:
-        platform.headrace(
-            "down", "--data-dir", str(platform.data_dir), "--delete-data", check=False
-        )
-        shutil.rmtree(platform.home, ignore_errors=True)
+        yield start
 
 
 @pytest.fixture(scope="session")
