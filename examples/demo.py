@@ -66,7 +66,12 @@ class Demo:
 
     def _run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [HEADRACE, *words], env=self.env, cwd=HERE.parent, text=True, capture_output=True
+            [HEADRACE, *words],
+            env=self.env,
+            cwd=HERE.parent,
+            text=True,
+            capture_output=True,
+            check=False,
         )
 
 
@@ -78,7 +83,7 @@ def main() -> None:
         try:
             show(demo)
         finally:
-            demo.say("down")
+            demo.say("down", "--delete-data")
     print(f"\nThe demo took {time.monotonic() - began:.0f} s. Next: make up, then the README.")
 
 

@@ -132,9 +132,8 @@ def released(
 def finished(
     job: str = "hello-a", project: str = "vision", outcome: str = "succeeded", **more
 ) -> Event:
-    return JobFinished(
-        job=job, project=project, outcome=outcome, attempt=1, ran_us=3 * SECOND_US, **more
-    )
+    told = {"attempt": 1, "ran_us": 3 * SECOND_US, **more}
+    return JobFinished(job=job, project=project, outcome=outcome, **told)
 
 
 def joined(node: str = "n1", gpus: int = 2) -> Event:

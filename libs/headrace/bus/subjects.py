@@ -21,7 +21,7 @@ WHY = "headrace.query.placement.why"  # a job's id in, an `Explanation` (or null
 
 def token(value: str) -> str:
     """`value`, if it can be a subject's token. Raises `ValueError` with the rule."""
-    if not _TOKEN.match(value):
+    if not _TOKEN.fullmatch(value):
         raise ValueError(f"{value!r} must be 1 to 63 of a-z 0-9 and '-', not starting with '-'")
     return value
 

@@ -73,8 +73,9 @@ def encode(event: Event | Header) -> bytes:
 
 
 def decode(type_tag: str, data: bytes) -> Event:
-    """The event in `data`. Raises `KeyError` for an unknown type, `msgspec.ValidationError` for
-    data its type does not accept."""
+    """The event in `data`. Raises `KeyError` for an unknown type, and `msgspec.ValidationError` for
+    data its type does not accept.
+    """
     return _DECODERS[type_tag].decode(data)
 
 

@@ -11,9 +11,7 @@ from typing import ClassVar
 from headrace.events.base import Fact
 
 
-class AttemptStarted(
-    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.started.v1"
-):
+class AttemptStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.started.v1"):
     """The worker `rank` of this attempt runs. `at_us` is the node's clock, for people only.
 
     `enforcement` names what keeps it to its share: mig, mps, watch, none, simulated.

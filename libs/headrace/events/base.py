@@ -15,15 +15,15 @@ import msgspec
 INTEGER_MAX = 2**53  # larger integers lose digits in readers that parse JSON numbers as doubles
 
 
-class Event(
-    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"
-):
+class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """What every event is: subclasses set `kind`, `owner` and the template of their `stream`."""
 
     kind: ClassVar[Literal["fact", "decision"]]
     owner: ClassVar[str]  # the service that may append it; "*" means every service
     stream: ClassVar[str]  # a format string over the event's own fields
-    public: ClassVar[tuple[str, ...]] = ()  # fields a project may see on `headrace.event.<project>.…`
+    public: ClassVar[
+        tuple[str, ...]
+    ] = ()  # fields a project may see on `headrace.event.<project>.…`
 
 
 class Fact(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headrace.bus import log_messages, subjects
+from headrace.bus import subjects
 from headrace.bus.interface import Bus, BusError
+from headrace.runtime import log_messages
 from headrace.store.interface import Stored
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 
-from headrace.bus import log_messages, subjects
+from headrace.bus import subjects
 from headrace.bus.interface import Bus, Message, Subscription
 from headrace.events import Entry, decode, decode_header
+from headrace.runtime import log_messages
 from headrace.store.interface import GENESIS, READ_EVENTS_MAX, Forked, Store, Stored, follows
 
 POLL_S = 1.0  # how long silence on a connected bus is believed

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from headrace.bus import log_messages, subjects
+from headrace.bus import subjects
 from headrace.bus.interface import Bus, BusError, StreamSpec, WrongSequence
 from headrace.events import CATALOGUE, decode, decode_header
+from headrace.runtime import log_messages
 from headrace.store.interface import Store, Stored, Unavailable
 
 WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all

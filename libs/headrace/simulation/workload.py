@@ -42,7 +42,7 @@ def draw(chance: random.Random, until_s: float) -> Workload:
     """A workload whose requests come before `until_s`."""
     nodes = {f"n{i + 1}": chance.randint(1, GPUS_MAX) for i in range(chance.randint(1, NODES_MAX))}
     asked = list(_queues(chance, sum(nodes.values())))
-    for number in range(chance.randint(JOBS_MIN, JOBS_MAX)):
+    for number in range(int(chance.triangular(JOBS_MIN, JOBS_MAX, JOBS_MIN))):
         at_s = chance.uniform(1.0, until_s)
         submitted = _job(chance, number, at_s)
         asked.append(submitted)

@@ -12,7 +12,6 @@ from collections import OrderedDict
 
 import msgspec
 
-from headrace.bus import log_messages
 from headrace.bus.agents import Launch
 from headrace.bus.interface import Message
 from headrace.documents import substitute
@@ -21,6 +20,7 @@ from headrace.events.gangs import Worker
 from headrace.events.jobs import JobRequested
 from headrace.placement.gang_environment import environment_of, processes_of
 from headrace.placement.state import Job, State
+from headrace.runtime import log_messages
 from headrace.store.interface import Store, Stored, Vault
 from headrace.vault import VaultError, open_sealed, open_with, seal_to
 from headrace.vault.project_keys import ProjectKeys

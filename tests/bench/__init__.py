@@ -1,0 +1,1 @@
+"""Measures a whole platform on this machine; `make bench` prints the figures."""

@@ -1,0 +1,106 @@
+"""Jobs of `true`, one GPU each, from a publisher on the bus to their outcome on the bus."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from typing import Any
+
+import msgspec
+from tests.bench.platform import Platform
+
+from headrace.bus.interface import Message
+from headrace.bus.nats import NatsBus
+from headrace.bus.subjects import request
+
+LATENCY_JOBS = 100
+THROUGHPUT_JOBS = 2_000
+IN_FLIGHT = 64
+ENDS_S_MAX = 120
+JOB = msgspec.json.encode(
+    {"name": "t", "project": "default", "command": ["true"], "resources": {"gpus": 1}}
+)
+
+Row = tuple[str, str, str]
+
+
+class Publisher:
+    """Submits jobs and knows when each one's outcome was heard."""
+
+    def __init__(self, bus: NatsBus) -> None:
+        self._bus = bus
+        self._ended: dict[str, float] = {}
+        self._waiting: dict[str, asyncio.Future[float]] = {}
+
+    async def listen(self) -> None:
+        await self._bus.subscribe("headrace.event.default.job.finished.v1", self._finished)
+
+    async def submit(self, key: str) -> str:
+        headers = {
+            "ce-id": key,
+            "ce-type": "headrace.job.submit.v1",
+            "ce-source": "/bench",
+            "ce-specversion": "1.0",
+        }
+        answer = await self._bus.request(request("default", "job.submit"), JOB, headers, 30.0)
+        said: dict[str, Any] = msgspec.json.decode(answer.data)
+        if not said["accepted"]:
+            raise SystemExit(said["message"])
+        return str(said["job"])
+
+    async def end_of(self, job: str) -> float:
+        """When the outcome of the job was heard, by this process's monotonic clock."""
+        if job not in self._ended:
+            self._waiting[job] = asyncio.get_running_loop().create_future()
+            await asyncio.wait_for(self._waiting[job], ENDS_S_MAX)
+        return self._ended[job]
+
+    async def _finished(self, message: Message) -> None:
+        job = msgspec.json.decode(message.data)["job"]
+        self._ended[job] = time.monotonic()
+        if (waiting := self._waiting.pop(job, None)) is not None:
+            waiting.set_result(self._ended[job])
+
+
+async def measure(platform: Platform) -> list[Row]:
+    """Latency on an idle platform, then throughput."""
+    bus = await NatsBus.connect(platform.nats_url(), creds_path=platform.publisher())
+    publisher = Publisher(bus)
+    await publisher.listen()
+    run = f"{time.time_ns():x}"
+    latencies_ms = [await _one(publisher, f"{run}-{n}") for n in range(LATENCY_JOBS + 5)][5:]
+    began = time.monotonic()
+    jobs = await _submit_all(publisher, run)
+    submitted_s = time.monotonic() - began
+    ends = [await publisher.end_of(job) for job in jobs]
+    rate = THROUGHPUT_JOBS / (max(ends) - began)
+    await bus.close()
+    p50, p99 = statistics.median(latencies_ms), sorted(latencies_ms)[int(LATENCY_JOBS * 0.99) - 1]
+    return [
+        ("`true`, submitted → outcome heard, idle platform, p50", f"{p50:.1f} ms", "≤ 33 ms"),
+        ("`true`, submitted → outcome heard, idle platform, p99", f"{p99:.1f} ms", "≤ 150 ms"),
+        (
+            f"{THROUGHPUT_JOBS} jobs of `true`, 1 GPU each, end to end",
+            f"{rate:.0f} jobs/s",
+            "≥ 150",
+        ),
+        ("  of which submitting", f"{THROUGHPUT_JOBS / submitted_s:.0f} jobs/s", ""),
+    ]
+
+
+async def _one(publisher: Publisher, key: str) -> float:
+    began = time.monotonic()
+    ended = await publisher.end_of(await publisher.submit(key))
+    await asyncio.sleep(0.02)  # idle again
+    return (ended - began) * 1000
+
+
+async def _submit_all(publisher: Publisher, run: str) -> list[str]:
+    room = asyncio.Semaphore(IN_FLIGHT)
+
+    async def one(number: int) -> str:
+        async with room:
+            return await publisher.submit(f"{run}-t{number}")
+
+    return await asyncio.gather(*(one(n) for n in range(THROUGHPUT_JOBS)))

@@ -1,0 +1,121 @@
+"""A gateway served for real, over the in-memory log and bus."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import msgspec
+
+from headrace import vault
+from headrace.bus import subjects
+from headrace.bus.interface import Message
+from headrace.bus.memory import MemoryBroker, MemoryBus
+from headrace.client import Client
+from headrace.events import Event, Header, encode, stream_of, tag_of
+from headrace.gateway.app import application
+from headrace.gateway.follower import Follower
+from headrace.gateway.gateway import Gateway
+from headrace.gateway.server import Server, listen
+from headrace.runtime import log_messages
+from headrace.store.interface import NewEvent, Stored
+from headrace.store.memory import MemoryLog, MemoryStore
+
+TOKEN = "a-token-for-tests"
+SECOND_US = 1_000_000
+TIMEOUT_S = 10.0
+
+
+class World:
+    """A log, a bus, and the gateway on them. `append` plays the services that own the events."""
+
+    def __init__(self) -> None:
+        self.log = MemoryLog()
+        self.broker = MemoryBroker()
+        self.bus = MemoryBus(self.broker, "services")
+        self.vault_key, public_key = vault.new_box_keys()
+        self.store = MemoryStore(self.log, self.now_us)
+        bus = MemoryBus(self.broker, "gateway")
+        self.gateway = Gateway(
+            store=self.store,
+            bus=bus,
+            follower=Follower(self.store, bus, time.monotonic),
+            token=TOKEN,
+            vault_key=public_key,
+        )
+        self.asked: list[Message] = []
+        self.url = ""
+
+    def now_us(self) -> int:
+        return (len(self.log.events) + 1) * SECOND_US
+
+    async def append(self, *events: Event, traceparent: str = "", told: bool = True) -> int:
+        """Into the log by their owner, and (unless the bus loses them) onto the bus."""
+        for event in events:
+            stored = await self._append(event, traceparent)
+            if told:
+                await self.bus.publish(subjects.log(stored.type), log_messages.encode(stored))
+        return len(self.log.events)
+
+    async def answer(self, verb: str, reply: Callable[[Message], dict[str, Any] | None]) -> None:
+        """Answer what the gateway asks on `verb`, as the service that owns the noun; None is silence."""
+
+        async def handle(message: Message) -> None:
+            self.asked.append(message)
+            answer = reply(message)
+            if answer is not None:
+                await self.bus.publish(message.reply, msgspec.json.encode(answer))
+
+        noun, _, rest = verb.partition(".")
+        await self.bus.subscribe(f"headrace.gateway.*.{noun}.{rest}", handle)
+
+    def client(self, token: str = TOKEN) -> Client:
+        return Client(self.url, token, "vision")
+
+    async def call(self, function: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        """Run a call of the (blocking) client beside the gateway."""
+        return await asyncio.wait_for(asyncio.to_thread(function, *arguments, **named), TIMEOUT_S)
+
+    async def _append(self, event: Event, traceparent: str) -> Stored:
+        service = event.owner if event.owner != "*" else "placement"
+        term = await self.store.lead(service, "test", 1.0)
+        head = await self.store.head()
+        header = Header(
+            actor="ada",
+            project=getattr(event, "project", ""),
+            correlation=getattr(event, "job", ""),
+            traceparent=traceparent,
+        )
+        new = NewEvent(
+            stream=stream_of(event),
+            type=tag_of(event),
+            project=getattr(event, "project", ""),
+            header=encode(header),
+            data=encode(event),
+        )
+        appended = await self.store.append(service, term.epoch, head.position, head.hash, [new])
+        return appended.events[0]
+
+
+@contextlib.asynccontextmanager
+async def served_world() -> AsyncIterator[World]:
+    """A world whose gateway is up and has read the log."""
+    made = World()
+    listening = listen("127.0.0.1:0")
+    made.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server = Server(application(made.gateway), listening)
+    following = asyncio.create_task(made.gateway.follower.run())
+    serving = asyncio.create_task(server.run_until_stopped())
+    async with asyncio.timeout(TIMEOUT_S):
+        await server.up.wait()
+        while not made.gateway.follower.ready:
+            await made.gateway.follower.changed(TIMEOUT_S)
+    yield made
+    made.gateway.follower.close()
+    for accepting in server.servers:
+        accepting.close()
+    serving.cancel()
+    following.cancel()
