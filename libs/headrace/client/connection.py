@@ -22,6 +22,7 @@ SILENCE_S_MAX = 30.0  # of a stream, which has a heartbeat every 10 s
 DEADLINE_S = 60.0  # of a request, all tries together
 RESTART_S = 5.0  # how long a gateway that nobody runs is believed to be restarting, by a change
 RETRY_S = 0.3
+NOBODY = "nobody listens there (headrace up starts a platform)"
 AGAIN = (502, 503, 504)  # answers that leave open what became of the request
 
 _ANSWERS = msgspec.json.Decoder(Answer)
@@ -125,7 +126,7 @@ class Connection:
                 failure = f"HTTP {reply.status}"
             except ConnectionRefusedError:
                 self.close()
-                failure = "nobody listens there (headrace up starts a platform)"
+                failure = NOBODY
                 deadline_s = min(deadline_s, began_s + (RESTART_S if key is not None else 0.0))
             except (OSError, http.client.HTTPException) as error:
                 self.close()
@@ -184,4 +185,6 @@ def _checked(reply: Reply) -> bytes:
 
 
 def _reason(error: Exception) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return NOBODY
     return str(error) or type(error).__name__
