@@ -15,12 +15,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from headrace.client.model import ENDED
 from headrace.embedded import processes, status
 from headrace.embedded.layout import Layout
 from headrace.embedded.processes import Process
 
 READY_S_MAX = 60.0
 VERB_S_MAX = 120.0
+JOB_S_MAX = 60.0
 OTHERS = ("HEADRACE_URL", "HEADRACE_TOKEN", "HEADRACE_PG_DSN", "HEADRACE_NATS_URL")  # not ours
 
 
@@ -31,10 +33,12 @@ class Platform:
         self.home = home
         self.data_dir = home / "data"
         self.layout = Layout(self.data_dir)
+        self.journal = home / "attempts"  # written by whatever runs, outside Headrace
         self.env = {
             **{name: value for name, value in os.environ.items() if name not in OTHERS},
             "XDG_CONFIG_HOME": str(home / "config"),
             "HEADRACE_PROJECT": "default",
+            "HEADRACE_ATTEMPT_JOURNAL": str(self.journal),
         }
 
     @property
@@ -47,11 +51,14 @@ class Platform:
         """The admin's token."""
         return (self.layout.secrets / "admin.token").read_text()
 
-    def headrace(self, *arguments: str, check: bool = True) -> subprocess.CompletedProcess[str]:
+    def headrace(
+        self, *arguments: str, check: bool = True, stdin: str = ""
+    ) -> subprocess.CompletedProcess[str]:
         """Run one command line against it."""
         done = subprocess.run(
             [sys.executable, "-m", "headrace.cli", *arguments],
             env=self.env,
+            input=stdin,
             capture_output=True,
             text=True,
             timeout=VERB_S_MAX,
@@ -62,6 +69,26 @@ class Platform:
     def json(self, *arguments: str) -> Any:
         """What a reading command says with `-o json`."""
         return msgspec.json.decode(self.headrace(*arguments, "-o", "json").stdout)
+
+    def verify(self) -> str:
+        """What `headrace verify` says; it must find nothing."""
+        return self.headrace("verify", "--data-dir", str(self.data_dir)).stdout
+
+    def wait(self, is_so: Callable[[], object], what: str = "") -> None:
+        """Wait until `is_so()`."""
+        in_time = processes.wait_until(lambda: bool(is_so()), JOB_S_MAX, poll_s=0.05)
+        assert in_time, f"did not happen: {what or is_so}"
+
+    def ended(self, job: str) -> Any:
+        """The job's row, once it has ended."""
+        rows: list[Any] = []
+
+        def has_ended() -> bool:
+            rows[:] = [self.json("describe", job)["job"]]
+            return rows[0]["state"] in ENDED
+
+        self.wait(has_ended, f"the end of {job}")
+        return rows[0]
 
     def up(self, *options: str) -> str:
         """Start it, or adopt what a killed supervisor left; what `headrace up` printed."""
