@@ -61,7 +61,7 @@ class World:
         return len(self.log.events)
 
     async def answer(self, verb: str, reply: Callable[[Message], dict[str, Any] | None]) -> None:
-        """Answer what the gateway asks on `verb`, as the service that owns the noun; None is silence."""
+        """Answer what the gateway asks on `verb`, as its owner; None is silence."""
 
         async def handle(message: Message) -> None:
             self.asked.append(message)

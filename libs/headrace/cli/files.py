@@ -31,7 +31,8 @@ def job_documents(
 ) -> list[dict[str, Any]]:
     """The job files in a file, complete: with their project, absolute folders and copied variables.
 
-    `said_project` (the flag) wins over a file's own project, which wins over `project`. Raises `ClientError`, and `Refused` with the line of what is wrong.
+    `said_project` (the flag) wins over a file's own project, which wins over `project`. Raises
+    `ClientError`, and `Refused` with the line of what is wrong.
     """
     folder = Path.cwd() if name == STDIN else Path(name).absolute().parent
     found = []

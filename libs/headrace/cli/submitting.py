@@ -66,11 +66,15 @@ def submit(
             continue
         jobs.append(answer.job)
         say_submitted(client, document, answer)
-    if wait or follow:
-        from headrace.cli.follow import follow_job
+    return code if not (wait or follow) else _followed(client, jobs, code, quiet=not follow)
 
-        for job in jobs:
-            code = follow_job(client, job, quiet=not follow) or code
+
+def _followed(client: Client, jobs: list[str], code: int, *, quiet: bool) -> int:
+    """Each job to its end, in order; the exit code of the last one that had one."""
+    from headrace.cli.follow import follow_job
+
+    for job in jobs:
+        code = follow_job(client, job, quiet=quiet) or code
     return code
 
 

@@ -1,0 +1,36 @@
+"""The command line as a program, and the gateway's world it talks to."""
+
+import asyncio
+import signal
+
+TIMEOUT_S = 20.0
+
+
+class Program:
+    """One run of the command line."""
+
+    def __init__(self, process):
+        self._process = process
+
+    async def line(self) -> str:
+        """The next line it prints."""
+        line = await asyncio.wait_for(self._process.stdout.readline(), TIMEOUT_S)
+        return line.decode().rstrip("\n")
+
+    async def end(self) -> tuple[int, str, str]:
+        """Its exit code, and what else it printed on stdout and stderr."""
+        out, err = await asyncio.wait_for(self._process.communicate(), TIMEOUT_S)
+        assert "Traceback" not in err.decode()
+        return self._process.returncode, out.decode(), err.decode()
+
+    def interrupt(self) -> None:
+        self._process.send_signal(signal.SIGINT)
+
+
+async def in_log(world, *events):
+    position = await world.append(*events)
+    await world.gateway.follower.reached(position)
+
+
+def accept(world, verb, **answer):
+    return world.answer(verb, lambda _: {"accepted": True, "position": 0, **answer})

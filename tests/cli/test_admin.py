@@ -1,0 +1,75 @@
+"""What administrators set, and what people are told when nobody answers."""
+
+import json
+import stat
+
+from tests.cli.program import accept, in_log
+from tests.gateway.histories import (
+    joined,
+)
+
+
+async def test_a_secret_is_read_from_stdin_and_shown_nowhere(world, headrace):
+    await accept(world, "secret.set", version="v1")
+    code, out, err = await headrace("secret", "set", "KEY", "-p", "vision", stdin=b"hunter2\n")
+    assert (code, out) == (0, "secret KEY set  project vision  version v1\n")
+    assert "hunter2" not in out + err
+    assert b"hunter2" not in world.asked[0].data
+    assert (await headrace("secret", "set", "KEY", stdin=b""))[0] == 120
+
+
+async def test_apply_tells_what_became_of_each_document(world, headrace):
+    text = b"type: department\nname: research\n---\ntype: project\nname: ads\n"
+    changes = iter(["created", "unchanged"])
+    await world.answer(
+        "queue.apply", lambda _: {"accepted": True, "position": 0, "change": next(changes)}
+    )
+    code, out, _ = await headrace("apply", "-f", "-", stdin=text)
+    assert (code, out) == (0, "department research created · project ads unchanged\n")
+
+
+async def test_a_publisher_gets_a_credential_file_that_only_its_owner_reads(
+    world, headrace, tmp_path
+):
+    await accept(world, "publisher.create", jwt="eyJ.a.b")
+    code, out, _ = await headrace("publisher", "create", "etl", "-p", "ads")
+    path = tmp_path / "etl.creds"
+    text = path.read_text()
+    asked = json.loads(world.asked[0].data)
+    assert code == 0
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert "eyJ.a.b" in text
+    assert "\nSU" in text
+    assert asked["public_key"].startswith("U")
+    assert "nats --creds etl.creds req headrace.request.ads.job.submit" in out
+    assert (await headrace("publisher", "create", "etl", "-p", "ads"))[0] == 1
+    assert path.read_text() == text
+
+
+async def test_erasing_asks_first(world, headrace):
+    await accept(world, "project.erase")
+    assert (await headrace("erase", "vision"))[0] == 2
+    assert world.asked == []
+    code, out, _ = await headrace("erase", "vision", "--yes")
+    assert (code, out) == (0, "project vision erased at position 0\n")
+
+
+async def test_nodes_are_cordoned_by_name(world, headrace):
+    await in_log(world, joined())
+    await accept(world, "node.change")
+    assert (await headrace("node", "cordon", "n1"))[1] == "n1 cordoned\n"
+    assert json.loads(world.asked[0].data) == {"node": "n1", "change": "cordon"}
+    assert (await headrace("node", "cordon"))[0] == 2
+
+
+async def test_an_unreachable_platform_has_its_own_exit_code(headrace):
+    code, _, err = await headrace("ps", HEADRACE_URL="http://127.0.0.1:9")
+    assert code == 122
+    assert err == (
+        "headrace: http://127.0.0.1:9: nobody listens there (headrace up starts a platform)\n"
+    )
+
+
+async def test_a_wrong_token_is_said_in_one_line(headrace):
+    code, _, err = await headrace("ps", HEADRACE_TOKEN="wrong")
+    assert (code, err) == (1, "headrace: the token is not valid here\n")

@@ -1,0 +1,150 @@
+"""What people see of jobs, events and output."""
+
+import asyncio
+import json
+
+import pytest
+from tests.cli.program import TIMEOUT_S, in_log
+from tests.gateway.histories import (
+    RUN,
+    SUCCEEDED,
+    admitted,
+    evicted,
+    finished,
+    joined,
+    placed,
+    released,
+    requested,
+    started,
+)
+from tests.gateway.test_streams import Agent
+
+from headrace.events import Refusal
+from headrace.events.jobs import JobCancelling, JobHeld, JobRefused
+
+
+async def test_ps_shows_where_jobs_run_or_why_they_do_not(world, headrace):
+    held = JobHeld(job="big-b", project="ads", reason="ads is at its limit of 8 GPUs")
+    refusal = Refusal(field="nodes", value="4", rule="too many")
+    await in_log(
+        world,
+        joined(),
+        *RUN,
+        requested("big-b", "ads"),
+        admitted("big-b", "ads"),
+        held,
+        requested("evil\x1b[2J-c"),
+        JobRefused(job="evil\x1b[2J-c", project="vision", refusal=refusal),
+    )
+    code, out, _ = await headrace("ps")
+    header, hello, big, evil = (line.split() for line in out.splitlines())
+    assert code == 0
+    assert header == [
+        "JOB",
+        "PROJECT",
+        "TYPE",
+        "STATE",
+        "GPUS",
+        "WAITED",
+        "RAN",
+        "WHERE",
+        "/",
+        "WHY",
+    ]
+    assert hello[:4] == ["hello-a", "vision", "training", "running"]
+    assert hello[-1] == "n1"
+    assert big[3] == "held"
+    assert " ".join(big[-6:]) == "at its limit of 8 GPUs"
+    assert evil[0] == "evil\\x1b[2J-c"
+    assert "\x1b" not in out
+
+
+async def test_ps_counts_the_tasks_of_a_sweep(world, headrace):
+    trials = ({"lr": "1"}, {"lr": "2"}, {"lr": "3"})
+    await in_log(
+        world,
+        requested("lr-x", kind_of_group="sweep", trials=trials),
+        admitted("lr-x", tasks=3, tasks_parallel=2),
+        *(admitted(f"lr-x/{index}", group="lr-x", index=index) for index in range(3)),
+        placed("lr-x/0"),
+        started("lr-x/0"),
+        finished("lr-x/0"),
+        placed("lr-x/1"),
+        started("lr-x/1"),
+    )
+    _, out, _ = await headrace("ps")
+    assert "sweep  running 1 · 1/3  1 × 0.5" in out
+    _, out, _ = await headrace("ps", "--group", "lr-x")
+    assert [line.split()[0] for line in out.splitlines()[1:]] == ["lr-x/0", "lr-x/1", "lr-x/2"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ps"],
+        ["projects"],
+        ["describe", "hello-a"],
+        ["node", "list"],
+        ["node", "describe", "n1"],
+        ["events"],
+    ],
+)
+async def test_every_reading_command_speaks_json_and_yaml(world, headrace, words):
+    await in_log(world, joined(), *RUN)
+    code, out, _ = await headrace(*words, "-o", "json")
+    assert code == 0
+    for text in out.splitlines() if words == ["events"] else [out]:
+        json.loads(text)
+    code, out, _ = await headrace(*words, "-o", "yaml")
+    assert (code, "{" in out.splitlines()[0]) == (0, False)
+    assert (await headrace(*words))[0] == 0
+    assert (await headrace(*words, "-o", "wide"))[0] == 0
+
+
+async def test_describe_tells_the_story_of_a_job(world, headrace):
+    await in_log(world, joined(), *RUN, evicted(), released(again=True))
+    _, out, _ = await headrace("describe", "hel")
+    assert "decided by binpack  score=7" in out
+    assert "stopped: reclaimed for big-b  by reclaim-over-quota  freed=500" in out
+    assert "gang.released.v1" in out
+
+
+async def test_who_cancelled_a_job_stays_known(world, headrace):
+    event = JobCancelling(job="hello-a", project="vision", user="ada")
+    end = finished(outcome="cancelled", reason="cancelled", message="stopped: cancelled")
+    await in_log(world, *RUN, event, end)
+    _, out, _ = await headrace("ps")
+    assert out.splitlines()[1].endswith("cancelled by ada")
+
+
+async def test_output_of_several_workers_says_whose_it_is(world, headrace):
+    import msgspec
+
+    gang = placed()
+    second = msgspec.structs.replace(gang.workers[0], rank=1, devices=())
+    gang = msgspec.structs.replace(gang, workers=(gang.workers[0], second))
+    agent = await Agent(world).start()
+    agent.output |= {(1, 0): b"from zero\n", (1, 1): b"from one, unfinished"}
+    agent.ended.add((1, 0))
+    await in_log(world, requested(), admitted(), gang)
+    _, out, _ = await headrace("logs", "hello-a")
+    assert sorted(out.splitlines()) == ["0 | from zero", "1 | from one, unfinished"]
+
+
+async def test_events_are_lines_from_where_one_likes(world, headrace):
+    await in_log(world, *SUCCEEDED)
+    _, out, _ = await headrace("events", "--type", "gang.", "--job", "hello-a")
+    assert [line.split()[2] for line in out.splitlines()] == ["gang.placed.v1", "gang.released.v1"]
+    _, out, _ = await headrace("events", "--after", "8", "-o", "json")
+    assert json.loads(out)["position"] == 9
+
+
+async def test_a_reader_that_goes_away_is_no_failure(world, start):
+    await in_log(world, *SUCCEEDED)
+    program = await start("events", "--follow")
+    await program.line()
+    program._process.stdout._transport.close()
+    await in_log(world, requested("late-z"))
+    code = await asyncio.wait_for(program._process.wait(), TIMEOUT_S)
+    assert code == 141
+    assert await program._process.stderr.read() == b""

@@ -1,0 +1,189 @@
+"""Jobs submitted, followed and ended by people."""
+
+import json
+
+import pytest
+from tests.cli.program import accept, in_log
+from tests.gateway.histories import (
+    RUN,
+    admitted,
+    eligible,
+    evicted,
+    finished,
+    joined,
+    placed,
+    released,
+    requested,
+    started,
+    worker_exited,
+    worker_started,
+)
+from tests.gateway.test_streams import Agent
+
+from headrace.events import Refusal
+from headrace.events.jobs import JobHeld, JobRefused
+
+
+async def test_run_follows_a_command_to_its_end_and_exits_as_it_does(world, start):
+    agent = await Agent(world).start()
+    agent.output[1, 0] = b"my GPU: 0\n"
+    agent.ended.add((1, 0))
+    await accept(world, "job.submit", job="hello-a")
+    await in_log(world, joined(), requested(), admitted())
+    program = await start("run", "-p", "vision", "--gpus", "0.5", "-n", "hello", "--", "nvidia-smi")
+    assert await program.line() == "hello-a  submitted  project vision"
+    await in_log(world, eligible(), placed(), worker_started(), started())
+    placement = "placed on n1, GPU 0 (0.5, enforcement: none, simulated)"
+    assert await program.line() == f"hello-a  {placement}  after 2.0 s"
+    assert await program.line() == "hello-a | my GPU: 0"
+    ended = finished(outcome="failed", reason="error", message="exit code 3", exit_code=3)
+    await in_log(world, worker_exited(), released(), ended)
+    code, out, err = await program.end()
+    assert (code, out, err) == (3, "hello-a  failed  exit 3  ran 3.0 s  waited 0.00 s\n", "")
+
+
+async def test_run_sends_the_job_file_that_says_the_same(world, headrace):
+    await accept(world, "job.submit", job="python3-a")
+    words = [
+        "run",
+        "-d",
+        "--gpus",
+        "H100:2",
+        "--nodes",
+        "2",
+        "--cpu",
+        "4",
+        "--memory",
+        "8GB",
+        "--per-gpu",
+        "--max-duration",
+        "2h",
+    ]
+    words += ["-e", "A=1", "-e", "COPIED", "--secret", "KEY", "--workdir", ".", "--"]
+    code, out, _ = await headrace(*words, "/usr/bin/python3", "-c", "print(1)", COPIED="here")
+    assert code == 0
+    document = json.loads(world.asked[0].data)
+    assert document.pop("workdir").startswith("/")
+    assert document == {
+        "name": "python3",
+        "project": "default",
+        "command": ["/usr/bin/python3", "-c", "print(1)"],
+        "nodes": "2",
+        "resources": {"gpus": "H100:2", "cpu": "4", "memory": "8GB"},
+        "processes_per_node": "per-gpu",
+        "max_duration": "2h",
+        "env": {"A": "1", "COPIED": "here"},
+        "secrets": ["KEY"],
+    }
+    assert out == "python3-a  submitted  2 nodes × H100:2  project default\n"
+
+
+async def test_an_interrupted_run_leaves_the_job_running_and_says_how_to_end_it(world, start):
+    await accept(world, "job.submit", job="hello-a")
+    await in_log(world, requested(), admitted())
+    program = await start("run", "-p", "vision", "--", "sleep", "60")
+    await program.line()
+    await in_log(world, JobHeld(job="hello-a", project="vision", reason="vision is at its limit"))
+    assert await program.line() == "hello-a  held: vision is at its limit"
+    program.interrupt()
+    code, _, err = await program.end()
+    assert code == 130
+    assert "hello-a runs on; headrace cancel hello-a ends it" in err
+
+
+@pytest.mark.parametrize(
+    ("end", "code"),
+    [
+        (finished(outcome="cancelled", reason="cancelled"), 121),
+        (finished(outcome="failed", reason="timeout", exit_code=143), 124),
+        (finished(outcome="failed", reason="start-failed", message="no such file"), 125),
+        (finished(outcome="failed", reason="error", exit_code=137), 137),
+        (finished(), 0),
+        (
+            JobRefused(job="hello-a", project="vision", refusal=Refusal(field="x", rule="no")),
+            120,
+        ),
+    ],
+)
+async def test_waiting_for_a_job_exits_by_how_it_ended(world, headrace, tmp_path, end, code):
+    (tmp_path / "job.yaml").write_text("name: hello\nproject: vision\ncommand: [a]\n")
+    await accept(world, "job.submit", job="hello-a")
+    await in_log(world, requested(), end)
+    assert (await headrace("submit", "--wait", "job.yaml"))[0] == code
+
+
+async def test_a_reclaimed_job_is_followed_into_its_next_attempt(world, headrace, tmp_path):
+    agent = await Agent(world).start()
+    agent.output |= {(1, 0): b"one\n", (2, 0): b"two\n"}
+    agent.ended |= {(1, 0), (2, 0)}
+    (tmp_path / "job.yaml").write_text("name: hello\nproject: vision\ncommand: [a]\n")
+    await accept(world, "job.submit", job="hello-a")
+    await in_log(world, joined(), *RUN, evicted(), released(again=True))
+    await in_log(world, placed(attempt=2), started(attempt=2), finished(attempt=2))
+    code, out, _ = await headrace("submit", "--follow", "job.yaml")
+    assert code == 0
+    assert [line.partition("  after")[0] for line in out.splitlines()] == [
+        "hello-a  submitted  project vision",
+        "hello-a  placed on n1, GPU 0 (0.5, enforcement: none, simulated)",
+        "hello-a  stopping: reclaimed for big-b",
+        "hello-a | one",
+        "hello-a  waits again, for another attempt",
+        "hello-a  placed on n1, GPU 0 (0.5, enforcement: none, simulated)",
+        "hello-a | two",
+        "hello-a  succeeded  exit 0  ran 3.0 s  waited 0.00 s",
+    ]
+
+
+async def test_a_refusal_is_one_line_and_its_own_exit_code(world, headrace):
+    refusal = {"field": "nodes", "value": "4", "rule": "too many"}
+    line = "refused: nodes = 4 — too many; nodes: 2 fits"
+    await world.answer(
+        "job.submit",
+        lambda _: {"accepted": False, "position": 0, "refusal": refusal, "message": line},
+    )
+    assert await headrace("run", "--", "true") == (120, "", f"{line}\n")
+
+
+async def test_files_are_checked_with_their_lines_before_anything_is_sent(
+    world, headrace, tmp_path
+):
+    (tmp_path / "good.yaml").write_text("name: a\ncommand: [a]\n---\nname: b\ncommand: [b]\n")
+    (tmp_path / "bad.yaml").write_text("name: a\ncomand: [a]\n")
+    await accept(world, "job.submit", job="a-1")
+    code, out, err = await headrace("submit", "good.yaml", "bad.yaml")
+    assert (code, out, world.asked) == (120, "", [])
+    assert err == "refused: comand — unknown field; did you mean command? (line 2)\n"
+    assert (await headrace("submit", "good.yaml"))[0] == 0
+    assert [json.loads(message.data)["name"] for message in world.asked] == ["a", "b"]
+
+
+async def test_a_folder_of_a_job_file_is_where_the_file_is(world, headrace, tmp_path):
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / "jobs" / "job.yaml").write_text("name: a\nworkdir: .\ncommand: [a]\n")
+    await accept(world, "job.submit", job="a-1")
+    await headrace("submit", "jobs/job.yaml")
+    assert json.loads(world.asked[0].data)["workdir"] == str(tmp_path / "jobs")
+
+
+async def test_a_repeated_key_is_a_key_per_document(world, headrace):
+    await accept(world, "job.submit", job="a-1")
+    text = b"name: a\ncommand: [a]\n---\nname: b\ncommand: [b]\n"
+    await headrace("submit", "--key", "etl-1", "-", stdin=text)
+    assert [message.headers["ce-id"] for message in world.asked] == ["etl-1", "etl-1-1"]
+
+
+async def test_cancel_takes_several_jobs_and_goes_on_after_an_unknown_one(world, headrace):
+    await in_log(world, requested("a-1"), requested("b-2"))
+    await accept(world, "job.cancel")
+    code, out, err = await headrace("cancel", "a-1", "zzz", "b-2")
+    assert code == 1
+    assert out == "a-1  cancelling\nb-2  cancelling\n"
+    assert "no job zzz" in err
+
+
+async def test_a_project_given_on_the_line_wins_over_the_files(world, headrace, tmp_path):
+    (tmp_path / "job.yaml").write_text("name: a\nproject: vision\ncommand: [a]\n")
+    await accept(world, "job.submit", job="a-1")
+    await headrace("submit", "job.yaml", "-p", "ads")
+    await headrace("submit", "job.yaml")
+    assert [json.loads(message.data)["project"] for message in world.asked] == ["ads", "vision"]
