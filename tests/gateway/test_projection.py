@@ -189,3 +189,10 @@ def test_what_nobody_asked_for_changes_nothing():
     assert not projection.live
     assert not projection.ended
     assert projection.held == {}
+
+
+def test_a_warning_is_why_a_job_waits_until_it_runs():
+    events = (requested(), admitted(warning="cannot run today: no node has 40 GPUs"), eligible())
+    projection = folded(*events)
+    assert row_of(projection).why == "cannot run today: no node has 40 GPUs"
+    assert row_of(folded(placed(), into=projection)).why == ""

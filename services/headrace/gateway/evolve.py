@@ -49,7 +49,7 @@ def _admitted(projection: Projection, entry: Entry, event: JobAdmitted) -> None:
             group.task_ids.append(event.job)
             job.requested_at_us = job.waiting_since_us = group.requested_at_us
     job.tasks, job.tasks_parallel = event.tasks, event.tasks_parallel
-    job.why = event.warning
+    job.warning = event.warning
     _move(projection, job, "waiting")
 
 

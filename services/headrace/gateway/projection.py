@@ -45,6 +45,7 @@ class Job(msgspec.Struct, kw_only=True):
     waited_us: int = -1  # of every wait that is over; -1: the first is not
     ran_us: int = 0
     why: str = ""
+    warning: str = ""
     exit_code: int | None = None
 
 

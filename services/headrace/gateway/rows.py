@@ -70,7 +70,7 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
         state=state_of(job),
         wants=wants(job.gang),
         where=_where(projection, job),
-        why=job.why,
+        why=job.why or (job.warning if job.state in {"waiting", "held"} else ""),
         group=job.group,
         index=job.index,
         tasks=job.tasks,
