@@ -5,11 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -27,7 +26,7 @@ from headrace.bus.agents import (
     Reports,
     Signed,
 )
-from headrace.bus.interface import Message
+from headrace.bus.interface import Bus, Message
 from headrace.bus.memory import MemoryBroker, MemoryBus
 from headrace.events.gangs import Share
 from headrace.events.nodes import NodeJoined
@@ -57,8 +56,8 @@ async def until(condition: Callable[[], object], what: str = "") -> None:
 class Placement:
     """Says what should run, takes reports in order, and answers with signed documents."""
 
-    def __init__(self, broker: MemoryBroker, folder: Path) -> None:
-        self.bus = MemoryBus(broker, "placement")
+    def __init__(self, bus: Bus, folder: Path) -> None:
+        self.bus = bus
         self.private, self.public = vault.new_signing_keys()
         (folder / "grant.pub").write_bytes(self.public)
         self.epoch, self.position = 1, 10
@@ -178,7 +177,7 @@ class Node:
         self.dir.mkdir(mode=0o700)
         self.keys_dir.mkdir(mode=0o700)
         self.broker = MemoryBroker()
-        self.placement = Placement(self.broker, self.keys_dir)
+        self.placement = Placement(MemoryBus(self.broker, "placement"), self.keys_dir)
         self.attempt_journal = folder / "attempts.journal"
         self.boot = kernel.boot_id()
         self.output_bytes_max = 1_000_000
@@ -284,12 +283,5 @@ class Node:
         )
 
 
-def read_json(path: Path) -> dict[str, object]:
-    return json.loads(path.read_text())
-
-
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
-
-
-Work = Callable[[], Awaitable[None]]

@@ -23,7 +23,7 @@ from headrace.node_agent.devices import Devices
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen
-from headrace.node_agent.reporting import Reporter, report_of
+from headrace.node_agent.reporting import Reporter, record_run, report_of
 
 PULL_S = 30.0  # between two asks for the whole document
 SIGNAL_S = 2.0  # between two heartbeats
@@ -242,6 +242,7 @@ class Agent:
         self, key: AttemptKey, end: End, assignment: Assignment | None, seen: Seen | None
     ) -> None:
         self._report("exited", key, assignment, seen, at_us=end.ended_at_us, end=end)
+        record_run(key, assignment or seen, end)
         self._reporter.wake(linger=False)
 
     def _report(
@@ -254,14 +255,8 @@ class Agent:
         at_us: int,
         end: End | None = None,
     ) -> None:
-        report = report_of(what, key, assignment or seen, at_us=at_us or self._given.now_us())
-        if seen is not None:
-            report = msgspec.structs.replace(report, enforcement=seen.enforcement)
-        if end is not None:
-            report = msgspec.structs.replace(
-                report, reason=end.reason, exit_code=end.exit_code, message=end.message
-            )
-        self._journal.add(report)
+        at_us = at_us or self._given.now_us()
+        self._journal.add(report_of(what, key, assignment, seen, at_us=at_us, end=end))
         self._reporter.wake(linger=True)
 
     async def _signals(self) -> None:

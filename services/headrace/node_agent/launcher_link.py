@@ -144,7 +144,7 @@ class LauncherLink:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={},
+                env={"LD_BIND_NOW": "1"},  # bind symbols once, not again in every shim
                 start_new_session=True,
             )
         finally:

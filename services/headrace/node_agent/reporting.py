@@ -16,7 +16,8 @@ from headrace.bus import subjects
 from headrace.bus.agents import Assignment, Report, Reports
 from headrace.bus.interface import Bus, BusError
 from headrace.node_agent.journal import Journal
-from headrace.node_agent.machine import AttemptKey, Seen
+from headrace.node_agent.machine import AttemptKey, End, Seen
+from headrace.telemetry import Phase, record_phases
 
 REPEAT_S = 2.0  # after which a report that is not recorded is sent again
 LINGER_S = 0.003  # a start waits this long for its end, so that a short job is one message
@@ -90,9 +91,18 @@ class Reporter:
             self._answered(answer.data)
 
 
-def report_of(what: str, key: AttemptKey, about: Assignment | Seen | None, *, at_us: int) -> Report:
+def report_of(
+    what: str,
+    key: AttemptKey,
+    assignment: Assignment | None,
+    seen: Seen | None,
+    *,
+    at_us: int,
+    end: End | None = None,
+) -> Report:
     """A report that the journal has yet to number."""
-    return Report(
+    about = assignment or seen
+    report = Report(
         sequence=0,
         what=what,
         job=key.job,
@@ -100,6 +110,18 @@ def report_of(what: str, key: AttemptKey, about: Assignment | Seen | None, *, at
         rank=key.rank,
         project=about.project if about is not None else "",
         at_us=at_us,
-        enforcement="none",
+        enforcement=seen.enforcement if seen is not None else "none",
         traceparent=about.traceparent if about is not None else "",
     )
+    if end is None:
+        return report
+    return msgspec.structs.replace(
+        report, reason=end.reason, exit_code=end.exit_code, message=end.message
+    )
+
+
+def record_run(key: AttemptKey, about: Assignment | Seen | None, end: End) -> None:
+    """The worker's life as a span of its job's trace."""
+    if about is not None and end.started_at_us:
+        run = Phase(f"run rank {key.rank}", end.started_at_us, end.ended_at_us)
+        record_phases(key.job, key.attempt, about.traceparent, [run])

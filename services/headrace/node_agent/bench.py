@@ -1,0 +1,145 @@
+"""`python -m headrace.node_agent.bench [STARTS]`: what starting and holding workers costs here.
+
+Prints starts per second, CPU per start and memory, over a real launcher in a folder of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from headrace.bus.agents import Assignment, Launch
+from headrace.node_agent import folders
+from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.process_machine import ProcessMachine
+from headrace.node_agent.start_spec import MachineSettings
+from headrace.node_agent.stopping import stop_all
+from headrace.node_agent.supervision import kernel, tree
+
+STARTS = 500
+AT_ONCE = 64  # workers under way at any moment
+HELD = 40  # sleeping workers whose memory is measured
+ALONE = 100  # starts one after the other
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+
+
+async def measure(node_dir: Path, starts: int) -> None:
+    """Run every measurement and print its line."""
+    machine, ended = ProcessMachine(MachineSettings(node_dir=node_dir)), _Ends()
+    await machine.open(lambda key: ended.look(machine, key))
+    await _run(machine, ended, "warm", 20, 1)
+    launcher = _launcher(node_dir)
+    cpu_s, own_s, began_s = _cpu_s(launcher), _own_cpu_s(), time.perf_counter()
+    await _run(machine, ended, "many", starts, AT_ONCE)
+    took_s = time.perf_counter() - began_s
+    cpu_ms = (_cpu_s(launcher) - cpu_s) / starts * 1000
+    own_ms = (_own_cpu_s() - own_s) / starts * 1000
+    print(f"starts/s {starts / took_s:.0f}   ({starts} × true, {AT_ONCE} at once)")
+    print(f"cpu per start {cpu_ms:.2f} ms launcher+shim+worker, {own_ms:.2f} ms agent's machine")
+    began_s = time.perf_counter()
+    await _run(machine, ended, "alone", ALONE, 1)
+    print(f"start to end {(time.perf_counter() - began_s) / ALONE * 1000:.2f} ms, one at a time")
+    await _memory(machine, ended, node_dir, launcher)
+    await machine.close()
+
+
+async def _run(machine: ProcessMachine, ended: _Ends, name: str, starts: int, at_once: int) -> None:
+    for number in range(starts):
+        await ended.until(at_once - 1)
+        ended.waiting += 1
+        _start(machine, f"{name}-{number}", "true")
+    await ended.until(0)
+
+
+async def _memory(machine: ProcessMachine, ended: _Ends, node_dir: Path, launcher: int) -> None:
+    ended.running = 0
+    keys = [_start(machine, f"held-{number}", "sleep", "1000") for number in range(HELD)]
+    await ended.until_running(HELD)
+    shims = [folders.shim_of(node_dir / folders.name_of(key)) for key in keys]
+    shim_kb = sum(_pss_kb(pid) for pid in shims) / HELD
+    print(f"memory (PSS, {HELD} held) shim {shim_kb / 1000:.2f} MB   "
+          f"launcher {_pss_kb(launcher) / 1000:.1f} MB")  # fmt: skip
+
+
+def _start(machine: ProcessMachine, job: str, *command: str) -> AttemptKey:
+    machine.start(
+        Assignment(job=job, attempt=1, rank=0, position=1, project="bench"),
+        Launch(command=command),
+    )
+    return AttemptKey(job, 1, 0)
+
+
+class _Ends:
+    """Counts workers under way."""
+
+    def __init__(self) -> None:
+        self.waiting = self.running = 0
+        self._changed = asyncio.Event()
+
+    def look(self, machine: ProcessMachine, key: AttemptKey) -> None:
+        seen = machine.look(key)
+        self._changed.set()
+        if seen is not None and seen.end is None:
+            self.running += 1
+        elif seen is not None and seen.end is not None:
+            assert seen.end.exit_code == 0, seen.end.message
+            machine.forget(key)
+            self.waiting -= 1
+
+    async def until(self, at_most: int) -> None:
+        while self.waiting > at_most:
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def until_running(self, at_least: int) -> None:
+        while self.running < at_least:
+            self._changed.clear()
+            await self._changed.wait()
+
+
+def _launcher(node_dir: Path) -> int:
+    """The launcher's pid: the process whose working directory is the node's folder."""
+    for pid in tree.processes():
+        try:
+            if Path(f"/proc/{pid}/cwd").readlink() == node_dir:
+                return pid
+        except OSError:
+            continue
+    raise SystemExit("the launcher is gone")
+
+
+def _cpu_s(pid: int) -> float:
+    """CPU of the process and of everything it has reaped, with what those have reaped."""
+    return sum(int(field) for field in kernel.stat(pid)[11:15]) / _TICKS_PER_S
+
+
+def _own_cpu_s() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _pss_kb(pid: int) -> int:
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1])
+    return 0
+
+
+def main() -> None:
+    """Measure, and leave nothing behind."""
+    starts = int(sys.argv[1]) if len(sys.argv) > 1 else STARTS
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+        try:
+            asyncio.run(measure(Path(folder).resolve(), starts))
+        finally:
+            stop_all(Path(folder))
+
+
+if __name__ == "__main__":
+    main()

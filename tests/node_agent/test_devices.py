@@ -1,0 +1,115 @@
+"""GPUs, there or not, and what a node says of itself."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from tests.node_agent.rig import Node, until
+
+from headrace.bus.agents import Signal
+from headrace.node_agent.devices.nvml import NvmlDevices, model_of
+from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
+from headrace.node_agent.process import devices_of
+from headrace.node_agent.settings import NodeSettings
+
+NEEDED = {"HEADRACE_NODE": "n1", "HEADRACE_NODE_DIR": "/n", "HEADRACE_NATS_URL": "nats://x"}
+
+
+def test_simulated_devices_are_as_asked_for() -> None:
+    devices = SimulatedDevices("simulated:2xA100-40GB", "n1")
+
+    first, second = devices.inventory()
+    assert (first.model, first.kind, first.index, second.index) == ("A100-40GB", "simulated", 0, 1)
+    assert abs(first.memory_bytes - 40 * 10**9) * 100 <= 8 * 40 * 10**9
+    assert (devices.cpu_milli, devices.memory_bytes) == (24_000, 256 * 10**9)
+
+
+def test_the_same_node_always_has_the_same_devices() -> None:
+    once, again = (SimulatedDevices("simulated:8xH100-80GB", "n1").inventory() for _ in range(2))
+    other = SimulatedDevices("simulated:8xH100-80GB", "n2").inventory()
+
+    assert once == again
+    assert len({device.device for device in (*once, *other)}) == 16
+    assert uuid_of("n1", 0).startswith("GPU-")
+
+
+@pytest.mark.parametrize("spec", ["simulated", "simulated:xH100-80GB", "simulated:9999xH100-80GB"])
+def test_a_specification_that_is_none_is_refused(spec: str) -> None:
+    with pytest.raises(ValueError, match="is not like simulated:8xH100-80GB"):
+        SimulatedDevices(spec, "n1")
+
+
+@pytest.mark.parametrize(
+    ("name", "mebibytes", "model"),
+    [
+        ("NVIDIA H100 80GB HBM3", 81_559, "H100-80GB"),
+        ("NVIDIA A100-SXM4-40GB", 40_960, "A100-40GB"),
+        ("NVIDIA A100-SXM4-80GB", 81_920, "A100-80GB"),
+        ("NVIDIA H200", 143_771, "H200-141GB"),
+        ("NVIDIA B200", 183_359, "B200-180GB"),
+        ("NVIDIA GH200 480GB", 97_871, "GH200-96GB"),
+        ("NVIDIA L4", 23_034, "L4-24GB"),
+        ("NVIDIA L40S", 46_068, "L40S-48GB"),
+        ("Tesla T4", 15_360, "T4-16GB"),
+        ("Tesla V100-SXM2-32GB", 32_768, "V100-32GB"),
+        ("NVIDIA GeForce RTX 4090", 24_564, "RTX4090-24GB"),
+    ],
+)
+def test_a_drivers_name_becomes_the_model_of_job_files(
+    name: str, mebibytes: int, model: str
+) -> None:
+    assert model_of(name, mebibytes * 2**20) == model
+
+
+def test_without_a_driver_a_node_has_its_cores_and_no_gpus() -> None:
+    devices = devices_of("auto", "n1")
+
+    assert isinstance(devices, NvmlDevices)
+    assert devices.cpu_milli >= 1000
+    assert devices.memory_bytes > 0
+    assert len(devices.samples({})) == len(devices.inventory())
+
+
+async def test_a_heartbeat_says_how_busy_each_device_is(node: Node) -> None:
+    key = await node.placement.want("job-1", "sleep", "1000", gpus=1)
+    await node.placement.started(key)
+    before = len(node.placement.signals)
+
+    await until(lambda: len(node.placement.signals) > before, "a heartbeat")
+
+    signal = msgspec.json.decode(node.placement.signals[-1], type=Signal)
+    assert (signal.node, signal.incarnation, signal.running) == ("n1", "journal-1", 1)
+    assert [busy for _, busy, _ in signal.samples] == [1000, *[0] * 7]
+
+
+async def test_a_node_says_what_it_has(node: Node) -> None:
+    said = node.placement.node
+
+    assert said is not None
+    assert (said.boot, said.incarnation) == (node.boot, "journal-1")
+    assert len(said.devices) == 8
+
+
+def test_settings_come_from_the_environment() -> None:
+    more = {"HEADRACE_NODE_PORTS": "21000-21009", "HEADRACE_NODE_LABELS": "site=berlin, rack=r1"}
+
+    settings = NodeSettings.read({**NEEDED, **more})
+
+    assert settings.ports == (21000, 21009)
+    assert settings.labels == {"rack": "r1", "site": "berlin"}
+    assert (settings.gpus, settings.address) == ("auto", "127.0.0.1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"HEADRACE_NODE": ""}, "HEADRACE_NODE must be set"),
+        ({"HEADRACE_NODE": "N.1"}, "'N.1' must be 1 to 63 of"),
+        ({"HEADRACE_NODE_PORTS": "5"}, "HEADRACE_NODE_PORTS = '5' is not like"),
+        ({"HEADRACE_NODE_PORTS": "300-200"}, "HEADRACE_NODE_PORTS = '300-200' is not like"),
+        ({"HEADRACE_NODE_LABELS": "site"}, "HEADRACE_NODE_LABELS = 'site' is not like"),
+    ],
+)
+def test_a_setting_that_is_wrong_ends_with_one_line(changes: dict[str, str], line: str) -> None:
+    with pytest.raises(SystemExit, match=line):
+        NodeSettings.read({**NEEDED, **changes})
