@@ -20,7 +20,13 @@ from headrace.decider import Decider
 
 GROUP = "headrace.deciders"  # the entry points under which services register their `Decider`
 PURE_PACKAGES = ("events", "decider", "documents", "scheduling")
-NOT_DECIDING = ("asyncapi.py", "examples.py", "export.py", "testing.py", "version.py")  # tools around them
+NOT_DECIDING = (  # tools around them
+    "asyncapi.py",
+    "examples.py",
+    "export.py",
+    "testing.py",
+    "version.py",
+)
 
 _IMPORT = re.compile(r"^\s*from (headrace\.[a-z_.]+) import \(?([a-zA-Z_, \n]*)", re.MULTILINE)
 
