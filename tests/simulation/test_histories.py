@@ -14,6 +14,7 @@ import pytest
 
 from headrace.simulation.coverage import Coverage
 from headrace.simulation.faults import KINDS, RUNTIME_POINTS
+from headrace.simulation.many import outcomes
 from headrace.simulation.mutations import PLANTED
 from headrace.simulation.parts import AGENT_POINTS
 from headrace.simulation.world import simulate
@@ -30,11 +31,10 @@ EXPECTED = {  # the promises that a planted bug is bound to break, whatever else
 def test_every_history_keeps_every_promise_and_every_fault_fires() -> None:
     coverage = Coverage([*KINDS, *RUNTIME_POINTS, *AGENT_POINTS])
     failed = {}
-    for seed in range(SEEDS):
-        outcome = simulate(seed)
+    for outcome in outcomes(range(SEEDS)):
         coverage.add(Counter(outcome.fired))
         if outcome.wrong:
-            failed[seed] = outcome.wrong[:3]
+            failed[outcome.seed] = outcome.wrong[:3]
 
     assert failed == {}
     assert coverage.rare() == [], f"\n{coverage}"
@@ -42,8 +42,7 @@ def test_every_history_keeps_every_promise_and_every_fault_fires() -> None:
 
 @pytest.mark.parametrize("bug", sorted(PLANTED))
 def test_a_planted_bug_is_found(bug: str) -> None:
-    for seed in range(200):
-        outcome = simulate(seed, PLANTED[bug])
+    for outcome in outcomes(range(200), bug):
         if any(wrong.startswith(EXPECTED[bug]) for wrong in outcome.wrong):
             return
 

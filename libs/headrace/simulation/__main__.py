@@ -14,6 +14,7 @@ from collections import Counter
 from headrace.simulation import mutations
 from headrace.simulation.coverage import Coverage
 from headrace.simulation.faults import KINDS, RUNTIME_POINTS
+from headrace.simulation.many import outcomes
 from headrace.simulation.parts import AGENT_POINTS
 from headrace.simulation.world import Outcome, simulate
 
@@ -50,13 +51,13 @@ def _many(seeds: range, bug: str | None) -> int:
     coverage = Coverage([*KINDS, *RUNTIME_POINTS, *AGENT_POINTS])
     failed: list[int] = []
     events = 0
-    for seed in seeds:
-        outcome = simulate(seed, mutations.PLANTED[bug] if bug else mutations.none)
+    for outcome in outcomes(seeds, bug or ""):
         coverage.add(Counter(outcome.fired))
         events += outcome.events
         if outcome.wrong:
-            failed.append(seed)
-            print(f"seed {seed} failed; replay it: python -m headrace.simulation --seed {seed}")
+            failed.append(outcome.seed)
+            replay = f"python -m headrace.simulation --seed {outcome.seed}"
+            print(f"seed {outcome.seed} failed; replay it: {replay}")
             _tell_wrong(outcome)
         if len(failed) >= FAILED_MAX:
             break

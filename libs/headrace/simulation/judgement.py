@@ -67,13 +67,16 @@ def _liveness(world: World) -> list[str]:
 def _waiting(host: Any) -> list[str]:
     """Jobs that have not ended and have no good reason to wait on an empty fleet."""
     explain = import_module("headrace.placement.explain_rules").explain
+    state = host.state
+    competing = {job.group for job in state.jobs.values() if job.eligible}
     found = []
-    for job in host.state.jobs:
-        why = explain(host.state, job, host.now_us())
-        if why is None or not why.text or why.rule in NO_REASON or "another task" in why.text:
-            found.append(f"{job} waits without a reason: {why}")
+    for job_id, job in state.jobs.items():
+        why = explain(state, job_id, host.now_us())
+        has_reason = why is not None and why.text and why.rule not in NO_REASON
+        if not has_reason or ("another task" in why.text and job.group not in competing):
+            found.append(f"{job_id} waits without a reason: {why}")
     found += [
-        f"group {group} has not ended" for group, g in host.state.groups.items() if not g.live
+        f"group {name} has not ended" for name, group in state.groups.items() if not group.live
     ]
     return found
 
