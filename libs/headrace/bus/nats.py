@@ -101,6 +101,7 @@ class NatsBus:
                 max_reconnect_attempts=-1,
                 reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]
                 pending_size=0,
+                skip_subject_validation=True,  # `subjects.token` has seen to it
                 error_cb=bus._failed,
                 closed_cb=bus._closed,
                 reconnected_cb=bus._reconnected,

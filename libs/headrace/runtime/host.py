@@ -26,6 +26,7 @@ from headrace.runtime.pending import PendingFacts, encode_fact
 from headrace.runtime.publishing import publish
 from headrace.runtime.reader import LogReader
 from headrace.runtime.service import Service
+from headrace.runtime.tracing import record_decisions
 from headrace.store.interface import (
     Appended,
     Behind,
@@ -78,7 +79,7 @@ class Host:
         self._holder, self._version = holder, decision_version
         self._crashpoint = crashpoint
         self._stopping = False
-        self._decided = False
+        self._moved = False
         self._renewal: asyncio.Task[None] | None = None
 
     @property
@@ -152,7 +153,7 @@ class Host:
         await self._inbox.open(self.bus)
         _LOG.info("%s leads epoch=%d position=%d", self._name, term.epoch, self.position)
         while not self._stopping and self.leading:
-            if not (self.pending or self.reader.due or self._decided):
+            if not (self.pending or self.reader.due or self._moved):
                 await self.reader.wait(self._until_wakeup_s())
             await self._turn(await self.reader.take())
         await self._folder.save(self.reader.position, self.reader.hash)
@@ -163,8 +164,8 @@ class Host:
         entries = self._fold(stored)
         now_us = self.now_us()
         drafts = self.service.decider.decide(self.state, now_us)
-        self._decided = bool(drafts)  # what was decided may lead to more at once
-        if drafts or self.pending:
+        self._moved = bool(drafts or self.pending)  # what is appended now may lead to more at once
+        if self._moved:
             entries.extend(await self._append(attempt_of(self, drafts, now_us)))
         self._crashpoint("runtime.before_effects")
         self._effects.add(entries)
@@ -206,6 +207,7 @@ class Host:
         self._crashpoint("runtime.before_publish")
         await publish(self.bus, appended.events)
         self._crashpoint("runtime.after_publish")
+        record_decisions(self._name, entries)
         return entries
 
     def _fold(self, stored: Sequence[Stored], *, settled: bool = False) -> list[Entry]:

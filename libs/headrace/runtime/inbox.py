@@ -98,8 +98,10 @@ class Inbox:
     async def _receive(self, message: Message, reply: Reply) -> None:
         _, door, project, noun, verb = message.subject.split(".")
         name = f"{noun}.{verb.replace('-', '_')}"
-        request = _request_of(message, door, project, name)
-        outcome = await self._understood(message, request)
+        asked_in = message.headers.get("traceparent", "")
+        with telemetry.span(f"receive {name}", asked_in, kind="consumer") as span:
+            request = _request_of(message, door, project, name, span.traceparent)
+            outcome = await self._understood(message, request)
         if isinstance(outcome, Refusal):
             self._host.counters["requests_refused_at_door"] += 1
             await self._keep_dead(message, outcome)
@@ -155,7 +157,7 @@ def refusal_answer(refusal: Refusal, position: int = 0) -> dict[str, Any]:
     }
 
 
-def _request_of(message: Message, door: str, project: str, verb: str) -> Request:
+def _request_of(message: Message, door: str, project: str, verb: str, traceparent: str) -> Request:
     headers = message.headers
     source = headers.get("ce-source", "unknown")
     actor = headers.get("Headrace-Actor", "") if door == "gateway" else f"publisher:{source}"
@@ -165,7 +167,7 @@ def _request_of(message: Message, door: str, project: str, verb: str) -> Request
         key=headers.get("ce-id", ""),
         body=message.data,
         actor=actor[:KEY_LENGTH_MAX],
-        traceparent=telemetry.continued(headers.get("traceparent", "")),
+        traceparent=traceparent,
     )
 
 

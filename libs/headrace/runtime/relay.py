@@ -21,6 +21,7 @@ from headrace.store.interface import Store, Stored, Unavailable
 
 WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all
 TAIL_EVENTS_MAX = 100_000  # a stream made anew begins at most this far back
+GATHER_S = 0.005  # events follow each other closely: fewer, larger windows cost less
 POLL_S = 5.0  # when nothing was committed here, another service may have
 RETRY_S = 0.5
 DAY_S = 86_400
@@ -97,6 +98,8 @@ class Relay:
             await asyncio.wait_for(self._grown.wait(), POLL_S)
         except TimeoutError:
             await self._check_stream()
+        else:
+            await asyncio.sleep(GATHER_S)
 
     async def _relay(self, events: Sequence[Stored]) -> None:
         """Project events first: the log's copy tells how far both have come."""

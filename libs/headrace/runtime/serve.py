@@ -39,14 +39,14 @@ def serve(name: str, service_of: Callable[[Environment], Service]) -> None:
     except (StoreError, OSError) as error:
         _LOG.error("%s ends error=%s: %s", name, type(error).__name__, error)
         raise SystemExit(1) from None
+    finally:
+        telemetry.stop()
 
 
 async def _run(name: str, service: Service, environment: Environment) -> None:
     lost = asyncio.Event()
     store = await PostgresStore.connect(environment.pg_dsn)
-    bus = await NatsBus.connect(
-        environment.nats_url, creds_path=environment.nats_creds, name=name, on_lost=lost.set
-    )
+    bus = await _bus(environment, name, lost)
     host = Host(
         service,
         store=store,
@@ -59,20 +59,26 @@ async def _run(name: str, service: Service, environment: Environment) -> None:
     health = Health(_pages(host))
     await health.start(environment.http, environment.run_dir / f"{name}.port")
     try:
-        await _until_stopped(host, lost)
+        await _until_stopped(host, lost, environment)
     finally:
         await health.stop()
         await bus.close()
         await store.close()
 
 
-async def _until_stopped(host: Host, lost: asyncio.Event) -> None:
+async def _bus(environment: Environment, name: str, lost: asyncio.Event) -> NatsBus:
+    return await NatsBus.connect(
+        environment.nats_url, creds_path=environment.nats_creds, name=name, on_lost=lost.set
+    )
+
+
+async def _until_stopped(host: Host, lost: asyncio.Event, environment: Environment) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     running = [asyncio.create_task(host.run())]
     if host.service.relay:
-        running.append(asyncio.create_task(_relay(host)))
+        running.append(asyncio.create_task(_relay(host, environment, lost)))
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(lost.wait())]
     done, _ = await asyncio.wait([*running, *ends], return_when=asyncio.FIRST_COMPLETED)
     await host.stop()
@@ -88,10 +94,16 @@ async def _until_stopped(host: Host, lost: asyncio.Event) -> None:
         raise ConnectionError("the bus is gone for good")
 
 
-async def _relay(host: Host) -> None:
-    relay = Relay(host.store, host.bus)
+async def _relay(host: Host, environment: Environment, lost: asyncio.Event) -> None:
+    """On a connection of its own: the server stores a stream's messages before it reads on, and
+    the service's own messages must not wait for that."""
+    bus = await _bus(environment, "relay", lost)
+    relay = Relay(host.store, bus)
     host.on_position = relay.notify
-    await relay.run()
+    try:
+        await relay.run()
+    finally:
+        await bus.close()
 
 
 def _pages(host: Host) -> dict[str, Callable[[], Answer]]:
