@@ -5,7 +5,7 @@ OpenTelemetry library is imported, and every `traceparent` is handed on as it ca
 """
 
 from headrace.telemetry.phases import Phase, record_phases
-from headrace.telemetry.spans import Span, record, span, start, stop
+from headrace.telemetry.spans import Span, is_recording, record, span, start, stop
 from headrace.telemetry.traceparent import Traceparent, child, continued, make, parse, use_random
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Traceparent",
     "child",
     "continued",
+    "is_recording",
     "make",
     "parse",
     "record",

@@ -52,6 +52,11 @@ def stop() -> None:
         exporter.stop()
 
 
+def is_recording() -> bool:
+    """Whether anybody takes spans."""
+    return _exporter is not None
+
+
 class Span:
     """One span, as a context manager. `traceparent` is what to hand on to whatever it causes."""
 

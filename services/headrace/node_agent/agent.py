@@ -69,7 +69,7 @@ class Agent:
         self._last_document = b""
         self._reporter = Reporter(self._bus, self._journal, self._name, self._receive)
         self._logs = LogRequests(self._bus, self._machine)
-        self._hello_due = asyncio.Event()
+        self._known = asyncio.Event()
         self._pull_due = asyncio.Event()
         self._is_known = False  # placement's documents speak of this incarnation
 
@@ -118,17 +118,17 @@ class Agent:
             await self._ask_what_was()
         pause_s = HELLO_S_FIRST
         while True:
-            if not self._is_known:
-                self._hello_due.clear()
-                await self._ask("hello", self._hello())
-                await _wait(self._hello_due, 0.0 if self._is_known else pause_s)
-                pause_s = min(pause_s * 2, HELLO_S_MAX)
-                continue
-            pause_s = HELLO_S_FIRST
-            await _wait(self._pull_due, PULL_S)
-            self._pull_due.clear()
             if self._is_known:
-                await self._ask("pull", b"")
+                await _wait(self._pull_due, PULL_S)
+                self._pull_due.clear()
+                if self._is_known:
+                    pause_s = HELLO_S_FIRST
+                    await self._ask("pull", b"")
+                continue
+            self._known.clear()
+            await self._ask("hello", self._hello())
+            await _wait(self._known, pause_s)  # two agents of one name would else outbid each other
+            pause_s = min(pause_s * 2, HELLO_S_MAX)
 
     async def _ask_what_was(self) -> None:
         """After a reboot, or without a journal: what placement granted before is not started."""
@@ -136,7 +136,7 @@ class Agent:
             subject = subjects.agent_up(self._name, "pull")
             answer = await self._bus.request(subject, b"", timeout_s=BEFORE_HELLO_S)
             desired = self._verified(answer.data)
-            if desired is not None:
+            if desired is not None and desired.incarnation != self._journal.incarnation:
                 self._journal.reboot(desired.position)
 
     async def _ask(self, what: str, data: bytes) -> None:
@@ -153,7 +153,8 @@ class Agent:
             incarnation=header.incarnation,
             devices=self._given.devices.inventory(),
         )
-        running = tuple(self._machine.held())
+        held = ((key, self._machine.look(key)) for key in self._machine.held())
+        running = tuple(key for key, seen in held if seen is not None and seen.end is None)
         return _ENCODER.encode(Hello(node=node, running=running))
 
     async def _told(self, message: Message) -> None:
@@ -171,14 +172,15 @@ class Agent:
             return
         if desired.incarnation != self._journal.incarnation:
             self._is_known = False  # it speaks to what this node was before
-            self._hello_due.set()
             self._pull_due.set()
+            if self._journal.is_new:
+                self._journal.reboot(desired.position)
             return
         if (desired.epoch, desired.position) < self._journal.taken:
             return
         self._last_document = data
         self._is_known = True
-        self._hello_due.set()
+        self._known.set()
         self._obey(desired)
 
     def _verified(self, data: bytes) -> Desired | None:

@@ -1,0 +1,101 @@
+"""One job is one trace, from whoever asked for it to the worker."""
+
+import gzip
+import json
+import threading
+import urllib.request
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from headrace.client.client import Client
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+SPAN = "00f067aa0ba902b7"
+TRACEPARENT = f"00-{TRACE}-{SPAN}-01"
+
+
+class Collector:
+    """What an OpenTelemetry collector receives over HTTP: `(service, span)` pairs."""
+
+    def __init__(self):
+        collector = self
+        self.spans = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                if self.headers.get("Content-Encoding") == "gzip":
+                    body = gzip.decompress(body)
+                collector.take(ExportTraceServiceRequest.FromString(body))
+                self.send_response(200)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_):
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+        self._thread = threading.Thread(target=self._server.serve_forever)
+        self._thread.start()
+
+    def take(self, request):
+        for resource in request.resource_spans:
+            names = {a.key: a.value.string_value for a in resource.resource.attributes}
+            for scope in resource.scope_spans:
+                self.spans += [(names["service.name"], span) for span in scope.spans]
+
+    def of(self, trace):
+        return [(name, span) for name, span in self.spans if span.trace_id.hex() == trace]
+
+    def stop(self):
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def collector():
+    collector = Collector()
+    yield collector
+    collector.stop()
+
+
+def test_one_job_is_one_trace_from_its_sender_to_its_worker(new_platform, collector):
+    platform = new_platform("--nodes", "1", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+    platform.wait_ready()
+    command = ["sh", "-c", "echo it is $TRACEPARENT"]
+    client = Client(platform.url, platform.token)
+    answer = submit_traced(platform, {"name": "traced", "command": command})
+    assert client.job(answer["job"]).trace == TRACE
+    platform.ended(answer["job"])
+    written = "".join(piece.text for piece in client.logs(answer["job"]))
+    client.close()
+    assert written.startswith(f"it is 00-{TRACE}-")
+
+    wanted = {
+        ("headrace-gateway", "ask job.submit"),
+        ("headrace-admission", "receive job.submit"),
+        ("headrace-admission", "decide job.admitted.v1"),
+        ("headrace-quota", "decide job.eligible.v1"),
+        ("headrace-placement", "decide gang.placed.v1"),
+        ("headrace-placement", "decide job.finished.v1"),
+        ("headrace-node_agent/n1", "run rank 0"),
+    }
+    platform.wait(lambda: wanted <= {(name, span.name) for name, span in collector.of(TRACE)})
+    spans = [span for _, span in collector.of(TRACE)]
+    known = {span.span_id.hex() for span in spans} | {SPAN}
+    assert {span.parent_span_id.hex() for span in spans} <= known, "no span hangs in the air"
+    assert len({span.span_id for span in spans}) == len(spans)
+    assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in spans)
+
+
+def submit_traced(platform, job):
+    """As a program does that is traced itself."""
+    headers = {"Authorization": f"Bearer {platform.token}", "traceparent": TRACEPARENT}
+    url = f"{platform.url}/v1/jobs"
+    request = urllib.request.Request(url, json.dumps(job).encode(), headers)
+    with urllib.request.urlopen(request, timeout=30) as response:
+        return json.load(response)
