@@ -7,6 +7,7 @@ outside ever gets into one.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _TOKEN = re.compile(r"^[a-z0-9][a-z0-9-]{0,62}$")
 
@@ -16,6 +17,7 @@ REQUESTS_ALL = "headrace.request.>"
 GATEWAY_ALL = "headrace.gateway.>"
 POSTS_ALL = "headrace.post.>"
 AGENTS_UP = "headrace.agent.*.up.*"
+SERVICES_INBOX = "_SERVICES"  # answers to services: no publisher and no node may listen there
 WHY = "headrace.query.placement.why"  # a job's id in, an `Explanation` (or null) out
 
 
@@ -24,6 +26,11 @@ def token(value: str) -> str:
     if not _TOKEN.fullmatch(value):
         raise ValueError(f"{value!r} must be 1 to 63 of a-z 0-9 and '-', not starting with '-'")
     return value
+
+
+def is_token(value: str) -> bool:
+    """Whether `value` can be a subject's token."""
+    return _TOKEN.match(value) is not None
 
 
 def log(type_tag: str) -> str:
@@ -61,6 +68,7 @@ def agent_down(node: str, what: str) -> str:
     return f"headrace.agent.{token(node)}.down.{token(what)}"
 
 
+@lru_cache(maxsize=65_536)
 def matches(pattern: str, subject: str) -> bool:
     """Whether a subscription to `pattern` hears `subject` (NATS wildcards `*` and `>`)."""
     if pattern == subject:

@@ -116,7 +116,8 @@ class Host:
             try:
                 await self._follow_then_lead()
             except (Fenced, Unavailable, BusError) as error:
-                _LOG.warning("%s no longer leads reason=%s", self._name, _reason(error))
+                if self.leading:
+                    _LOG.warning("%s no longer leads reason=%s", self._name, _reason(error))
                 await asyncio.sleep(RETRY_S)
             finally:
                 await self._stand_down()

@@ -121,7 +121,10 @@ class Inbox:
     async def _understood(self, message: Message, request: Request) -> Fact | Refusal:
         if len(message.data) > EVENT_BYTES_MAX:
             return _TRUNCATED
-        if len(request.key) > KEY_LENGTH_MAX or not request.key.isprintable():
+        if not subjects.is_token(request.project):
+            rule = "has 1 to 63 of a-z 0-9 and '-', not starting with '-'"
+            return Refusal(field="project", value=request.project[:63], rule=rule)
+        if not 1 <= len(request.key) <= KEY_LENGTH_MAX or not request.key.isprintable():
             rule = f"an idempotency key has 1 to {KEY_LENGTH_MAX} printable characters"
             return Refusal(field="ce-id", rule=rule)
         if self._host.pending.full:
@@ -142,8 +145,11 @@ class Inbox:
 
     async def _tell_project(self, message: Message, answer: dict[str, Any]) -> None:
         project = message.subject.split(".")[2]
+        if not subjects.is_token(project):
+            return  # nobody can listen there
         headers = {"ce-correlationid": message.headers.get("ce-id", "")}
-        subject = subjects.event(project, "request.refused.v1")
+        what = "answered" if answer["accepted"] else "refused"
+        subject = subjects.event(project, f"request.{what}.v1")
         await self._host.bus.publish(subject, msgspec.json.encode(answer), headers)
 
 
@@ -175,5 +181,5 @@ def _hash(request: Request) -> bytes:
     """Over the verb and the body with its keys sorted, so that key order and spacing do not make
     another request.
     """
-    body = msgspec.json.encode(msgspec.json.decode(request.body), order="sorted")
+    body = msgspec.json.encode(msgspec.json.decode(request.body or b"{}"), order="sorted")
     return hashlib.sha256(request.verb.encode() + b"\0" + body).digest()

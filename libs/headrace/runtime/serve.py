@@ -15,6 +15,7 @@ from collections.abc import Callable
 import uvloop
 
 from headrace import telemetry
+from headrace.bus import subjects
 from headrace.bus.nats import NatsBus
 from headrace.decider.version import decision_version
 from headrace.runtime.environment import Environment
@@ -68,7 +69,11 @@ async def _run(name: str, service: Service, environment: Environment) -> None:
 
 async def _bus(environment: Environment, name: str, lost: asyncio.Event) -> NatsBus:
     return await NatsBus.connect(
-        environment.nats_url, creds_path=environment.nats_creds, name=name, on_lost=lost.set
+        environment.nats_url,
+        creds_path=environment.nats_creds,
+        name=name,
+        inbox_prefix=subjects.SERVICES_INBOX,
+        on_lost=lost.set,
     )
 
 
@@ -96,7 +101,8 @@ async def _until_stopped(host: Host, lost: asyncio.Event, environment: Environme
 
 async def _relay(host: Host, environment: Environment, lost: asyncio.Event) -> None:
     """On a connection of its own: the server stores a stream's messages before it reads on, and
-    the service's own messages must not wait for that."""
+    the service's own messages must not wait for that.
+    """
     bus = await _bus(environment, "relay", lost)
     relay = Relay(host.store, bus)
     host.on_position = relay.notify
