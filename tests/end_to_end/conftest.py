@@ -18,6 +18,7 @@ import pytest
 from headrace.client.model import ENDED
 from headrace.embedded import processes, status
 from headrace.embedded.layout import Layout
+from headrace.embedded.nats import Nats
 from headrace.embedded.processes import Process
 
 READY_S_MAX = 60.0
@@ -45,6 +46,11 @@ class Platform:
     def url(self) -> str:
         """The gateway's address."""
         return self.report().url
+
+    @property
+    def nats_url(self) -> str:
+        """Where its bus is."""
+        return Nats(self.layout.nats).url
 
     @property
     def token(self) -> str:

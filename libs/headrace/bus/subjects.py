@@ -30,7 +30,7 @@ def token(value: str) -> str:
 
 def is_token(value: str) -> bool:
     """Whether `value` can be a subject's token."""
-    return _TOKEN.match(value) is not None
+    return _TOKEN.fullmatch(value) is not None
 
 
 def log(type_tag: str) -> str:

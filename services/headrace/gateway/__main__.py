@@ -15,6 +15,7 @@ from pathlib import Path
 import uvloop
 
 from headrace import telemetry
+from headrace.bus import subjects
 from headrace.bus.nats import NatsBus
 from headrace.gateway.app import application
 from headrace.gateway.follower import Follower
@@ -47,6 +48,7 @@ async def _run(environment: Environment) -> None:
         environment.nats_url,
         creds_path=environment.nats_creds,
         name="gateway",
+        inbox_prefix=subjects.SERVICES_INBOX,
         on_lost=lost.set,
     )
     gateway = Gateway(

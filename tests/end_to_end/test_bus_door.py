@@ -1,0 +1,337 @@
+"""Pipelines on the bus: how they ask, how they are answered, and what garbage comes to."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import nats
+import nats.errors
+import pytest
+
+from headrace.bus.nats import NatsBus
+from headrace.embedded.secrets import creds_file
+from headrace.events import CATALOGUE
+
+ROOT = Path(__file__).parents[2]
+FLEET = ROOT / "examples" / "fleet.yaml"
+ANSWER_S = 15
+JOB = {"name": "etl", "command": ["true"], "resources": {"gpus": 1}}
+ENVELOPE = {
+    "ce-type": "headrace.job.submit.v1",
+    "ce-source": "/etl",
+    "ce-specversion": "1.0",
+}
+# Stands for the NATS command line: what it was told, as JSON.
+NATS = '#!/bin/sh\nexec python3 -c "import json, sys; print(json.dumps(sys.argv[1:]))" "$@"\n'
+
+
+@pytest.fixture(scope="module")
+def fleet(platform):
+    platform.wait_ready()
+    platform.headrace("apply", "-f", str(FLEET))
+    return platform
+
+
+@pytest.fixture(scope="module")
+def folder(fleet, tmp_path_factory):
+    """Where a pipeline works: its credential, its job file, and a `nats` on its path."""
+    folder = tmp_path_factory.mktemp("pipeline")
+    creds = str(folder / "nightly-etl.creds")
+    done = fleet.headrace("publisher", "create", "nightly-etl", "--project", "ads", "--out", creds)
+    (folder / "said").write_text(done.stdout)
+    (folder / "job.json").write_text(json.dumps(JOB) + "\n")
+    (folder / "nats").write_text(NATS)
+    (folder / "nats").chmod(0o755)
+    return folder
+
+
+@pytest.fixture
+async def pipeline(fleet, folder):
+    """A connection with the publisher's credential."""
+    connection = await nats.connect(
+        fleet.nats_url, user_credentials=str(folder / "nightly-etl.creds"), max_reconnect_attempts=2
+    )
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def service(fleet):
+    """A connection that may say and hear everything."""
+    creds = creds_file(fleet.layout, "admission")
+    bus = await NatsBus.connect(fleet.nats_url, creds_path=creds)
+    yield bus
+    await bus.close()
+
+
+@pytest.mark.parametrize("where", ["README.md", "what `publisher create` prints"])
+async def test_the_line_and_its_twin_in_python_say_the_same(fleet, folder, service, where):
+    text = (ROOT / where if where == "README.md" else folder / "said").read_text()
+    told = options_of(run_line(line_in(text), folder))
+    seen = []
+
+    async def see(message):
+        seen.append(message)
+
+    watching = await service.subscribe("headrace.request.ads.job.submit", see)
+    key = told["headers"]["ce-id"]
+    answer = await asyncio.to_thread(run_twin, fleet, folder, key)
+    await watching.stop()
+    assert answer["accepted"]
+    assert answer["job"].startswith("etl-")
+    assert answer["position"] > 0
+    (message,) = seen
+    source = {} if where == "README.md" else {"ce-source": "/etl"}  # the printed one has another
+    assert told["subject"] == message.subject
+    assert told["headers"] | source == message.headers
+    assert told["body"].encode() == message.data
+    assert run_twin(fleet, folder, key) == answer, "the same key is the same job"
+
+
+async def test_another_job_under_a_used_key_is_refused(pipeline):
+    first = await ask(pipeline, JOB, "used-once")
+    again = await ask(pipeline, {**JOB, "command": ["false"]}, "used-once")
+    assert first["accepted"]
+    assert not again["accepted"]
+    assert "used at position" in again["message"]
+
+
+async def test_what_was_posted_is_answered_by_an_event_with_its_key(pipeline):
+    events = await pipeline.subscribe("headrace.event.ads.job.*.v1")
+    await pipeline.flush()
+    await post(pipeline, json.dumps(JOB).encode(), "posted-1")
+    admitted = await next_with(events, "posted-1", "headrace.event.ads.job.admitted.v1")
+    said = json.loads(admitted.data)
+    assert said["job"].startswith("etl-")
+    assert said["position"] == int(admitted.headers["ce-id"])
+    finished = await next_of(events, "headrace.event.ads.job.finished.v1", said["job"])
+    assert json.loads(finished.data)["outcome"] == "succeeded"
+
+
+async def test_what_was_posted_twice_is_one_job(pipeline):
+    events = await pipeline.subscribe("headrace.event.ads.>")
+    await pipeline.flush()
+    await post(pipeline, json.dumps(JOB).encode(), "posted-2")
+    admitted = await next_with(events, "posted-2", "headrace.event.ads.job.admitted.v1")
+    await post(pipeline, json.dumps(JOB).encode(), "posted-2")
+    answered = await next_with(events, "posted-2", "headrace.event.ads.request.answered.v1")
+    assert json.loads(answered.data)["job"] == json.loads(admitted.data)["job"]
+
+
+async def test_what_was_posted_and_is_garbage_is_refused_by_an_event(pipeline):
+    events = await pipeline.subscribe("headrace.event.ads.request.*.v1")
+    await pipeline.flush()
+    await post(pipeline, b"\xff\x00 garbage", "posted-3")
+    refused = await next_with(events, "posted-3", "headrace.event.ads.request.refused.v1")
+    assert json.loads(refused.data)["message"].startswith("refused: ")
+
+
+GARBAGE = [
+    b"",
+    b"\xff\xfe\x00",
+    b"null",
+    b"[[[[",
+    b"[" * 100_000,
+    b'{"name": "a.b.>", "command": ["true"]}',
+    b'{"name": "../../etc/passwd", "command": ["true"]}',
+    b'{"name": "a\\u001b[2J", "command": ["true"]}',
+    b'{"nam": "etl", "command": ["true"]}',
+    b'{"name": "etl", "command": ["true"], "resources": {"gpus": -1}}',
+    b'{"name": "etl", "command": ["true"], "nodes": 1e400}',
+    b'{"name": "etl", "command": ["true"], "project": "vision"}',
+    b'{"name": "etl", "command": ["a\\u0000b"]}',
+    b'{"job": "*", "change": 7, "sealed": "?", "public_key": "U", "type": "project"}',
+    b"x" * 900_000,
+]
+VERBS = (
+    "ads.job.submit",
+    "ads.job.cancel",
+    "ads.job.explode",
+    "fleet.queue.apply",
+    "fleet.node.change",
+    "ads.secret.set",
+    "ads.publisher.create",
+    "nowhere.project.erase",
+    "Not_A-Project.job.submit",
+)
+
+
+async def test_garbage_is_answered_in_one_line_kept_apart_and_never_in_the_log(fleet, service):
+    before = (await ask_service(service, JOB, "before-garbage"))["position"]
+    letters = await service.stream_state("DEADLETTER")
+    said = []
+    for verb in VERBS:
+        for number, body in enumerate(GARBAGE):
+            if verb.endswith("project.erase") and not body:
+                continue  # that one is a good request
+            headers = {**ENVELOPE, "ce-id": f"garbage-{verb}-{number}"}
+            subject = f"headrace.request.{verb}"
+            reply = await service.request(subject, body, headers, timeout_s=ANSWER_S)
+            said.append((subject, body[:40], json.loads(reply.data)))
+    for subject, body, answer in said:
+        line = answer.get("message", "")
+        assert not answer["accepted"], (subject, body)
+        assert line.startswith("refused: "), (subject, body, line)
+        assert line.isprintable(), (subject, body, line)
+        assert len(line) < 1_000, (subject, body, line)
+    kept = await service.stream_state("DEADLETTER")
+    assert kept.messages - letters.messages == len(said)
+    assert asked_since(fleet, before) == []
+    assert (await ask_service(service, JOB, "after-garbage"))["accepted"]
+
+
+@pytest.mark.parametrize("key", ["", "k" * 201, "k\x1b[2J", "k\u2028k"])
+async def test_a_key_that_is_none_is_refused(service, key):
+    answer = await ask_service(service, JOB, key)
+    assert not answer["accepted"]
+    assert "idempotency key" in answer["message"]
+
+
+async def test_a_message_too_large_for_the_bus_is_refused_where_it_is_sent(pipeline):
+    with pytest.raises(nats.errors.MaxPayloadError):
+        await ask(pipeline, {**JOB, "env": {"DATA": "x" * 10_000_000}}, "too-large")
+    assert (await ask(pipeline, JOB, "after-too-large"))["accepted"]
+
+
+async def test_nobody_is_asked_on_a_subject_that_is_none(pipeline):
+    for subject in ("headrace.request.ads.job", "headrace.request.ads.job.submit.now"):
+        with pytest.raises((nats.errors.NoRespondersError, nats.errors.TimeoutError)):
+            await pipeline.request(subject, b"{}", timeout=1)
+
+
+async def test_a_publisher_sees_and_says_nothing_of_others(fleet, folder):
+    refused = []
+
+    async def failed(error):
+        refused.append(str(error))
+
+    connection = await nats.connect(
+        fleet.nats_url, user_credentials=str(folder / "nightly-etl.creds"), error_cb=failed
+    )
+    heard = []
+
+    async def hear(message):
+        heard.append(message.subject)
+
+    for subject in ("headrace.event.vision.>", "headrace.log.>", "headrace.agent.>", ">"):
+        await connection.subscribe(subject, cb=hear)
+    await connection.subscribe("_INBOX.>", cb=hear)  # its own answers, and nobody else's secrets
+    for subject in ("headrace.request.vision.job.submit", "headrace.gateway.ads.job.submit"):
+        await connection.publish(subject, b"{}")
+    await connection.flush()
+    fleet.headrace("run", "--project", "vision", "--gpus", "1", "--", "true")
+    await connection.flush()
+    await connection.close()
+    assert heard == []
+    assert len(refused) == 6, refused
+
+
+def test_a_body_of_ten_megabytes_is_refused_over_http_in_one_line(fleet, tmp_path):
+    large = tmp_path / "large.json"
+    large.write_text(json.dumps({**JOB, "env": {"DATA": "x" * 10_000_000}}))
+    done = fleet.headrace("submit", str(large), check=False)
+    assert done.returncode in (1, 120)
+    assert done.stderr.count("\n") == 1
+    assert "bytes" in done.stderr
+
+
+def test_no_service_said_more_than_a_line_about_any_of_it(fleet):
+    fleet.wait_ready()
+    assert not [name for name, text in fleet.logs().items() if "Traceback" in text]
+    fleet.verify()
+
+
+def line_in(text: str) -> str:
+    """The `nats req` line, with its continuations; `…` of a prompt and of a body left out."""
+    joined = text.replace("\\\n", " ")
+    found = re.search(r"nats --creds \S+ req .*", joined)
+    assert found, "no line with `nats --creds … req …`"
+    return found[0]
+
+
+def run_line(line: str, folder: Path) -> list[str]:
+    """What the NATS command line would be given, as a shell makes it."""
+    done = subprocess.run(
+        ["/bin/sh", "-euc", line],
+        cwd=folder,
+        env={"PATH": f"{folder}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, f"{line}: {done.stderr}"
+    return json.loads(done.stdout)
+
+
+def options_of(arguments: list[str]) -> dict:
+    """What those arguments of `nats req` send where."""
+    rest, headers = [], {}
+    words = iter(arguments)
+    for word in words:
+        if word == "-H":
+            name, _, value = next(words).partition(":")
+            headers[name] = value
+        elif word == "--creds":
+            assert next(words).endswith("nightly-etl.creds")
+        else:
+            rest.append(word)
+    request, subject, body = rest
+    assert request == "req"
+    return {"subject": subject, "headers": headers, "body": body}
+
+
+def run_twin(fleet, folder: Path, key: str) -> dict:
+    """What `examples/publisher.py` prints."""
+    twin = [sys.executable, str(ROOT / "examples" / "publisher.py"), fleet.nats_url]
+    done = subprocess.run(
+        [*twin, "nightly-etl.creds", "ads", key, "job.json"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+async def ask(connection, job: dict, key: str) -> dict:
+    body, headers = json.dumps(job).encode(), {**ENVELOPE, "ce-id": key}
+    subject = "headrace.request.ads.job.submit"
+    return json.loads((await connection.request(subject, body, ANSWER_S, headers=headers)).data)
+
+
+async def ask_service(bus, job: dict, key: str) -> dict:
+    body, headers = json.dumps(job).encode(), {**ENVELOPE, "ce-id": key}
+    subject = "headrace.request.ads.job.submit"
+    return json.loads((await bus.request(subject, body, headers, timeout_s=ANSWER_S)).data)
+
+
+async def post(connection, body: bytes, key: str) -> None:
+    headers = {**ENVELOPE, "ce-id": key}
+    streams = connection.jetstream(timeout=ANSWER_S)
+    await streams.publish("headrace.post.ads.job.submit", body, headers=headers)
+
+
+async def next_with(events, key: str, subject: str):
+    """The next event on the subject that answers the request with this key."""
+    while True:
+        event = await events.next_msg(ANSWER_S)
+        if event.subject == subject and event.headers.get("ce-correlationid") == key:
+            return event
+
+
+async def next_of(events, subject: str, job: str):
+    """The next event on the subject about this job."""
+    while True:
+        event = await events.next_msg(ANSWER_S)
+        if event.subject == subject and json.loads(event.data)["job"] == job:
+            return event
+
+
+def asked_since(fleet, position: int) -> list[str]:
+    """What the log has of requests after this position."""
+    lines = fleet.headrace("events", "--after", str(position), "-o", "json").stdout.splitlines()
+    types = [json.loads(line)["type"] for line in lines]
+    return [kind for kind in types if "requested" in kind or CATALOGUE[kind].owner == "admission"]
