@@ -136,7 +136,7 @@ def test_a_torn_last_line_is_cut_off_and_the_numbers_go_on(disk: OnDisk) -> None
     again = disk()
     again.add(report("b"))
 
-    assert (again.incarnation, again.is_new) == ("i1", False)
+    assert again.incarnation == "i1"
     assert said(disk().unrecorded()) == [(1, "a", "started"), (2, "b", "started")]
 
 
@@ -162,7 +162,14 @@ def test_a_missing_file_begins_anew(disk: OnDisk) -> None:
     disk().add(report("a"))
     disk.path.unlink()
 
-    assert (disk().incarnation, disk().is_new) == ("i2", False)
+    assert disk().incarnation == "i2"
+
+
+def test_an_incarnation_is_new_until_a_document_spoke_to_it(disk: OnDisk) -> None:
+    assert [disk().is_new, disk().is_new] == [True, True]
+    disk().take(1, 5)
+
+    assert (disk().is_new, disk(boot="b2").is_new, disk(boot="b2").taken) == (False, True, (1, 5))
 
 
 def test_another_boot_is_another_incarnation_that_owes_what_was_owed(disk: OnDisk) -> None:

@@ -24,6 +24,7 @@ from headrace.node_agent.journal import Journal
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen
 from headrace.node_agent.reporting import Reporter, record_run, report_of
+from headrace.node_agent.tasks import end_tasks, wait_until
 
 PULL_S = 30.0  # between two asks for the whole document
 SIGNAL_S = 2.0  # between two heartbeats
@@ -95,17 +96,21 @@ class Agent:
         """Work until cancelled."""
         await self._machine.open(self._look_at)
         subscriptions: list[Subscription] = []
-        tasks = [asyncio.create_task(work) for work in (self._reporter.run(), self._signals())]
+        tasks: list[asyncio.Task[None]] = []
         try:
             for what, handler in (("desired", self._told), ("logs", self._logs.asked)):
                 subject = subjects.agent_down(self._name, what)
                 subscriptions.append(await self._bus.subscribe(subject, handler))
             for key in dict.fromkeys([*self._machine.held(), *self._journal.attempts()]):
                 self._look_at(key)
-            await self._keep_in_touch()
-        finally:
+            works = (self._reporter.run(), self._signals(), self._keep_in_touch())
+            tasks.extend(asyncio.create_task(work) for work in works)
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
-                task.cancel()
+                if task.done():
+                    task.result()  # none of them ends unless something is badly wrong
+        finally:
+            await end_tasks(tasks)
             await self._reporter.stop()
             await self._logs.stop()
             for subscription in subscriptions:
@@ -119,7 +124,7 @@ class Agent:
         pause_s = HELLO_S_FIRST
         while True:
             if self._is_known:
-                await _wait(self._pull_due, PULL_S)
+                await wait_until(self._pull_due, PULL_S)
                 self._pull_due.clear()
                 if self._is_known:
                     pause_s = HELLO_S_FIRST
@@ -127,7 +132,9 @@ class Agent:
                 continue
             self._known.clear()
             await self._ask("hello", self._hello())
-            await _wait(self._known, pause_s)  # two agents of one name would else outbid each other
+            await wait_until(
+                self._known, pause_s
+            )  # two agents of one name would else outbid each other
             pause_s = min(pause_s * 2, HELLO_S_MAX)
 
     async def _ask_what_was(self) -> None:
@@ -290,12 +297,5 @@ class Agent:
                     busy[share.device] = busy.get(share.device, 0) + share.milli
         samples = self._given.devices.samples(busy)
         incarnation = self._journal.incarnation
-        return _ENCODER.encode(
-            Signal(node=self._name, incarnation=incarnation, samples=samples, running=running)
-        )
-
-
-async def _wait(event: asyncio.Event, timeout_s: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(timeout_s):  # unlike `wait_for`, never swallows a cancellation
-            await event.wait()
+        said = Signal(node=self._name, incarnation=incarnation, samples=samples, running=running)
+        return _ENCODER.encode(said)

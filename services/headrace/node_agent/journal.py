@@ -36,6 +36,7 @@ class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
     report: Report | None = None
     recorded: int = 0  # through this number the log has everything
     taken: tuple[int, int] | None = None
+    is_old: bool = False  # with `taken`: the document spoke to this incarnation
     rebooted_at: int = 0
     forgotten: AttemptKey | None = None
 
@@ -45,7 +46,7 @@ class Journal:
 
     def __init__(self, header: Header) -> None:
         self.header = header
-        self.is_new = True  # this incarnation has not been said to placement before
+        self.is_new = True  # no document that speaks to this incarnation was obeyed yet
         self.taken: tuple[int, int] = (0, 0)  # epoch, position of the newest document obeyed
         self.rebooted_at = 0  # grants up to this position were made before the machine's boot
         self.recorded_through = 0
@@ -99,13 +100,15 @@ class Journal:
     def take(self, epoch: int, position: int) -> None:
         """A document of this epoch and position is obeyed."""
         if (epoch, position) != self.taken:
-            self._keep(Line(taken=(epoch, position)))
+            self._keep(Line(taken=(epoch, position), is_old=True))
             self.taken = (epoch, position)
+        self.is_new = False
 
     def reboot(self, position: int) -> None:
         """Nothing that was granted up to this position is to be started any more."""
-        self._keep(Line(rebooted_at=position))
-        self.rebooted_at = position
+        if position > self.rebooted_at:
+            self._keep(Line(rebooted_at=position))
+            self.rebooted_at = position
 
     def forget(self, key: AttemptKey) -> None:
         """Everybody has heard all there is to say of this attempt."""
@@ -135,7 +138,7 @@ class Journal:
         elif line.forgotten is not None:
             self._drop(line.forgotten)
         elif line.taken is not None:
-            self.taken = line.taken
+            self.taken, self.is_new = line.taken, not line.is_old
         self.recorded_through = max(self.recorded_through, line.recorded)
         self._last = max(self._last, self.recorded_through)
         self.rebooted_at = max(self.rebooted_at, line.rebooted_at)
@@ -145,7 +148,7 @@ class Journal:
         yield Line(header=self.header)
         for report in self._reports.values():
             yield Line(report=report)
-        yield Line(taken=self.taken)
+        yield Line(taken=self.taken, is_old=not self.is_new)
         if self.recorded_through:
             yield Line(recorded=self.recorded_through)
         if self.rebooted_at:

@@ -42,7 +42,6 @@ class FileJournal(Journal):
         if found is not None and is_whole and found.header.boot == boot:
             header = msgspec.structs.replace(found.header, granter=granter)
             journal = cls(header, path)
-            journal.is_new = False
             journal._take_over(found)
         else:
             journal = cls(Header(incarnation=new_incarnation(), boot=boot, granter=granter), path)

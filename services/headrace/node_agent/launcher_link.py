@@ -6,7 +6,6 @@ Rule: the launcher may die at any moment and is then started anew; nothing that 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
 import subprocess
@@ -24,6 +23,7 @@ from headrace.node_agent.supervision.protocol import (
     SOCKET,
     VERSION,
 )
+from headrace.node_agent.tasks import end_tasks
 
 RETRY_S_FIRST, RETRY_S_MAX = 0.005, 1.0  # between tries to reach a launcher
 
@@ -60,9 +60,7 @@ class LauncherLink:
     async def close(self) -> None:
         """Leave the launcher to itself."""
         if self._task is not None:
-            self._task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
+            await end_tasks([self._task])
         if self._process is not None:
             self._process.returncode = 0  # it runs on, and is not waited for
 

@@ -14,6 +14,7 @@ import msgspec
 from headrace.bus.agents import LogsChunk, LogsWanted
 from headrace.bus.interface import Bus, BusError, Message
 from headrace.node_agent.machine import Machine
+from headrace.node_agent.tasks import end_tasks
 
 WAITING_MAX = 64  # requests held back at once; beyond it they are answered with what there is
 WAIT_S_MAX = 30.0
@@ -50,8 +51,7 @@ class LogRequests:
 
     async def stop(self) -> None:
         """Answer nobody any more."""
-        for task in self._waiting:
-            task.cancel()
+        await end_tasks(list(self._waiting))
 
     async def _wait_for_more(self, message: Message, wanted: LogsWanted) -> None:
         loop = asyncio.get_running_loop()

@@ -32,6 +32,7 @@ from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.tasks import end_tasks
 from headrace.runtime.health import Answer, Health, json_answer
 
 _LOG = logging.getLogger("headrace.node_agent")
@@ -107,10 +108,9 @@ async def _until_stopped(agent: Agent, lost: asyncio.Event) -> None:
     running = asyncio.create_task(agent.run())
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(lost.wait())]
     await asyncio.wait([running, *ends], return_when=asyncio.FIRST_COMPLETED)
-    for task in (running, *ends):
-        task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await running
+    await end_tasks([running, *ends])
+    if not running.cancelled():
+        running.result()
     if lost.is_set() and not stop.is_set():
         raise ConnectionError("the bus is gone for good")
 

@@ -149,7 +149,7 @@ class ProcessMachine:
                 held, folders.write_lost(folder, "the node was started anew", started_at_us)
             )
         else:
-            self._look_at(held)
+            self._look_at(held, witnessed=False)
 
     def _look_again(self) -> None:
         """A launcher is connected: whatever has no shim yet is looked at, and sent if need be."""
@@ -157,7 +157,7 @@ class ProcessMachine:
             if held.seen.end is None and held.pidfd < 0:
                 self._look_at(held)
 
-    def _look_at(self, held: _Held) -> None:
+    def _look_at(self, held: _Held, *, witnessed: bool = True) -> None:
         """Find out from the folder how this attempt stands."""
         pid = folders.shim_of(held.folder)
         if pid:
@@ -170,7 +170,7 @@ class ProcessMachine:
         elif held.spec is not None and folders.read_intent(held.folder) is None:
             self._link.start(held.spec)
         else:
-            self._spawn(self._prove_lost(held))
+            self._spawn(self._prove_lost(held, witnessed=witnessed))
 
     def _said(self, line: dict[str, Any]) -> None:
         """A line from the launcher or one of its shims."""
@@ -235,12 +235,17 @@ class ProcessMachine:
         else:
             self._spawn(self._prove_lost(held))
 
-    async def _prove_lost(self, held: _Held) -> None:
-        """The shim was killed: end what it left, and say so only when nothing is left."""
+    async def _prove_lost(self, held: _Held, *, witnessed: bool = True) -> None:
+        """The shim was killed: end what it left, and say so only when nothing is left.
+
+        Its workers' sessions are searched only if its end was just `witnessed`: later their
+        numbers may be somebody else's.
+        """
         intent = folders.read_intent(held.folder)
         message, started_at_us = "its supervisor was killed", 0
         if intent is not None:
-            killed = await asyncio.to_thread(tree.sweep, intent.marker, intent.pids)
+            sessions = intent.pids if witnessed else []
+            killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions)
             message = f"{message}; {killed} of its processes were left and ended"
             started_at_us = intent.at_us
             shim.journal(self._settings.journal, "end", held.key, intent.devices)

@@ -17,6 +17,7 @@ from headrace.bus.agents import Assignment, Report, Reports
 from headrace.bus.interface import Bus, BusError
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.machine import AttemptKey, End, Seen
+from headrace.node_agent.tasks import end_tasks, wait_until
 from headrace.telemetry import Phase, record_phases
 
 REPEAT_S = 2.0  # after which a report that is not recorded is sent again
@@ -53,9 +54,7 @@ class Reporter:
         loop = asyncio.get_running_loop()
         repeat_at_s = loop.time() + REPEAT_S
         while True:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout_at(repeat_at_s):
-                    await self._due.wait()
+            await wait_until(self._due, repeat_at_s - loop.time())
             if self._due.is_set() and self._wait_s:
                 await asyncio.sleep(self._wait_s)
             self._due.clear()
@@ -68,8 +67,7 @@ class Reporter:
 
     async def stop(self) -> None:
         """Leave unanswered what is not answered."""
-        for task in self._asking:
-            task.cancel()
+        await end_tasks(list(self._asking))
 
     async def _send_all(self) -> None:
         while self._bus.connected and (batch := self._journal.unrecorded(after=self._sent)):

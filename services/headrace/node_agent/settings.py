@@ -51,7 +51,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 keys_dir=Path(env.get("HEADRACE_KEYS_DIR", run_dir)),
                 run_dir=run_dir,
                 http=env.get("HEADRACE_HTTP", "127.0.0.1:0"),
-                attempt_journal=env.get("HEADRACE_ATTEMPT_JOURNAL", ""),
+                attempt_journal=_absolute(env.get("HEADRACE_ATTEMPT_JOURNAL", "")),
             )
         except ValueError as error:
             raise SystemExit(f"headrace node_agent: {error}") from None
@@ -60,6 +60,10 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 def host_name() -> str:
     """The machine's own name, for people."""
     return socket.gethostname()
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(path) if path else ""
 
 
 def _ports(text: str) -> tuple[int, int]:

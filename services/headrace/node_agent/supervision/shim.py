@@ -32,6 +32,7 @@ from headrace.node_agent.supervision.protocol import (
 LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
 LOOK_S = 5.0  # between two looks at output and deadline (sleep of the machine counts)
 KILL_AGAIN_S_FIRST, KILL_AGAIN_S_MAX = 0.02, 1.0  # between two rounds of SIGKILL
+EXIT_TRIES, EXIT_AGAIN_S = 60, 1.0  # to write how it ended
 TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -120,8 +121,7 @@ class _Attempt:
             pass
         self._note("end")
         self._end.update(processes=self._ended, ended_at_us=kernel.now_us())
-        kernel.write(f"{EXIT}.new", json.dumps(self._end).encode())
-        os.rename(f"{EXIT}.new", EXIT)  # a reader sees all of it or nothing
+        self._write_exit()
 
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""
@@ -142,7 +142,8 @@ class _Attempt:
             self._start(index, self._spec["command"])
         at_us = kernel.now_us()
         self._end["started_at_us"] = at_us
-        self._add({"at_us": at_us, "pids": list(self._alive)})
+        with contextlib.suppress(OSError):  # a full disk must not end what runs
+            self._add({"at_us": at_us, "pids": list(self._alive)})
         self._tell({"started": self._spec["folder"], "at_us": at_us})
 
     def _start(self, index: int, command: list[str]) -> None:
@@ -225,10 +226,23 @@ class _Attempt:
         self._ending = True
         self._kill_at_ns = kernel.boottime_ns() + int(grace_s * 1e9)
         if reason:
-            kernel.write(STOP_REASON, reason.encode())
+            with contextlib.suppress(OSError):
+                kernel.write(STOP_REASON, reason.encode())
         asked = tree.descendants(os.getpid())
         tree.send(asked, signal.SIGTERM)
         tree.send(asked, signal.SIGCONT)  # one that is stopped could not hear it
+
+    def _write_exit(self) -> None:
+        """So that a reader sees all of it or nothing; again while the disk is full."""
+        content = json.dumps(self._end).encode()
+        for _ in range(EXIT_TRIES):
+            try:
+                kernel.write(f"{EXIT}.new", content)
+                os.rename(f"{EXIT}.new", EXIT)
+            except OSError:
+                signal.sigtimedwait((), EXIT_AGAIN_S)
+            else:
+                return
 
     def _what_is_meant(self) -> dict[str, Any]:
         who = {key: self._spec[key] for key in (*_IDENTITY, *_ABOUT)}
