@@ -1,0 +1,193 @@
+"""Everything is killed while jobs are queued, starting and running; nothing is lost or run twice.
+
+Every attempt writes its start and end to a journal outside Headrace: what really ran is compared
+with what the log says.
+"""
+
+import asyncio
+import base64
+import contextlib
+import os
+import secrets
+import signal
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+from tests.end_to_end.load import JOB, LIVE_MIN, TASKS, Asking, Load, live
+
+from headrace.client.client import Client
+from headrace.embedded import processes
+from headrace.embedded.nats import Nats
+from headrace.embedded.services import SERVICES
+from headrace.verification import check_journal
+
+
+class Torment:
+    """Kills parts of a platform with SIGKILL, each under load."""
+
+    def __init__(self, platform):
+        self.platform = platform
+        self.client = Client(platform.url, platform.token)
+        self.killed_jobs = set()
+
+    def kill_all(self):
+        for name in SERVICES:
+            self.under_load(lambda name=name: self.platform.kill(name))
+        for fault in (
+            self.a_launcher,
+            lambda: self.platform.kill("n1"),
+            self.a_shim,
+            self.a_backend,
+            lambda: self.platform.kill("postgres"),
+        ):
+            self.under_load(fault)
+
+    def under_load(self, fault):
+        """Do it while enough jobs are on their way; return when the platform is whole again."""
+        self.platform.wait(lambda: live(self.client) >= LIVE_MIN, "load")
+        before = self.last_ended()
+        fault()
+        self.platform.wait_ready()
+        self.platform.wait(lambda: self.last_ended() != before, "the next job to end")
+
+    def last_ended(self):
+        rows = self.client.jobs(state="ended", ended=20).jobs
+        return max((row.ended_at_us for row in rows), default=0)
+
+    def a_launcher(self):
+        kill(self.of_node("n2", "headrace-launch"))
+
+    def a_shim(self):
+        """One whose worker runs: it is lost, and only it."""
+        folders = {}
+
+        def found():
+            folders.update(
+                {
+                    Path(process.cwd()).name: process
+                    for process in self.of_node("n2", "headrace-shi")
+                }
+            )
+            return folders
+
+        self.platform.wait(found, "a shim")
+        name, process = next(iter(folders.items()))
+        self.killed_jobs.add(name.split(".")[0])
+        kill([process])
+
+    def a_backend(self):
+        postmaster = psutil.Process(self.platform.pids()["postgres"])
+        services = [p for p in postmaster.children() if "headrace_" in " ".join(p.cmdline())]
+        assert services
+        kill(services[:1])
+
+    @contextlib.contextmanager
+    def bus_to_kill(self):
+        """Gives what kills the bus at once; then its store is lost before it is started again."""
+        running = self.platform.processes()
+        supervisor, nats = running["supervisor"], running["nats"]
+        os.kill(supervisor.pid, signal.SIGSTOP)
+        try:
+            yield lambda: processes.send(nats, signal.SIGKILL)
+            assert processes.wait_until(lambda: not processes.alive(nats), 10)
+            Nats(self.platform.layout.nats).wipe()
+        finally:
+            os.kill(supervisor.pid, signal.SIGCONT)
+
+    def of_node(self, node, comm):
+        folder = str(self.platform.layout.node(node))
+        found = []
+        for process in psutil.process_iter():
+            try:
+                if process.name().startswith(comm) and process.cwd().startswith(folder):
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+
+def kill(found):
+    for process in found:
+        process.kill()
+        known = processes.identify(process.pid)
+        assert known is None or processes.wait_exit(known, 10)
+
+
+async def test_whatever_is_killed_no_job_is_lost_and_none_runs_twice(platform):
+    await storm(platform, rounds=1, requests=200)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
+async def test_the_same_holds_again_and_again_with_a_thousand_requests_in_flight(platform):
+    await storm(platform, rounds=5, requests=1_000)
+
+
+async def storm(platform, *, rounds, requests):
+    platform.wait_ready()
+    canary = f"canary-{secrets.token_hex(16)}"
+    platform.headrace("secret", "set", "CANARY", "--project", "default", stdin=canary)
+    check = ["sh", "-c", f'test "${{#CANARY}}" = {len(canary)} && exec sleep 0.3']
+    torment = Torment(platform)
+    asked = {}
+    with Load(platform, JOB | {"command": check, "secrets": ["CANARY"]}) as load:
+        for _ in range(rounds):
+            await asyncio.to_thread(torment.kill_all)
+            asking = Asking(platform, requests, JOB | {"command": ["true"]})
+            with torment.bus_to_kill() as kill_bus:
+                await asking.begin()
+                kill_bus()
+                assert asking.in_flight > requests // 4, "the bus was killed too late"
+            asked |= await asking.answers()
+            await asyncio.to_thread(platform.wait_ready)
+    await asyncio.to_thread(
+        platform.wait, lambda: live(torment.client) == 0, "the end of every job"
+    )
+    jobs = load.tasks() | set(asked.values())
+    assert len(jobs) == len(load.accepted) * TASKS + len(asked), "every key is a job of its own"
+    assert_all_ended_once(torment, jobs | set(load.accepted.values()))
+    assert_journal_agrees(platform, torment, jobs)
+    platform.verify()
+    traced = [name for name, text in platform.logs().items() if "Traceback" in text]
+    assert traced == []
+    assert found_in(platform.data_dir, canary) == []
+
+
+def assert_all_ended_once(torment, jobs):
+    """Every job has one end: success, but where its shim was killed."""
+    ends, bad = Counter(), {}
+    for event in torment.client.events(after=0, type_prefix="job.finished"):
+        ends[event.data["job"]] += 1
+        if event.data["outcome"] != "succeeded":
+            bad[event.data["job"]] = event.data
+    assert {job: ends[job] for job in jobs if ends[job] != 1} == {}
+    assert {job: data for job, data in bad.items() if job in jobs - torment.killed_jobs} == {}
+
+
+def assert_journal_agrees(platform, torment, jobs):
+    """Each job ran, as often as the log says, never twice at a time, on GPUs of its own."""
+    lines = platform.journal.read_text().splitlines()
+    assert check_journal(lines) == []
+    ran = {(*line.split()[1:4],) for line in lines}
+    said = {
+        tuple(
+            str(event.data[name]) if name != "rank" else str(event.data.get("rank", 0))
+            for name in ("job", "attempt", "rank")
+        )
+        for event in torment.client.events(after=0, type_prefix="attempt.started")
+    }
+    assert {worker for worker in ran ^ said if worker[0] in jobs - torment.killed_jobs} == set()
+    assert jobs <= {job for job, _, _ in ran}
+
+
+def found_in(folder: Path, secret: str) -> list[str]:
+    """The files below that have the secret in them: the log's own, the bus's, logs, nodes."""
+    shapes = [secret.encode(), base64.b64encode(secret.encode()).rstrip(b"=")[:-1]]
+    found = []
+    for path in folder.rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            found += [str(path) for shape in shapes if shape in data]
+    return found
