@@ -40,6 +40,7 @@ from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
 
 NODE = "n1"
 DEADLINE_S = 30.0
@@ -237,14 +238,7 @@ class Node:
 
     def launcher(self) -> int:
         """The pid of the launcher, 0 when there is none."""
-        for pid in tree.processes():
-            with contextlib.suppress(OSError):
-                command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                if str(self.dir).encode() in command and pid != os.getpid():
-                    name = Path(f"/proc/{pid}/comm").read_text().strip()
-                    if name == "headrace-launch":
-                        return pid
-        return 0
+        return folders.holder_of(self.dir / LAUNCHER_LOCK)
 
     def journal_lines(self, key: AttemptKey) -> list[str]:
         """What the journal outside Headrace says of this attempt."""

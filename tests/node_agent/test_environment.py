@@ -24,6 +24,44 @@ GANG = {
     "HEADRACE_PARAMS": '{"lr":"0.1"}',
 }
 
+TOLD = {
+    "HEADRACE_JOB_ID": "pretrain-b0c4",
+    "HEADRACE_ATTEMPT": "3",
+    "HEADRACE_PROJECT": "vision",
+    "HEADRACE_NODE_RANK": "1",
+    "HEADRACE_NUM_NODES": "2",
+    "HEADRACE_NODE_IPS": "10.0.0.1,10.0.0.2",
+    "HEADRACE_GPUS_PER_NODE": "2",
+    "HEADRACE_RANK": "3",
+    "HEADRACE_WORLD_SIZE": "4",
+    "HEADRACE_OUTPUT_DIR": "/n/a/output",
+    "HEADRACE_STOP_REASON_FILE": "/n/a/stop-reason",
+    "HEADRACE_PARAMS": '{"lr":"0.1"}',
+    "TRACEPARENT": "00-11111111111111111111111111111111-2222222222222222-01",
+    "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
+    "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    "MASTER_ADDR": "10.0.0.1",
+    "MASTER_PORT": "20007",
+    "RANK": "3",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "4",
+    "LOCAL_WORLD_SIZE": "2",
+    "NODE_RANK": "1",
+    "GROUP_RANK": "1",
+    "PET_NNODES": "2",
+    "PET_NPROC_PER_NODE": "2",
+    "PET_NODE_RANK": "1",
+    "PET_MASTER_ADDR": "10.0.0.1",
+    "PET_MASTER_PORT": "20007",
+    "SLURM_JOB_ID": "pretrain-b0c4",
+    "SLURM_NTASKS": "4",
+    "SLURM_PROCID": "3",
+    "SLURM_LOCALID": "1",
+    "SLURM_NODEID": "1",
+    "PYTHONUNBUFFERED": "1",
+    "HEADRACE_ATTEMPT_KEY": "m1",
+}
+
 
 def _assignment(**changes: object) -> Assignment:
     fields = {
@@ -47,44 +85,7 @@ def test_a_worker_is_told_who_it_is_in_every_dialect() -> None:
 
     env = _env(_assignment(), launch, {}) | processes_of(_assignment(), launch)[1]
 
-    expected = {
-        "HEADRACE_JOB_ID": "pretrain-b0c4",
-        "HEADRACE_ATTEMPT": "3",
-        "HEADRACE_PROJECT": "vision",
-        "HEADRACE_NODE_RANK": "1",
-        "HEADRACE_NUM_NODES": "2",
-        "HEADRACE_NODE_IPS": "10.0.0.1,10.0.0.2",
-        "HEADRACE_GPUS_PER_NODE": "2",
-        "HEADRACE_RANK": "3",
-        "HEADRACE_WORLD_SIZE": "4",
-        "HEADRACE_OUTPUT_DIR": "/n/a/output",
-        "HEADRACE_STOP_REASON_FILE": "/n/a/stop-reason",
-        "HEADRACE_PARAMS": '{"lr":"0.1"}',
-        "TRACEPARENT": "00-11111111111111111111111111111111-2222222222222222-01",
-        "CUDA_VISIBLE_DEVICES": "GPU-a,GPU-b",
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "MASTER_ADDR": "10.0.0.1",
-        "MASTER_PORT": "20007",
-        "RANK": "3",
-        "LOCAL_RANK": "1",
-        "WORLD_SIZE": "4",
-        "LOCAL_WORLD_SIZE": "2",
-        "NODE_RANK": "1",
-        "GROUP_RANK": "1",
-        "PET_NNODES": "2",
-        "PET_NPROC_PER_NODE": "2",
-        "PET_NODE_RANK": "1",
-        "PET_MASTER_ADDR": "10.0.0.1",
-        "PET_MASTER_PORT": "20007",
-        "SLURM_JOB_ID": "pretrain-b0c4",
-        "SLURM_NTASKS": "4",
-        "SLURM_PROCID": "3",
-        "SLURM_LOCALID": "1",
-        "SLURM_NODEID": "1",
-        "PYTHONUNBUFFERED": "1",
-        "HEADRACE_ATTEMPT_KEY": "m1",
-    }
-    assert {name: env.get(name) for name in expected} == expected
+    assert {name: env.get(name) for name in TOLD} == TOLD
 
 
 def test_a_worker_alone_has_a_world_of_one() -> None:

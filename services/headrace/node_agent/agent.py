@@ -22,7 +22,7 @@ from headrace.node_agent import reconcile as todo
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.log_requests import LogRequests
-from headrace.node_agent.machine import AttemptKey, End, Machine, Seen
+from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
 from headrace.node_agent.reporting import Reporter, record_run, report_of
 from headrace.node_agent.tasks import end_tasks, wait_until
 
@@ -36,10 +36,6 @@ _LOG = logging.getLogger("headrace.node_agent")
 _SIGNED = msgspec.json.Decoder(Signed)
 _DESIRED = msgspec.json.Decoder(Desired)
 _ENCODER = msgspec.json.Encoder()
-
-
-class Unopenable(Exception):
-    """An assignment's launch cannot be opened here; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)

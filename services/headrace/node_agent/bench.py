@@ -19,7 +19,8 @@ from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
-from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
 
 STARTS = 500
 AT_ONCE = 64  # workers under way at any moment
@@ -34,7 +35,7 @@ async def measure(node_dir: Path, starts: int) -> None:
     machine, ended = ProcessMachine(MachineSettings(node_dir=node_dir)), _Ends()
     await machine.open(lambda key: ended.look(machine, key))
     await _run(machine, ended, "warm", 20, 1)
-    launcher = _launcher(node_dir)
+    launcher = folders.holder_of(node_dir / LAUNCHER_LOCK)
     cpu_s, own_s, began_s = _cpu_s(launcher), _own_cpu_s(), time.perf_counter()
     await _run(machine, ended, "many", starts, AT_ONCE)
     took_s = time.perf_counter() - began_s
@@ -101,17 +102,6 @@ class _Ends:
         while self.running < at_least:
             self._changed.clear()
             await self._changed.wait()
-
-
-def _launcher(node_dir: Path) -> int:
-    """The launcher's pid: the process whose working directory is the node's folder."""
-    for pid in tree.processes():
-        try:
-            if Path(f"/proc/{pid}/cwd").readlink() == node_dir:
-                return pid
-        except OSError:
-            continue
-    raise SystemExit("the launcher is gone")
 
 
 def _cpu_s(pid: int) -> float:

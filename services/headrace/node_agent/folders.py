@@ -133,21 +133,26 @@ def read_intent(folder: Path) -> Intent | None:
 
 
 def shim_of(folder: Path) -> int:
-    """The pid of the living shim that holds this attempt; 0 when there is none.
+    """The pid of the living shim that holds this attempt; 0 when there is none."""
+    return holder_of(folder / INTENT)
 
-    Asks for the holder of the lock without taking it, so that no shim is kept out by the question.
-    A lock dies with its process: a pid that was used again cannot pass for a shim.
+
+def holder_of(path: Path) -> int:
+    """The pid of the process that has locked the file; 0 when there is none.
+
+    Asks for the holder without taking the lock, so that nobody is kept out by the question. A lock
+    dies with its process: a pid that was used again cannot pass for the holder.
     """
     try:
-        intent = os.open(f"{folder}/{INTENT}", os.O_RDWR)
+        file = os.open(path, os.O_RDWR)
     except OSError:
         return 0
     try:
         asked = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(intent, fcntl.F_GETLK, asked))
+        kind, _, _, _, pid = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_GETLK, asked))
         return 0 if kind == fcntl.F_UNLCK else int(pid)
     finally:
-        os.close(intent)
+        os.close(file)
 
 
 def write_lost(folder: Path, message: str, started_at_us: int) -> End:

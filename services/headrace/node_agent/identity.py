@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, Signed
-from headrace.node_agent.agent import Unopenable
+from headrace.node_agent.machine import Unopenable
 from headrace.vault import KEY_BYTES, VaultError, new_box_keys, open_with, verify
 
 _LAUNCH = msgspec.json.Decoder(Launch)

@@ -15,6 +15,10 @@ from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.events.gangs import Share
 
 
+class Unopenable(Exception):
+    """An assignment's launch cannot be opened here; the message says why."""
+
+
 class AttemptKey(NamedTuple):
     """One worker of one attempt: the agent's unit of work."""
 

@@ -59,12 +59,7 @@ async def _run(settings: NodeSettings) -> None:
     lost = asyncio.Event()
     devices = devices_of(settings.gpus, settings.node)
     keys = NodeKeys(settings.node_dir, settings.keys_dir)
-    journal = FileJournal.open(
-        settings.node_dir / "journal.jsonl",
-        boot=kernel.boot_id(),
-        granter=keys.granter,
-        new_incarnation=lambda: secrets.token_hex(8),
-    )
+    journal = _journal(settings, keys)
     machine = ProcessMachine(
         MachineSettings(
             node_dir=settings.node_dir,
@@ -99,6 +94,15 @@ async def _run(settings: NodeSettings) -> None:
         await health.stop()
         await bus.close()
         journal.close()
+
+
+def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:
+    return FileJournal.open(
+        settings.node_dir / "journal.jsonl",
+        boot=kernel.boot_id(),
+        granter=keys.granter,
+        new_incarnation=lambda: secrets.token_hex(8),
+    )
 
 
 async def _until_stopped(agent: Agent, lost: asyncio.Event) -> None:

@@ -6,11 +6,11 @@ Rule: it returns when nothing of any attempt is left, and only then.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import select
 import signal
 import socket
+import time
 from pathlib import Path
 
 from headrace.node_agent import folders
@@ -18,7 +18,8 @@ from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, LAUNCHER_LOCK, SOCKET
 
 GRACE_S = 5
-QUIT_S = 5.0  # for a launcher to leave
+QUIT_S = 5.0  # for a launcher to leave before it is killed
+LOOK_S = 0.01
 
 
 def stop_all(node_dir: Path) -> int:
@@ -73,8 +74,17 @@ def _sweep(folder: Path, boot: str) -> None:
 
 
 def _quit_launcher(node_dir: Path) -> None:
-    """Ask the launcher to leave, and wait until its lock is free."""
-    here = os.open(node_dir, os.O_RDONLY | os.O_DIRECTORY)
+    """Have the launcher leave: it holds its lock as long as it lives."""
+    until_s = time.monotonic() + QUIT_S
+    while pid := folders.holder_of(node_dir / LAUNCHER_LOCK):
+        if time.monotonic() > until_s:
+            tree.send([pid], signal.SIGKILL)
+        _ask_to_quit(node_dir)
+        time.sleep(LOOK_S)
+
+
+def _ask_to_quit(node_dir: Path) -> None:
+    here = os.open(node_dir, os.O_RDONLY | os.O_DIRECTORY)  # a socket's path must be short
     with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as launcher:
         launcher.settimeout(QUIT_S)
         launcher.connect(f"/proc/self/fd/{here}/{SOCKET}")
@@ -82,7 +92,3 @@ def _quit_launcher(node_dir: Path) -> None:
         while launcher.recv(4096):
             pass
     os.close(here)
-    with contextlib.suppress(OSError):
-        lock = os.open(node_dir / LAUNCHER_LOCK, os.O_RDWR)
-        fcntl.lockf(lock, fcntl.LOCK_EX)
-        os.close(lock)
