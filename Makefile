@@ -47,7 +47,7 @@ format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests
-	$(BIN)/pytest --quiet
+	$(BIN)/pytest --quiet --numprocesses 2 --dist loadfile
 
 schemas: $(STAMP) ## write proto-schemas/ from the event types
 	$(BIN)/python -m headrace.events.export proto-schemas
