@@ -128,6 +128,17 @@ async def test_what_escapes_into_a_session_of_its_own_is_ended_too(node: Node) -
     assert shim > 0
 
 
+async def test_a_worker_may_start_what_it_needs_to_end_well(node: Node) -> None:
+    script = "trap 'sleep 0.3; echo saved; exit 0' TERM; echo on; while :; do sleep 0.05; done"
+    key = await node.placement.want("job-1", SH, "-c", script)
+    await until_said(node, key, b"on\n")
+
+    await node.placement.stop(key, grace_s=20)
+
+    assert (await node.placement.ended(key)).reason == "stopped"
+    assert (await node.placement.logs(key)).data.endswith(b"saved\n")
+
+
 async def test_what_the_command_leaves_behind_ends_with_it(node: Node) -> None:
     key = await node.placement.want("job-1", SH, "-c", "(setsid sleep 1000 &); exit 5")
     end = await node.placement.ended(key)

@@ -58,11 +58,17 @@ class LauncherLink:
         self._task = asyncio.create_task(self._keep())
 
     async def close(self) -> None:
-        """Leave the launcher to itself."""
+        """Leave the launcher to itself; one that is just being born is not needed."""
+        is_up = self._writer is not None
         if self._task is not None:
             await end_tasks([self._task])
-        if self._process is not None:
+        if self._process is None:
+            return
+        if is_up:
             self._process.returncode = 0  # it runs on, and is not waited for
+        else:
+            self._process.kill()
+            self._process.wait()
 
     def start(self, spec: dict[str, Any]) -> bool:
         """Hand a start over; False when there is no launcher now."""

@@ -26,6 +26,7 @@ from headrace.node_agent.supervision.protocol import (
     VERSION,
 )
 
+IDLE_MS_MAX = 10_000  # an agent that needs a launcher starts one
 _SEND_BUFFER_BYTES = 1_048_576  # answers wait here while the agent is busy
 _HELD = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
 
@@ -76,9 +77,12 @@ class Launcher:
             self._poll.register(descriptor, select.POLLIN)
 
     def serve(self) -> None:
-        """Answer and reap for ever."""
+        """Answer and reap, until nobody is connected and no shim is left for a while."""
         while True:
-            for descriptor, _ in self._poll.poll():
+            ready = self._poll.poll(IDLE_MS_MAX)
+            if not ready and not self._sockets and not self._shims:
+                sys.exit(0)
+            for descriptor, _ in ready:
                 if descriptor == self._woken:
                     os.read(self._woken, 4096)
                     self._reap()
@@ -176,10 +180,8 @@ class Launcher:
                 else:
                     was_killed = True  # one more of those left behind: it may have had children
         if was_killed:
-            me = os.getpid()
-            parents = tree.processes()
-            strays = [pid for pid, (parent, _) in parents.items() if parent == me]
-            tree.send([pid for pid in strays if pid not in self._shims], signal.SIGKILL)
+            strays = [pid for pid in tree.children(os.getpid()) if pid not in self._shims]
+            tree.send(strays, signal.SIGKILL)
 
 
 def tell(connection: socket.socket, said: dict[str, Any], *, last: bool = False) -> None:

@@ -98,6 +98,7 @@ class _Attempt:
             "boot": boot,
         }
         self._ending = False
+        self._asked: set[int] = set()
         self._kill_at_ns = 0
         self._trim_at_ns = 0
         self._kill_again_s = KILL_AGAIN_S_FIRST
@@ -190,6 +191,8 @@ class _Attempt:
         received = signal.sigtimedwait(SIGNALS, self._wait_s())
         if received is not None and received.si_signo != signal.SIGCHLD:
             self._stop_asked()
+        elif received is not None and self._ending:
+            self._ask_orphans()
         now_ns = kernel.boottime_ns()
         if self._ending and now_ns >= self._kill_at_ns:
             tree.send(tree.descendants(os.getpid()), signal.SIGKILL)
@@ -229,8 +232,17 @@ class _Attempt:
             with contextlib.suppress(OSError):
                 kernel.write(STOP_REASON, reason.encode())
         asked = tree.descendants(os.getpid())
+        self._asked.update(asked)
         tree.send(asked, signal.SIGTERM)
         tree.send(asked, signal.SIGCONT)  # one that is stopped could not hear it
+
+    def _ask_orphans(self) -> None:
+        """A process that was born just before its parent was asked to end has not heard it. What a
+        living parent starts in order to end well is left alone.
+        """
+        orphans = [pid for pid in tree.children(os.getpid()) if pid not in self._asked]
+        self._asked.update(orphans)
+        tree.send(orphans, signal.SIGTERM)
 
     def _write_exit(self) -> None:
         """So that a reader sees all of it or nothing; again while the disk is full."""

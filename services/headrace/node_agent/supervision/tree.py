@@ -31,6 +31,11 @@ def descendants(root: int) -> list[int]:
     return _descendants({root}, processes())
 
 
+def children(parent: int) -> list[int]:
+    """The living processes that `parent` would reap."""
+    return [pid for pid, (of, _) in processes().items() if of == parent]
+
+
 def of_attempt(marker: str, sessions: list[int]) -> list[int]:
     """The living processes with this mark or in these sessions, and their descendants."""
     alive = processes()
