@@ -5,6 +5,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 import pytest
+from tests.contract import buses as bus_kinds
 from tests.contract import logs as kinds
 
 
@@ -24,5 +25,16 @@ async def logs(request):
     else:
         one = kinds.PostgresLogs(request.getfixturevalue("log_database"))
         await kinds.empty(one.dsn)
+    yield one
+    await one.close()
+
+
+@pytest.fixture(params=["memory", "nats"])
+async def buses(request):
+    """Makes clients of one bus, each with a connection of its own."""
+    if request.param == "memory":
+        one = bus_kinds.MemoryBuses()
+    else:
+        one = bus_kinds.NatsBuses(request.getfixturevalue("nats_url"))
     yield one
     await one.close()

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 
+from headrace.bus.handling import handle
 from headrace.bus.interface import (
     PAYLOAD_BYTES_MAX,
     PENDING_MESSAGES_MAX,
@@ -25,8 +25,6 @@ from headrace.bus.interface import (
 )
 from headrace.bus.memory_streams import MemoryConsumer, MemoryStream
 from headrace.bus.subjects import matches
-
-_LOG = logging.getLogger("headrace.bus")
 
 Faults = Callable[[Message], list[float]]
 
@@ -128,7 +126,7 @@ class MemorySubscription:
             await self._wake.wait()
             self._wake.clear()
             while self._queue:
-                await self._bus.handle(self._handler, self._queue.popleft())
+                await handle(self._handler, self._queue.popleft(), self._bus.counters)
 
 
 class MemoryBus:
@@ -231,21 +229,6 @@ class MemoryBus:
         for consumer in self.consumers:
             await consumer.stop()
         self._broker.clients.pop(self._name, None)
-
-    async def handle(self, handler: Handler, message: Message) -> bool:
-        """Call a handler; whether it returned without an exception."""
-        try:
-            await handler(message)
-        except Exception as error:
-            self.counters["handler_errors"] += 1
-            _LOG.warning(
-                "handler failed subject=%s error=%s: %s",
-                message.subject,
-                type(error).__name__,
-                error,
-            )
-            return False
-        return True
 
     def _send(self, message: Message) -> int:
         self._connected()

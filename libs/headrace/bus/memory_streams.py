@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headrace.bus.handling import handle
 from headrace.bus.interface import (
     BusError,
     Handler,
@@ -124,7 +125,7 @@ class MemoryConsumer:
             if message is None:
                 stream.changed.clear()
                 await stream.changed.wait()
-            elif await self._bus.handle(self._handler, message):
+            elif await handle(self._handler, message, self._bus.counters):
                 stream.acknowledged[self._durable] = message.sequence
             else:
                 await asyncio.sleep(REDELIVERY_S)

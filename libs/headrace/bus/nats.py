@@ -26,6 +26,7 @@ from nats.errors import (
     SlowConsumerError,
 )
 
+from headrace.bus.handling import handle
 from headrace.bus.interface import (
     PAYLOAD_BYTES_MAX,
     PENDING_MESSAGES_MAX,
@@ -55,8 +56,11 @@ class NatsSubscription:
         self._subscription = subscription
 
     async def stop(self) -> None:
+        handling = self._subscription._wait_for_msgs_task  # noqa: SLF001
         with contextlib.suppress(NatsError, OSError):
             await self._subscription.unsubscribe()
+        if handling is not None:  # cancelled, but not yet ended
+            await asyncio.gather(handling, return_exceptions=True)
 
 
 class NatsBus:
@@ -131,13 +135,15 @@ class NatsBus:
 
     async def subscribe(self, subject: str, handler: Handler, group: str = "") -> NatsSubscription:
         async def take(received: Msg) -> None:
-            await self.handle(handler, _message_of(received))
+            await handle(handler, _message_of(received), self.counters)
 
         with _as_bus_errors(subject):
             subscription = await self._client.subscribe(
                 subject, queue=group, cb=take, pending_msgs_limit=PENDING_MESSAGES_MAX
             )
-            await self._client.flush(timeout=CONNECT_S)  # heard from here on, not from some time on
+            # Heard from here on, not from some time on; `flush` alone overtakes what is pending.
+            await self._client._flush_pending(force_flush=True)  # noqa: SLF001
+            await self._client.flush(timeout=CONNECT_S)
             return NatsSubscription(subscription)
 
     async def ensure_stream(self, spec: StreamSpec) -> StreamState:
@@ -166,7 +172,7 @@ class NatsBus:
         self, stream: str, durable: str, handler: Handler, subject: str = ""
     ) -> NatsConsumer:
         async def take(message: Message) -> bool:
-            return await self.handle(handler, message)
+            return await handle(handler, message, self.counters)
 
         consumer = NatsConsumer(self._streams.context, stream, durable, take, subject)
         self._consumers.append(consumer)
@@ -183,21 +189,6 @@ class NatsBus:
                 await self._client.flush(timeout=1)
         with contextlib.suppress(asyncio.TimeoutError, NatsError, OSError):
             await asyncio.wait_for(self._client.close(), CLOSE_S)
-
-    async def handle(self, handler: Handler, message: Message) -> bool:
-        """Call a handler; whether it returned without an exception."""
-        try:
-            await handler(message)
-        except Exception as error:
-            self.counters["handler_errors"] += 1
-            _LOG.warning(
-                "handler failed subject=%s error=%s: %s",
-                message.subject,
-                type(error).__name__,
-                error,
-            )
-            return False
-        return True
 
     async def _failed(self, error: Exception) -> None:
         """Whatever the library only tells its error callback."""
