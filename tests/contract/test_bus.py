@@ -68,18 +68,22 @@ async def test_messages_of_one_sender_arrive_in_order(buses, bus, other):
 
 
 async def test_a_group_shares_messages_and_each_goes_to_one_member(buses, bus, other):
-    subject = f"{buses.prefix}.work"
-    one = await listen(bus, subject, group="workers")
-    two = await listen(other, subject, group="workers")
+    subject, heard, members = f"{buses.prefix}.work", Heard(), set()
+
+    def member(name):
+        async def take(message):
+            members.add(name)
+            await heard(message)
+
+        return take
+
+    await bus.subscribe(subject, member("one"), "workers")
+    await other.subscribe(subject, member("two"), "workers")
     everyone = await listen(bus, subject)
     for number in range(100):
-        await bus.publish(subject, str(number).encode())
-    await everyone.count(100)
-    while len(one.messages) + len(two.messages) < 100:
-        await asyncio.sleep(0)
-    assert sorted(one.data + two.data) == sorted(everyone.data)
-    assert one.messages
-    assert two.messages
+        await bus.publish(subject, b"%d" % number)
+    assert sorted(await heard.count(100)) == sorted(await everyone.count(100))
+    assert members == {"one", "two"}
 
 
 async def test_a_request_gets_its_own_answer(buses, bus, other):

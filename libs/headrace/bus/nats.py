@@ -25,6 +25,7 @@ from nats.errors import (
     OutboundBufferLimitError,
     SlowConsumerError,
 )
+from nats.js.errors import NoStreamResponseError
 
 from headrace.bus.handling import handle
 from headrace.bus.interface import (
@@ -232,7 +233,7 @@ def _as_bus_errors(subject: str) -> Iterator[None]:
         yield
     except OutboundBufferLimitError:
         raise NotConnected("not connected") from None
-    except NoRespondersError:
+    except (NoRespondersError, NoStreamResponseError):
         raise NoReply(f"nobody listens on {subject}") from None
     except MaxPayloadError:
         raise BusError(f"a message may have at most {PAYLOAD_BYTES_MAX} bytes") from None

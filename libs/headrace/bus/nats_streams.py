@@ -33,7 +33,7 @@ STORE_TRIES = 3  # while a stream's leader changes nobody answers
 STORE_WAIT_S = 0.25
 FETCH_S = 5.0  # one long pull; an empty one is normal
 BACKOFF_S = 1.0  # when the stream or consumer is away, and before a failed message comes again
-ACK_WAIT_S = 60.0  # longer than any handler takes
+ACK_WAIT_S = 6.0  # a message whose consumer died comes again; whoever works on it says so
 _WRONG_LAST_SEQUENCE = (10071, 10164)
 
 _LOG = logging.getLogger("headrace.bus")
@@ -167,13 +167,24 @@ class NatsConsumer:
             headers=received.headers or {},
             sequence=received.metadata.sequence.stream,
         )
+        working = asyncio.create_task(_say_in_progress(received))
         try:
             taken = await self._take(message)
         except asyncio.CancelledError:
             with contextlib.suppress(NatsError, OSError):
                 await received.nak()
             raise
+        finally:
+            working.cancel()
         if taken:
             await received.ack()
         else:
             await received.nak(delay=BACKOFF_S)
+
+
+async def _say_in_progress(received: Msg) -> None:
+    """Keep the server from giving the message to somebody else."""
+    while True:
+        await asyncio.sleep(ACK_WAIT_S / 3)
+        with contextlib.suppress(NatsError, OSError):
+            await received.in_progress()
