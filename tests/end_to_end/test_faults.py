@@ -57,24 +57,23 @@ class Torment:
         return max((row.ended_at_us for row in rows), default=0)
 
     def a_launcher(self):
-        kill(self.of_node("n2", "headrace-launch"))
+        kill(self.of_node("n2", "headrace-launch").values())
 
     def a_shim(self):
         """One whose worker runs: it is lost, and only it."""
-        folders = {}
+        shims = {}
 
         def found():
-            folders.update(
-                {
-                    Path(process.cwd()).name: process
-                    for process in self.of_node("n2", "headrace-shi")
-                }
+            shims.update(
+                (folder.name, process)
+                for folder, process in self.of_node("n2", "headrace-shi").items()
+                if folder.parent.name == "attempts"  # it has entered its own
             )
-            return folders
+            return shims
 
         self.platform.wait(found, "a shim")
-        name, process = next(iter(folders.items()))
-        self.killed_jobs.add(name.split(".")[0])
+        folder, process = next(iter(shims.items()))
+        self.killed_jobs.add(folder.rsplit(".", 2)[0].replace(".", "/"))
         kill([process])
 
     def a_backend(self):
@@ -96,21 +95,24 @@ class Torment:
         finally:
             os.kill(supervisor.pid, signal.SIGCONT)
 
-    def of_node(self, node, comm):
-        folder = str(self.platform.layout.node(node))
-        found = []
+    def of_node(self, node, name):
+        """The node's processes of this name, by the folder they work in."""
+        base = self.platform.layout.node(node)
+        found = {}
         for process in psutil.process_iter():
-            try:
-                if process.name().startswith(comm) and process.cwd().startswith(folder):
-                    found.append(process)
-            except psutil.Error:
-                continue
+            with contextlib.suppress(psutil.Error):
+                if process.name().startswith(name) and base in (
+                    folder := Path(process.cwd()),
+                    *folder.parents,
+                ):
+                    found[folder] = process
         return found
 
 
 def kill(found):
     for process in found:
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
         known = processes.identify(process.pid)
         assert known is None or processes.wait_exit(known, 10)
 

@@ -13,6 +13,7 @@ from headrace.client.client import Client
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"
+CANARY = "canary-that-no-span-shows"
 TRACEPARENT = f"00-{TRACE}-{SPAN}-01"
 
 
@@ -66,9 +67,10 @@ def collector():
 def test_one_job_is_one_trace_from_its_sender_to_its_worker(new_platform, collector):
     platform = new_platform("--nodes", "1", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
     platform.wait_ready()
-    command = ["sh", "-c", "echo it is $TRACEPARENT"]
+    platform.headrace("secret", "set", "WORD", stdin=CANARY)
+    command = ["sh", "-c", 'test "$WORD" && echo it is $TRACEPARENT']
     client = Client(platform.url, platform.token)
-    answer = submit_traced(platform, {"name": "traced", "command": command})
+    answer = submit_traced(platform, {"name": "traced", "command": command, "secrets": ["WORD"]})
     assert client.job(answer["job"]).trace == TRACE
     platform.ended(answer["job"])
     written = "".join(piece.text for piece in client.logs(answer["job"]))
@@ -89,7 +91,13 @@ def test_one_job_is_one_trace_from_its_sender_to_its_worker(new_platform, collec
     known = {span.span_id.hex() for span in spans} | {SPAN}
     assert {span.parent_span_id.hex() for span in spans} <= known, "no span hangs in the air"
     assert len({span.span_id for span in spans}) == len(spans)
+    platform.down()
+    assert not [span.name for _, span in collector.spans if CANARY.encode() in bytes_of(span)]
     assert all(span.start_time_unix_nano <= span.end_time_unix_nano for span in spans)
+
+
+def bytes_of(span):
+    return span.SerializeToString()
 
 
 def submit_traced(platform, job):
