@@ -48,8 +48,8 @@ def publisher_permissions(project: str, name: str) -> Permissions:
     """A pipeline sends its project's job requests and reads its project's outcomes."""
     return Permissions(
         publish=(
-            f"headrace.request.{token(project)}.job.>",
-            f"headrace.post.{project}.job.>",
+            f"headrace.request.{token(project)}.job.*",
+            f"headrace.post.{project}.job.*",
         ),
         subscribe=(f"headrace.event.{project}.>", "_INBOX.>", f"_INBOX_pub_{token(name)}.>"),
     )

@@ -42,6 +42,7 @@ from headrace.bus.interface import (
 from headrace.bus.nats_streams import NatsConsumer, NatsStreams
 
 CONNECT_S = 5
+CONNECT_S_MAX = 10.0  # the library would try for ever, also with credentials that are refused
 PING_S = 5  # two unanswered pings are a dead peer
 RECONNECT_WAIT_S = 0.25  # the library takes fractions, whatever its annotation says
 DISCONNECTED_S_MAX = 20.0  # the library can hang on a black-holed connection: abort it after this
@@ -94,7 +95,7 @@ class NatsBus:
         bus = cls(on_lost)
         credentials = RawCredentials(creds_text) if creds_text else str(creds_path) or None
         try:
-            await bus._client.connect(
+            connecting = bus._client.connect(
                 servers=[url],
                 name=name,
                 user_credentials=credentials,
@@ -111,9 +112,11 @@ class NatsBus:
                 closed_cb=bus._closed,
                 reconnected_cb=bus._reconnected,
             )
+            await asyncio.wait_for(connecting, CONNECT_S_MAX)
         except (TimeoutError, NatsError, OSError) as error:
             await bus.close()
-            raise NotConnected(f"{url}: {type(error).__name__} {error}") from None
+            why = bus._client.last_error or error
+            raise NotConnected(f"{url}: {type(why).__name__} {why}") from None
         bus._watchdog = asyncio.create_task(bus._watch())
         return bus
 

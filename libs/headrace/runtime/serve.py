@@ -16,6 +16,7 @@ import uvloop
 
 from headrace import telemetry
 from headrace.bus import subjects
+from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.decider.version import decision_version
 from headrace.runtime.environment import Environment
@@ -37,7 +38,7 @@ def serve(name: str, service_of: Callable[[Environment], Service]) -> None:
     environment = Environment.read(name)
     try:
         uvloop.run(_run(name, service_of(environment), environment))
-    except (StoreError, OSError) as error:
+    except (StoreError, BusError, OSError) as error:
         _LOG.error("%s ends error=%s: %s", name, type(error).__name__, error)
         raise SystemExit(1) from None
     finally:

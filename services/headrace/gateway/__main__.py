@@ -16,6 +16,7 @@ import uvloop
 
 from headrace import telemetry
 from headrace.bus import subjects
+from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.gateway.app import application
 from headrace.gateway.follower import Follower
@@ -34,7 +35,7 @@ def main() -> None:
     environment = Environment.read("gateway")
     try:
         uvloop.run(_run(environment))
-    except (StoreError, OSError) as error:
+    except (StoreError, BusError, OSError) as error:
         _LOG.error("gateway ends error=%s: %s", type(error).__name__, error)
         raise SystemExit(1) from None
     finally:
