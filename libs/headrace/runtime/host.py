@@ -70,7 +70,7 @@ class Host:
         self.pending = PendingFacts()
         self.counters: Counter[str] = Counter()
         self.epoch = 0
-        self.on_position: Callable[[int], None] = lambda _position: None
+        self.on_folded: Callable[[Sequence[Stored]], None] = lambda _stored: None
         self._folder = Folder(service.decider, store, decision_version)
         self.answers = Answers(self)
         self._effects = Effects(service.shell)
@@ -172,7 +172,6 @@ class Host:
         self._effects.add(entries)
         await self.answers.give(entries)
         self._crashpoint("runtime.after_effects")
-        self.on_position(self.reader.position)
         await self._folder.save_when_due(self.reader.position, self.reader.hash)
 
     async def _append(self, attempt: Attempt) -> list[Entry]:
@@ -221,6 +220,7 @@ class Host:
                 fact = self.pending.found(event)
                 if fact is not None:
                     self.answers.expect_one(fact, event.position)
+        self.on_folded(stored)
         return self._folder.fold(stored)
 
     async def _catch_up(self) -> list[Entry]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -19,9 +20,10 @@ from headrace.events import CATALOGUE, decode, decode_header
 from headrace.runtime import log_messages
 from headrace.store.interface import Store, Stored, Unavailable
 
+HEARD_EVENTS_MAX = 10_000  # kept until they are relayed; older ones are read again
 WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all
 TAIL_EVENTS_MAX = 100_000  # a stream made anew begins at most this far back
-GATHER_S = 0.005  # events follow each other closely: fewer, larger windows cost less
+GATHER_S = 0.002  # events follow each other closely: fewer, larger windows cost less
 POLL_S = 5.0  # when nothing was committed here, another service may have
 RETRY_S = 0.5
 DAY_S = 86_400
@@ -49,18 +51,20 @@ _LOG = logging.getLogger("headrace.relay")
 
 
 class Relay:
-    """Copies the log to the streams, as fast as it grows. Call `notify` after each commit."""
+    """Copies the log to the streams, as fast as it grows. `heard` spares it reading the store."""
 
     def __init__(self, store: Store, bus: Bus) -> None:
         self._store = store
         self._bus = bus
         self._grown = asyncio.Event()
         self._position = 0
+        self._next: deque[Stored] = deque(maxlen=HEARD_EVENTS_MAX)
+        self._must_read = True
 
-    def notify(self, position: int) -> None:
-        """The log reaches at least to `position`."""
-        if position > self._position:
-            self._grown.set()
+    def heard(self, events: Sequence[Stored]) -> None:
+        """These events of the log, in order. Missing some is no harm: they are read then."""
+        self._next.extend(events)
+        self._grown.set()
 
     async def run(self) -> None:
         """Relay for ever; after anything that fails, start over from what the stream holds."""
@@ -86,18 +90,38 @@ class Relay:
             first = max(1, head - TAIL_EVENTS_MAX + 1)
             state = await self._bus.ensure_stream(log_stream(first))
         self._position = state.last
+        self._must_read = True
 
     async def _step(self) -> None:
-        events = await self._store.read(self._position, WINDOW_EVENTS)
+        events = self._heard_next()
+        if not events and self._must_read:
+            events = await self._store.read(self._position, WINDOW_EVENTS)
+            self._must_read = len(events) == WINDOW_EVENTS
         if events:
             await self._relay(events)
             self._position = events[-1].position
-            return
+        elif not self._must_read:
+            await self._wait()
+
+    def _heard_next(self) -> list[Stored]:
+        """The next events in line, of those that were heard; a gap before them has to be read."""
+        while self._next and self._next[0].position <= self._position:
+            self._next.popleft()
+        self._must_read |= bool(self._next) and self._next[0].position > self._position + 1
+        events: list[Stored] = []
+        while self._next and len(events) < WINDOW_EVENTS:
+            if self._next[0].position != self._position + 1 + len(events):
+                break
+            events.append(self._next.popleft())
+        return events
+
+    async def _wait(self) -> None:
         self._grown.clear()
         try:
             await asyncio.wait_for(self._grown.wait(), POLL_S)
         except TimeoutError:
             await self._check_stream()
+            self._must_read = True
         else:
             await asyncio.sleep(GATHER_S)
 

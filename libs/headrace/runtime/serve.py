@@ -106,7 +106,7 @@ async def _relay(host: Host, environment: Environment, lost: asyncio.Event) -> N
     """
     bus = await _bus(environment, "relay", lost)
     relay = Relay(host.store, bus)
-    host.on_position = relay.notify
+    host.on_folded = relay.heard
     try:
         await relay.run()
     finally:

@@ -83,7 +83,7 @@ class Instance:
         world.mutation(self.host)
         if service.relay:
             relay = Relay(store, bus)
-            self.host.on_position = relay.notify
+            self.host.on_folded = relay.heard
             relaying = asyncio.create_task(relay.run())
             relaying.add_done_callback(lambda _done: None)
         await self.host.run()
