@@ -11,6 +11,8 @@ from collections import Counter
 
 from headrace.bus.interface import Handler, Message
 
+CANCEL_AGAIN_S = 0.2  # NATS's library swallows a cancellation that comes while it flushes
+
 _LOG = logging.getLogger("headrace.bus")
 
 
@@ -28,6 +30,13 @@ async def handle(handler: Handler, message: Message, counters: Counter[str]) -> 
         _failed(message, counters, f"{type(error).__name__}: {error}")
         return False
     return True
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    """Cancel a task, again until it takes notice; returns when it has ended."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=CANCEL_AGAIN_S)
 
 
 def _failed(message: Message, counters: Counter[str], why: str) -> None:

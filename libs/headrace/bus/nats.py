@@ -27,7 +27,7 @@ from nats.errors import (
 )
 from nats.js.errors import NoStreamResponseError
 
-from headrace.bus.handling import handle
+from headrace.bus.handling import end, handle
 from headrace.bus.interface import (
     PAYLOAD_BYTES_MAX,
     PENDING_MESSAGES_MAX,
@@ -46,7 +46,7 @@ CONNECT_S_MAX = 10.0  # the library would try for ever, also with credentials th
 PING_S = 5  # two unanswered pings are a dead peer
 RECONNECT_WAIT_S = 0.25  # the library takes fractions, whatever its annotation says
 DISCONNECTED_S_MAX = 20.0  # the library can hang on a black-holed connection: abort it after this
-CLOSE_S = 2.0
+FLUSH_S, CLOSE_S = 1, 1.0  # both together: a supervisor waits
 
 _LOG = logging.getLogger("headrace.bus")
 
@@ -62,7 +62,7 @@ class NatsSubscription:
         with contextlib.suppress(NatsError, OSError):
             await self._subscription.unsubscribe()
         if handling is not None:  # cancelled, but not yet ended
-            await asyncio.gather(handling, return_exceptions=True)
+            await end(handling)
 
 
 class NatsBus:
@@ -190,9 +190,10 @@ class NatsBus:
             await consumer.stop()
         with contextlib.suppress(asyncio.TimeoutError, asyncio.CancelledError, NatsError, OSError):
             if self._client.is_connected:
-                await self._client.flush(timeout=1)
-        with contextlib.suppress(asyncio.TimeoutError, NatsError, OSError):
-            await asyncio.wait_for(self._client.close(), CLOSE_S)
+                await self._client.flush(timeout=FLUSH_S)
+        closing = asyncio.create_task(self._client.close())
+        await asyncio.wait([closing], timeout=CLOSE_S)
+        closing.cancel()
 
     async def _failed(self, error: Exception) -> None:
         """Whatever the library only tells its error callback."""

@@ -26,6 +26,7 @@ from nats.js.api import (
 )
 from nats.js.errors import APIError, BadRequestError, NoStreamResponseError, NotFoundError
 
+from headrace.bus.handling import end
 from headrace.bus.interface import BusError, Message, StreamSpec, StreamState, WrongSequence
 
 JETSTREAM_S = 5.0
@@ -123,15 +124,13 @@ class NatsConsumer:
         self._task = asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        self._task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._task
+        await end(self._task)
 
     async def _run(self) -> None:
         while True:
             try:
                 await self._work()
-            except (TimeoutError, NatsError, OSError) as error:
+            except Exception as error:  # the library's own and whatever else it lets through
                 if not isinstance(error, NotFoundError | NoStreamResponseError):
                     _LOG.info("consumer %s waits error=%s", self._durable, type(error).__name__)
                 await asyncio.sleep(BACKOFF_S)
