@@ -90,14 +90,15 @@ class Answers:
             refusal = Refusal(field=f"idempotency key {key}", rule=rule)
             await self._send(reply, refusal_answer(refusal, position))
             return
+        # Its decision answers this one too, and may be made while the log is searched for it.
+        self._waiting.setdefault(position, []).append(reply)
         try:
             answer = await self._original(position)
         except StoreError as error:
             _LOG.warning("repeated request not answered error=%s", error)
             return
-        if answer is None:  # not decided yet: its decision answers this one too
-            self._waiting.setdefault(position, []).append(reply)
-        else:
+        if answer is not None and reply in self._waiting.get(position, ()):
+            self._waiting[position].remove(reply)
             await self._send(reply, answer)
 
     async def _original(self, position: int) -> dict[str, Any] | None:

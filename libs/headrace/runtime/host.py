@@ -39,10 +39,10 @@ from headrace.store.interface import (
     Vault,
 )
 
-LEASE_S = 3.0  # a silent leader is replaced after this
+LEASE_S = 2.5  # a silent leader is replaced after this; with `FOLLOW_S`, within 3 s
 RETRY_S = 0.2  # between tries when the store cannot be reached
 WAKEUP_S_MIN = 0.002  # a decider whose wakeup has passed without a decision cannot spin
-FOLLOW_S = 1.0  # a follower looks this often whether it may lead
+FOLLOW_S = 0.5  # a follower looks this often whether it may lead
 
 _LOG = logging.getLogger("headrace.host")
 

@@ -179,7 +179,10 @@ def _request_of(message: Message, door: str, project: str, verb: str, traceparen
 
 def _hash(request: Request) -> bytes:
     """Over the verb and the body with its keys sorted, so that key order and spacing do not make
-    another request.
+    another request. A body that is no JSON, for a receiver that does not read it, stands as it is.
     """
-    body = msgspec.json.encode(msgspec.json.decode(request.body or b"{}"), order="sorted")
+    try:
+        body = msgspec.json.encode(msgspec.json.decode(request.body or b"{}"), order="sorted")
+    except (msgspec.DecodeError, RecursionError):
+        body = request.body
     return hashlib.sha256(request.verb.encode() + b"\0" + body).digest()
