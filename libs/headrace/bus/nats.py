@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
-from nats.aio.client import Client, RawCredentials
+from nats.aio.client import RawCredentials
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as NatsCoreSubscription
 from nats.errors import (
@@ -27,6 +27,7 @@ from nats.errors import (
 )
 from nats.js.errors import NoStreamResponseError
 
+from headrace.bus import subjects
 from headrace.bus.handling import end, handle
 from headrace.bus.interface import (
     PAYLOAD_BYTES_MAX,
@@ -39,6 +40,7 @@ from headrace.bus.interface import (
     StreamSpec,
     StreamState,
 )
+from headrace.bus.nats_client import HardenedClient, Undecodable
 from headrace.bus.nats_streams import NatsConsumer, NatsStreams
 
 CONNECT_S = 5
@@ -70,7 +72,7 @@ class NatsBus:
 
     def __init__(self, on_lost: Callable[[], None] | None) -> None:
         self.counters: Counter[str] = Counter()
-        self._client = Client()
+        self._client = HardenedClient()
         self._streams = NatsStreams(self._client)
         self._on_lost = on_lost
         self._closing = False
@@ -199,6 +201,8 @@ class NatsBus:
         """Whatever the library only tells its error callback."""
         if isinstance(error, SlowConsumerError):
             self.counters["slow_consumer"] += 1
+        if isinstance(error, Undecodable):
+            self.counters["undecodable"] += 1
         text = f"{type(error).__name__}: {error}"
         kind = text[:120]
         self.counters["permission_errors"] += "permissions violation" in text.lower()
@@ -252,5 +256,6 @@ def _message_of(received: Msg) -> Message:
         subject=received.subject,
         data=received.data,
         headers=received.headers or {},
-        reply=received.reply,
+        # Whoever asks chooses where the answer goes; we answer with more rights than it may have.
+        reply=received.reply if subjects.is_inbox(received.reply) else "",
     )

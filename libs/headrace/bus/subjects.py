@@ -33,6 +33,11 @@ def is_token(value: str) -> bool:
     return _TOKEN.fullmatch(value) is not None
 
 
+def is_inbox(subject: str) -> bool:
+    """Whether an answer may be sent there: an inbox of a publisher, a node or a service."""
+    return subject.startswith(("_INBOX.", "_INBOX_", f"{SERVICES_INBOX}."))
+
+
 def log(type_tag: str) -> str:
     """Where a committed event of this type is published to services."""
     return f"headrace.log.{type_tag}"

@@ -1,0 +1,81 @@
+"""The NATS library's client, hardened: strangers cannot deafen it, and nothing waits for later.
+
+Rule: one bad message costs that message, one lost connection costs what was not sent on it, and a
+client that cannot go on says that it is closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+from typing import Any
+
+from nats.aio.client import Client
+from nats.errors import Error as NatsError
+from nats.errors import OutboundBufferLimitError
+from nats.protocol import parser
+
+UNSENT_BYTES_MAX = 8_388_608  # what may wait for the server to read on
+ROOM_S = 2.0  # how long a publish waits for room before it is refused
+
+# A subject may contain what the library takes for blanks (vertical tab, form feed). It would then
+# read the rest of the subject as the subscription's number: the message would reach another handler,
+# or the connection would end as if the server had broken the protocol.
+parser.MSG_RE = re.compile(rb"\AMSG ([^ \t\r\n]+) (\d+) (([^ \t\r\n]+) )?(\d+)\r\n")
+parser.HMSG_RE = re.compile(rb"\AHMSG ([^ \t\r\n]+) (\d+) (([^ \t\r\n]+) )?(\d+) (\d+)\r\n")
+
+
+class Undecodable(NatsError):
+    """A message whose subject, reply or status cannot be read was dropped."""
+
+    def __str__(self) -> str:
+        return "a message that cannot be read was dropped"
+
+
+class HardenedClient(Client):
+    """`nats.aio.client.Client`, with what only its inside can mend."""
+
+    async def publish(
+        self,
+        subject: str,
+        payload: bytes = b"",
+        reply: str = "",
+        headers: dict[str, str] | None = None,
+    ) -> None:
+        if self._pending_data_size > UNSENT_BYTES_MAX:
+            await self._make_room()
+        await super().publish(subject, payload, reply, headers)
+
+    async def _make_room(self) -> None:
+        """Several publishes in a row go out in one write; a server that reads soon takes it."""
+        flushing = self._flush_pending(force_flush=True)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(flushing, ROOM_S)
+        if self._pending_data_size > UNSENT_BYTES_MAX:
+            raise OutboundBufferLimitError
+
+    async def _process_msg(self, *parts: Any) -> None:
+        """Whatever is wrong with a message must not end the task that reads all of them."""
+        try:
+            await super()._process_msg(*parts)
+        except Exception:
+            await self._error_cb(Undecodable())
+
+    async def _attempt_reconnect(self) -> None:
+        self._forget_unsent()
+        try:
+            await super()._attempt_reconnect()
+        except Exception as error:  # the library would stay "reconnecting" for ever
+            await self._error_cb(error)
+            await self._close(Client.CLOSED)
+
+    def _forget_unsent(self) -> None:
+        """The library would send it on the next connection, and would wait without end for a dead
+        one to take it. Subscriptions are told again anyway.
+        """
+        self._pending = []
+        self._pending_data_size = 0
+        writer = getattr(self._transport, "_io_writer", None)
+        if writer is not None:
+            writer.transport.abort()
