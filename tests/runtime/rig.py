@@ -132,11 +132,13 @@ class Rig:
         self.running = {}
         self.shells = {}
         self.fails = set()  # `<holder> <operation>.<before or after>` that fail, once each
+        self.slow = {}  # the same, that take so many seconds, once each
         self._epoch = 0
         self._keys = 0
 
     def new_store(self, holder=""):
         async def fault(point):
+            await asyncio.sleep(self.slow.pop(f"{holder} {point}", 0))
             if f"{holder} {point}" in self.fails:
                 self.fails.remove(f"{holder} {point}")
                 raise Unavailable("a fault")
@@ -216,6 +218,14 @@ class Rig:
         ]
         appended = await self.store.append("quota", self._epoch, head.position, head.hash, new)
         return list(appended.events)
+
+    def lose_the_log(self):
+        """As restored from a backup of when it was empty."""
+        self.log.events.clear()
+        self.log.streams.clear()
+        self.log.requests.clear()
+        for head in self.log.services.values():
+            head.last_position = 0
 
     def events(self, *types):
         wanted = {tag_of(type_) for type_ in types}

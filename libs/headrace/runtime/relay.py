@@ -93,6 +93,7 @@ class Relay:
         self._must_read = True
 
     async def _step(self) -> None:
+        self._grown.clear()  # what is heard while the store is read makes `_wait` return at once
         events = self._heard_next()
         if not events and self._must_read:
             events = await self._store.read(self._position, WINDOW_EVENTS)
@@ -116,7 +117,6 @@ class Relay:
         return events
 
     async def _wait(self) -> None:
-        self._grown.clear()
         try:
             await asyncio.wait_for(self._grown.wait(), POLL_S)
         except TimeoutError:

@@ -1,0 +1,91 @@
+"""What a service tells its supervisor and Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.runtime.health import REQUEST_BYTES_MAX, Health, counters_text, json_answer
+
+
+@pytest.fixture
+async def port(tmp_path):
+    health = Health(
+        {
+            "/livez": lambda: json_answer(200, {"service": "s"}),
+            "/readyz": lambda: json_answer(503, {"ready": False}),
+        }
+    )
+    file = tmp_path / "s.port"
+    await health.start("127.0.0.1:0", file)
+    yield int(file.read_text())
+    await health.stop()
+
+
+async def say(port, data):
+    """The status and body that come back for these bytes; None when nothing does."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        writer.write(data)
+        async with asyncio.timeout(20):
+            answer = await reader.read()
+    except ConnectionError:
+        return None
+    finally:
+        writer.close()
+    if not answer:
+        return None
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert int(head.split(b"Content-Length: ")[1].split(b"\r\n")[0]) == len(body)
+    return int(head.split(b" ")[1]), body
+
+
+async def get(port, path):
+    return await say(port, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+
+async def test_each_page_has_its_status_and_body(port):
+    status, body = await get(port, "/livez")
+    assert (status, json.loads(body)) == (200, {"service": "s"})
+    status, body = await get(port, "/readyz")
+    assert (status, json.loads(body)) == (503, {"ready": False})
+    assert (await get(port, "/etc/passwd"))[0] == 404
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        b"\r\n\r\n",
+        b"\xff\xff\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"x" * (2 * REQUEST_BYTES_MAX) + b"\r\n\r\n",
+    ],
+)
+async def test_garbage_harms_nobody(port, garbage, caplog):
+    answer = await say(port, garbage)
+    assert answer is None or answer[0] == 404
+    assert (await get(port, "/livez"))[0] == 200
+    assert caplog.records == []
+
+
+async def test_somebody_who_says_nothing_keeps_nobody_waiting(port):
+    _, silent = await asyncio.open_connection("127.0.0.1", port)
+    assert (await get(port, "/livez"))[0] == 200
+    silent.close()
+
+
+def test_counters_are_read_as_prometheus_reads_them():
+    text = counters_text("quota", {"requests": 3, "appends": 2}, 17)
+    found = {
+        sample.name: (sample.labels, sample.value)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert found == {
+        "headrace_log_position": ({"service": "quota"}, 17),
+        "headrace_requests_total": ({"service": "quota"}, 3),
+        "headrace_appends_total": ({"service": "quota"}, 2),
+    }

@@ -1,0 +1,107 @@
+"""The door that keeps a message until it is answered by an event."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+
+from headrace.bus.memory import MemoryBus
+from headrace.events.jobs import JobCancelling, JobCancelRequested
+from headrace.runtime.relay import Relay
+
+from .rig import Rig, until, virtual
+
+
+class Posting(Rig):
+    """Posts, and hears what its project is told with which correlation id."""
+
+    def __init__(self):
+        super().__init__()
+        self.heard = []
+
+    async def open(self):
+        async def hear(message):
+            kind = message.subject.removeprefix("headrace.event.ads.")
+            self.heard.append((kind, message.headers.get("ce-correlationid")))
+
+        await self.bus.subscribe("headrace.event.ads.>", hear)
+        await self.start_relay()
+
+    async def start_relay(self):
+        relay = Relay(self.new_store("relay"), MemoryBus(self.broker, "relay"))
+        self.running["relay"] = asyncio.create_task(relay.run())
+
+    async def post(self, key, body=b'{"job":"j"}', verb="job.cancel"):
+        headers = {"ce-id": key, "ce-source": "test"}
+        await self.bus.store(f"headrace.post.ads.{verb}", body, headers)
+
+    async def answered(self, kind, key):
+        await until(lambda: (kind, key) in self.heard)
+
+
+@virtual
+async def test_what_was_posted_is_answered_by_an_event_with_its_key():
+    rig = Posting()
+    await rig.leading()
+    await rig.open()
+    await rig.post("k")
+    await rig.answered("job.cancelling.v1", "k")
+    assert len(rig.events(JobCancelRequested)) == 1
+
+
+@virtual
+async def test_what_was_posted_while_nobody_led_waits():
+    rig = Posting()
+    await rig.open()
+    await until(lambda: "REQUESTS" in rig.broker.streams)
+    for number in range(3):
+        await rig.post(f"k{number}")
+    await rig.leading()
+    for number in range(3):
+        await rig.answered("job.cancelling.v1", f"k{number}")
+    assert len(rig.events(JobCancelling)) == 3
+
+
+@virtual
+async def test_what_was_posted_again_later_is_answered_again_and_happens_once():
+    rig = Posting()
+    await rig.leading()
+    await rig.open()
+    await rig.post("k")
+    await rig.answered("job.cancelling.v1", "k")
+    await rig.post("k")
+    await rig.answered("request.answered.v1", "k")
+    await rig.post("k", b'{"job":"other"}')
+    await rig.answered("request.refused.v1", "k")
+    assert len(rig.events(JobCancelRequested)) == 1
+
+
+@virtual
+async def test_what_was_posted_and_cannot_be_understood_is_refused_and_blocks_nobody():
+    rig = Posting()
+    await rig.leading()
+    await rig.open()
+    await rig.post("bad", b"\xff")
+    await rig.post("", b'{"job":"j"}')
+    await rig.post("good")
+    await rig.answered("request.refused.v1", "bad")
+    await rig.answered("job.cancelling.v1", "good")
+    kept = [m.data for m in rig.broker.streams["DEADLETTER"].messages.values()]
+    assert kept == [b"\xff", b'{"job":"j"}']
+
+
+@virtual
+async def test_what_is_in_work_when_its_leader_dies_is_done_once_by_the_next():
+    rig = Posting()
+    await rig.leading("a")
+    await rig.start("b")
+    await rig.open()
+    rig.fails.add("a append.after")  # committed, and nobody heard so
+    await rig.post("k")
+    await until(lambda: not rig.fails)
+    await rig.kill("a")
+    await until(lambda: len(rig.events(JobCancelling)) == 1)
+    await rig.post("next", msgspec.json.encode({"job": "n"}))
+    await rig.answered("job.cancelling.v1", "next")
+    assert len(rig.events(JobCancelRequested)) == 2
