@@ -46,8 +46,8 @@ format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests
-	$(BIN)/pytest --quiet --numprocesses 2 --dist loadfile
+test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests (the longest begin first)
+	$(BIN)/pytest --quiet --numprocesses 2 --dist loadfile tests/simulation tests/end_to_end tests
 
 schemas: $(STAMP) ## write proto-schemas/ from the event types
 	$(BIN)/python -m headrace.events.export proto-schemas
