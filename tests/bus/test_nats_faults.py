@@ -21,6 +21,12 @@ from headrace.bus.nats import NatsBus
 KEPT = StreamSpec(name="KEPT", subjects=("kept.>",), age_s_max=3600, bytes_max=2**20)
 
 
+@pytest.fixture(autouse=True)
+def looks_often(monkeypatch):
+    """Consumers see sooner that their server was away."""
+    monkeypatch.setattr(nats_streams, "FETCH_S", 0.5)
+
+
 async def until(condition):
     """Wait until `condition()` holds."""
     async with asyncio.timeout(WAIT_S):

@@ -8,6 +8,8 @@ import pytest
 from tests.contract import buses as bus_kinds
 from tests.contract import logs as kinds
 
+from headrace.bus import nats_streams
+
 
 @pytest.fixture(scope="session")
 def log_database(postgres_dsn):
@@ -30,8 +32,9 @@ async def logs(request):
 
 
 @pytest.fixture(params=["memory", "nats"])
-async def buses(request):
+async def buses(request, monkeypatch):
     """Makes clients of one bus, each with a connection of its own."""
+    monkeypatch.setattr(nats_streams, "FETCH_S", 0.5)  # consumers look sooner what has become
     if request.param == "memory":
         one = bus_kinds.MemoryBuses()
     else:
