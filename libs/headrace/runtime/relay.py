@@ -46,6 +46,7 @@ DEADLETTER = StreamSpec(
 EVENTS = StreamSpec(
     name="EVENTS", subjects=("headrace.event.>",), age_s_max=7 * DAY_S, bytes_max=GIBIBYTE
 )
+KEPT = (REQUESTS, DEADLETTER, EVENTS)
 
 _LOG = logging.getLogger("headrace.relay")
 
@@ -58,6 +59,7 @@ class Relay:
         self._bus = bus
         self._grown = asyncio.Event()
         self._position = 0
+        self._checked_s = 0.0
         self._next: deque[Stored] = deque(maxlen=HEARD_EVENTS_MAX)
         self._must_read = True
 
@@ -79,8 +81,9 @@ class Relay:
                 await asyncio.sleep(RETRY_S)
 
     async def _resume(self) -> None:
-        for spec in (REQUESTS, DEADLETTER, EVENTS):
+        for spec in KEPT:
             await self._bus.ensure_stream(spec)
+        self._checked_s = asyncio.get_running_loop().time()
         head = (await self._store.head()).position
         state = await self._bus.stream_state("LOG")
         if state is not None and state.last > head:  # of a log that is no more
@@ -101,6 +104,8 @@ class Relay:
         if events:
             await self._relay(events)
             self._position = events[-1].position
+            if asyncio.get_running_loop().time() - self._checked_s > POLL_S:
+                await self._check_kept()
         elif not self._must_read:
             await self._wait()
 
@@ -120,7 +125,8 @@ class Relay:
         try:
             await asyncio.wait_for(self._grown.wait(), POLL_S)
         except TimeoutError:
-            await self._check_stream()
+            await self._check_copy()
+            await self._check_kept()
             self._must_read = True
         else:
             await asyncio.sleep(GATHER_S)
@@ -141,34 +147,28 @@ class Relay:
             raise WrongSequence(f"LOG stored position {last.position} as {sequence}")
 
     async def _tell_project(self, event: Stored) -> None:
-        type_ = CATALOGUE.get(event.type)
-        if type_ is None or not type_.public or not event.project:
+        """One event that cannot be told must not keep the others from their projects."""
+        try:
+            told = _told(event)
+        except ValueError as error:  # msgspec's are such, and a name's that is no token
+            _LOG.warning(
+                "event not told position=%d type=%s error=%s", event.position, event.type, error
+            )
             return
-        decoded = decode(event.type, event.data)
-        body = {name: getattr(decoded, name) for name in type_.public}
-        body["type"], body["position"] = event.type, event.position
-        header = decode_header(event.header)
-        headers = {
-            "ce-specversion": "1.0",
-            "ce-id": str(event.position),
-            "ce-source": "/headrace",
-            "ce-type": f"headrace.{event.type}",
-            "ce-time": datetime.fromtimestamp(event.recorded_at_us / 1e6, UTC).isoformat(),
-            "ce-subject": header.correlation,
-            "ce-sequence": f"{event.position:020d}",
-            "Nats-Msg-Id": f"event-{event.position}",
-        }
-        if header.request_key:
-            headers["ce-correlationid"] = header.request_key
-        if header.traceparent:
-            headers["traceparent"] = header.traceparent
-        subject = subjects.event(event.project, event.type)
-        await self._bus.publish(subject, msgspec.json.encode(body), headers)
+        if told is not None:
+            await self._bus.publish(*told)
 
-    async def _check_stream(self) -> None:
+    async def _check_copy(self) -> None:
         state = await self._bus.stream_state("LOG")
         if state is None or state.last != self._position:
             raise WrongSequence("the stream LOG is not where it was left")
+
+    async def _check_kept(self) -> None:
+        """A server can lose one stream alone; nothing stored would fail because of it."""
+        self._checked_s = asyncio.get_running_loop().time()
+        for spec in KEPT:
+            if await self._bus.stream_state(spec.name) is None:
+                raise BusError(f"the stream {spec.name} is gone")
 
 
 def log_stream(first: int) -> StreamSpec:
@@ -180,6 +180,32 @@ def log_stream(first: int) -> StreamSpec:
         bytes_max=4 * GIBIBYTE,
         first_sequence=first,
     )
+
+
+def _told(event: Stored) -> tuple[str, bytes, dict[str, str]] | None:
+    """Subject, body and headers of what the event's project is told; None when it is nothing."""
+    type_ = CATALOGUE.get(event.type)
+    if type_ is None or not type_.public or not event.project:
+        return None
+    decoded = decode(event.type, event.data)
+    body = {name: getattr(decoded, name) for name in type_.public}
+    body["type"], body["position"] = event.type, event.position
+    header = decode_header(event.header)
+    headers = {
+        "ce-specversion": "1.0",
+        "ce-id": str(event.position),
+        "ce-source": "/headrace",
+        "ce-type": f"headrace.{event.type}",
+        "ce-time": datetime.fromtimestamp(event.recorded_at_us / 1e6, UTC).isoformat(),
+        "ce-subject": header.correlation,
+        "ce-sequence": f"{event.position:020d}",
+        "Nats-Msg-Id": f"event-{event.position}",
+    }
+    if header.request_key:
+        headers["ce-correlationid"] = header.request_key
+    if header.traceparent:
+        headers["traceparent"] = header.traceparent
+    return subjects.event(event.project, event.type), msgspec.json.encode(body), headers
 
 
 def _subject(event: Stored) -> str:
