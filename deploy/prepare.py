@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Prepare a deployment: keys, logins and passwords in a folder, and the log's schema.
+
+`python prepare.py FOLDER --pg-dsn OWNER_DSN --nats-url nats://bus:4222 --node n1 --node n2`
+
+FOLDER then has `secrets/` (stays with the administrator) and one folder for each process, to be
+copied to where it runs as `/etc/headrace/<process>/`: its `env`, its bus login, the keys it needs
+and no others. Run it again to add a node or to bring the schema up to date: what exists is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+from pathlib import Path
+
+from headrace.embedded import secrets
+from headrace.embedded.accounts import private_folder
+from headrace.embedded.layout import Layout
+from headrace.embedded.services import SERVICES, role_dsn
+from headrace.store.interface import StoreError
+from headrace.store.migrate import migrate
+
+ETC = Path("/etc/headrace")
+PORTS = {
+    "gateway": 7400, "admission": 7411, "quota": 7412, "placement": 7413, "metrics": 7414,
+    "node": 7415,
+}  # fmt: skip
+
+
+def main() -> None:
+    """Do what the command line says. Exits 1 with one line when the log cannot be prepared."""
+    options = _options()
+    layout = Layout(options.folder.absolute())
+    for folder in (layout.data_dir, layout.secrets):
+        private_folder(folder)
+    secrets.ensure(layout, SERVICES, options.node)
+    roles = (*SERVICES, secrets.OPERATOR)
+    passwords = {f"headrace_{role}": secrets.password(layout, role) for role in roles}
+    try:
+        asyncio.run(migrate(options.pg_dsn, passwords))
+    except (StoreError, OSError) as error:
+        raise SystemExit(f"prepare: the log cannot be prepared: {error}") from None
+    for name in SERVICES:
+        _write(layout, name, name, _service_env(layout, options, name), options)
+    for node in options.node:
+        _write(layout, "node", node, _node_env(options, node), options)
+    _write_trust(layout, options)
+    operator = role_dsn(options.pg_dsn, secrets.OPERATOR, passwords[f"headrace_{secrets.OPERATOR}"])
+    _write_private(layout.secrets / "operator.dsn", operator, options.owner)
+    print(f"prepared {', '.join([*SERVICES, *options.node])} in {layout.data_dir}")
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="Prepare a deployment of Headrace.")
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("--pg-dsn", required=True, help="of a role that may create roles")
+    parser.add_argument("--nats-url", required=True)
+    parser.add_argument("--node", action="append", default=[], help="its name; may be repeated")
+    parser.add_argument("--host", default="127.0.0.1", help="where /readyz and /metrics listen")
+    parser.add_argument("--etc", type=Path, default=ETC, help="where the folders come to lie")
+    parser.add_argument("--owner", type=int, help="the user id that will read them")
+    return parser.parse_args()
+
+
+def _service_env(layout: Layout, options: argparse.Namespace, name: str) -> dict[str, str]:
+    env = {
+        "HEADRACE_PG_DSN": role_dsn(options.pg_dsn, name, secrets.password(layout, name)),
+        "HEADRACE_HTTP": f"{options.host}:{PORTS[name]}",
+    }
+    if name == "gateway":
+        env["HEADRACE_TOKEN_FILE"] = str(options.etc / name / "admin.token")
+    return env
+
+
+def _node_env(options: argparse.Namespace, node: str) -> dict[str, str]:
+    return {"HEADRACE_NODE": node, "HEADRACE_HTTP": f"{options.host}:{PORTS['node']}"}
+
+
+def _write(
+    layout: Layout, kind: str, name: str, env: dict[str, str], options: argparse.Namespace
+) -> None:
+    """One process's folder. Values are quoted as both systemd and shells read them."""
+    folder, etc = _folder(layout.data_dir / name), options.etc / name
+    env |= {
+        "HEADRACE_NATS_URL": options.nats_url,
+        "HEADRACE_NATS_CREDS": str(etc / "bus.creds"),
+        "HEADRACE_KEYS_DIR": str(etc),
+    }
+    lines = (f"{variable}='{value}'\n" for variable, value in sorted(env.items()))
+    files = {file: layout.secrets / file for file in secrets.KEY_FILES[kind]}
+    files["bus.creds"] = secrets.creds_file(layout, name)
+    if name == "gateway":
+        files["admin.token"] = secrets.token_file(layout)
+    for file, source in files.items():
+        shutil.copy(source, folder / file)
+        _own(folder / file, options.owner)
+    _write_private(folder / "env", "".join(lines), options.owner)
+    _own(folder, options.owner)
+
+
+def _write_trust(layout: Layout, options: argparse.Namespace) -> None:
+    """What the NATS server needs to know: whom it trusts."""
+    folder = _folder(layout.data_dir / "nats")
+    _write_private(folder / "trust.conf", secrets.bus_authentication(layout), options.owner)
+    _own(folder, options.owner)
+
+
+def _folder(path: Path) -> Path:
+    path.mkdir(exist_ok=True)
+    path.chmod(0o700)
+    return path
+
+
+def _write_private(path: Path, text: str, owner: int | None) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+    _own(path, owner)
+
+
+def _own(path: Path, owner: int | None) -> None:
+    if owner is not None:
+        os.chown(path, owner, owner)
+
+
+if __name__ == "__main__":
+    main()

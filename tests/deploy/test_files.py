@@ -1,0 +1,117 @@
+"""The files of deploy/ against what they talk about: units, services, metrics, ports."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+import yaml
+from tests.architecture.sources import service_names
+from tests.deploy.platform import DEPLOY, SERVICES
+
+from headrace.embedded import binaries
+from headrace.metrics import exposition
+from headrace.metrics.decide import DECIDER
+from headrace.runtime.health import counters_text
+
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+DASHBOARD = json.loads((DEPLOY / "grafana" / "headrace.json").read_text())
+COUNTED = ("appends", "events_appended", "requests", "requests_refused_at_door")
+
+
+def metrics_served() -> set[str]:
+    text = counters_text("x", dict.fromkeys(COUNTED, 1), 1)
+    text += exposition.text(DECIDER.initial(), {})
+    names = set(re.findall(r"^# TYPE (\S+) (?!histogram)", text, re.MULTILINE))
+    return names | {
+        f"{name}{suffix}"
+        for name in re.findall(r"^# TYPE (\S+) histogram", text, re.MULTILINE)
+        for suffix in ("_bucket", "_sum", "_count")
+    }
+
+
+def expressions() -> list[str]:
+    return [target["expr"] for panel in DASHBOARD["panels"] for target in panel["targets"]]
+
+
+def test_the_dashboard_asks_only_for_metrics_that_are_served():
+    asked = {name for text in expressions() for name in re.findall(r"headrace_\w+", text)}
+
+    assert len(asked) > 8
+    assert asked - metrics_served() == set()
+
+
+def test_no_two_panels_of_the_dashboard_lie_on_each_other():
+    panels = DASHBOARD["panels"]
+
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert len({(p["gridPos"]["x"], p["gridPos"]["y"]) for p in panels}) == len(panels)
+
+
+def test_compose_runs_every_service():
+    modules = {
+        service["command"][1]
+        for service in COMPOSE["services"].values()
+        if service.get("command", [""])[0].startswith("/etc/headrace/")
+    }
+
+    assert modules == set(service_names())
+
+
+def test_every_process_in_compose_sees_its_own_folder_only():
+    for name in (*SERVICES, "n1", "nats"):
+        from_state = [v for v in COMPOSE["services"][name]["volumes"] if v.startswith("./state")]
+
+        assert [volume.split(":")[0] for volume in from_state] == [f"./state/{name}"]
+        assert from_state[0].endswith(":ro")
+
+
+def test_prometheus_asks_every_service_in_compose_where_it_listens():
+    scrape = yaml.safe_load((DEPLOY / "prometheus" / "headrace.yaml").read_text())
+    targets = scrape["scrape_configs"][0]["static_configs"][0]["targets"]
+    ports = re.findall(r'"(\w+)": (74\d\d)', (DEPLOY / "prepare.py").read_text())
+
+    assert set(targets) == {f"{name}:{port}" for name, port in ports if name != "node"}
+
+
+def test_every_part_that_the_collector_uses_is_described():
+    collector = yaml.safe_load((DEPLOY / "otel" / "collector.yaml").read_text())
+
+    for kind in ("receivers", "processors", "exporters"):
+        used = {n for p in collector["service"]["pipelines"].values() for n in p[kind]}
+        assert used == set(collector[kind])
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze here")
+@pytest.mark.parametrize("unit", ["headrace-node.service", "headrace@.service"])
+def test_systemd_understands_the_units(unit, tmp_path):
+    text = (DEPLOY / "systemd" / unit).read_text()
+    (tmp_path / unit).write_text(text.replace("/opt/headrace/bin/python", sys.executable))
+
+    done = subprocess.run(
+        ["systemd-analyze", "verify", tmp_path / unit], capture_output=True, text=True
+    )
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_nats_understands_its_configuration(tmp_path):
+    (tmp_path / "trust").mkdir()
+    (tmp_path / "trust" / "trust.conf").touch()
+    shutil.copy(DEPLOY / "nats" / "headrace.conf", tmp_path)
+
+    command = [binaries.nats_server(), "--config", tmp_path / "headrace.conf", "-t"]
+    done = subprocess.run(command, capture_output=True, text=True)
+
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_image_is_made_of_files_that_are_there():
+    kept = re.findall(r"^!(.+)$", (DEPLOY / "Dockerfile.dockerignore").read_text(), re.MULTILINE)
+    copied = re.findall(r"^COPY (?!--)(.+) \S+$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+
+    names = [name for line in copied for name in line.split() if name != "."]
+    assert set(names) <= set(kept)
+    assert [name for name in kept if not (DEPLOY.parent / name).exists()] == []
