@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
-        test-frameworks bench constraints system-deps clean
+        test-frameworks bench conformance constraints system-deps clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -68,6 +68,11 @@ test-frameworks: $(STAMP) ## the PyTorch twin of the distributed example
 
 bench: $(STAMP) ## measure, and print the figures with the machine's facts
 	$(BIN)/python -m tests.bench
+
+CASES ?= ../shared/bench/kai/cases.json
+
+conformance: $(STAMP) ## the scheduling core against KAI-Scheduler's scenarios: make conformance CASES=…
+	@$(BIN)/python -m tests.conformance $(CASES)
 
 constraints: ## pin every dependency anew, with hashes
 	$(BIN)/pip install --quiet pip-tools
