@@ -22,6 +22,7 @@ from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.world import Settings, World
 
 NOW_US = 10**15
+UNCOUNTED = 10**9
 SECOND_US = 1_000_000
 MEGABYTE = 1_000_000
 STATES = {
@@ -52,7 +53,8 @@ class Record(msgspec.Struct, kw_only=True):
 def world_of(case: dict[str, Any], records: dict[str, Record]) -> World:
     """The scenario's state as the scheduler sees it."""
     given = case["input"]
-    specs = {name: _machine(name, node) for name, node in given["nodes"].items()}
+    checked = case["k8s_predicates_enabled"]
+    specs = {name: _machine(name, node, checked=checked) for name, node in given["nodes"].items()}
     taken: dict[str, dict[str, int]] = {name: {} for name in specs}
     jobs = [_gang(case, job) for job in given["jobs"]]
     members = [
@@ -60,14 +62,14 @@ def world_of(case: dict[str, Any], records: dict[str, Record]) -> World:
         for gang, job in zip(jobs, given["jobs"], strict=True)
         for index, task in enumerate(job["tasks"])
     ]
-    shared_first = sorted(members, key=lambda m: not _shape(m[1], m[3]).is_shared)
+    shared_first = sorted(members, key=lambda m: not _shape(m[1], m[3], checked=checked).is_shared)
     used: dict[str, dict[int, int]] = {name: {} for name in specs}
     places: dict[str, Place | None] = {}
     for known in (True, False):
         for _, job, _, task in shared_first:
             record = records[task["id"]]
             if (record.devices is not None) == known:
-                shape = _shape(job, task)
+                shape = _shape(job, task, checked=checked)
                 places[task["id"]] = _place(record, shape, specs, used, taken)
     for gang, job, index, task in members:
         coming = STATES[records[task["id"]].state] == gangs.PIPELINED
@@ -75,7 +77,7 @@ def world_of(case: dict[str, Any], records: dict[str, Record]) -> World:
             Task(
                 name=task["id"],
                 gang=gang.name,
-                shape=_shape(job, task),
+                shape=_shape(job, task, checked=checked),
                 role=task["subgroup"] or "default",
                 priority=task["task_priority"] or 0,
                 rank=index,
@@ -92,14 +94,14 @@ def world_of(case: dict[str, Any], records: dict[str, Record]) -> World:
     return World(list(specs.values()), queues, jobs, now_us=NOW_US, settings=_settings(case))
 
 
-def _machine(name: str, node: dict[str, Any]) -> MachineSpec:
+def _machine(name: str, node: dict[str, Any], *, checked: bool) -> MachineSpec:
     return MachineSpec(
         name=name,
         devices=node["allocatable_whole_gpus"],
-        device_memory_mib=node["gpu_memory_mib"],
+        device_memory_mib=0 if node["gpu_memory_synced"] is False else node["gpu_memory_mib"],
         cpu_milli=node["cpu_milli"],
         memory_bytes=node["memory_bytes"],
-        tasks_max=node["max_pods"],
+        tasks_max=node["max_pods"] if checked else UNCOUNTED,
         labels={"kai.scheduler/type": name, **node["labels"]},
     )
 
@@ -170,7 +172,7 @@ def _constraint(given: dict[str, Any] | None) -> Constraint | None:
     )
 
 
-def _shape(job: dict[str, Any], task: dict[str, Any]) -> Shape:
+def _shape(job: dict[str, Any], task: dict[str, Any], *, checked: bool) -> Shape:
     per = job["per_task"]
     gpu = task["gpus"] or per["gpu"]
     near = task["pod_affinity"]
@@ -182,8 +184,8 @@ def _shape(job: dict[str, Any], task: dict[str, Any]) -> Shape:
         device_memory_mib=memory,
         cpu_milli=per["cpu_milli"],
         memory_bytes=per["memory_bytes"],
-        only=tuple(task["node_affinity_names"]) or None,
-        near=_near(near) if near else None,
+        only=tuple(task["node_affinity_names"]) or None if checked else None,
+        near=_near(near) if near and checked else None,
     )
 
 
@@ -245,7 +247,6 @@ def _settings(case: dict[str, Any]) -> Settings:
         spread_cpu=placement.get("cpu") == "spread",
         spread_devices="gpuspread" in plugins,
         levels={t["name"]: tuple(t["levels"]) for t in case["input"].get("topologies", [])},
-        ignore_labels=not case["k8s_predicates_enabled"],
         staleness_grace_us=case["default_staleness_grace_s"] * SECOND_US,
     )
 

@@ -14,6 +14,7 @@ from operator import not_
 from headrace.scheduling.gangs import PENDING, PLACED, Gang, is_ready
 from headrace.scheduling.legality import Standing, Taker, is_legal, may_lose, may_take
 from headrace.scheduling.placing import place_gang, request_of
+from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
 from headrace.scheduling.search import Left, Search, make_room
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
@@ -32,7 +33,7 @@ def consolidate(world: World) -> None:
     """Move preemptible work so that a gang fits; nobody is left without a place."""
     for gang in _evicting(world):
         if gang.preemptible and _fits_in_total(world, gang):
-            make_room(world, gang, Search(may_lose=_anyone, accepts=not_))
+            make_room(world, gang, Search(may_lose=_anyone, keeps_minimum=_nobody, accepts=not_))
 
 
 def reclaim(world: World) -> None:
@@ -44,6 +45,7 @@ def reclaim(world: World) -> None:
         if may_take(standings, taker):
             search = Search(
                 may_lose=partial(_is_reclaimable, standings, taker),
+                keeps_minimum=partial(_reclaims_surplus, world, gang),
                 accepts=partial(is_legal, standings, taker),
             )
             make_room(world, gang, search)
@@ -54,7 +56,11 @@ def preempt(world: World) -> None:
     for gang in _evicting(world):
         request = request_of(world, gang, again=True)
         if gang.preemptible or world.accounts.quota_barrier(gang.queue, request) is None:
-            search = Search(may_lose=partial(_is_less_important, gang), accepts=_anything)
+            search = Search(
+                may_lose=partial(_is_less_important, gang),
+                keeps_minimum=partial(_preempts_surplus, world),
+                accepts=_anything,
+            )
             make_room(world, gang, search)
 
 
@@ -119,6 +125,18 @@ def _is_reclaimable(standings: dict[str, Standing], taker: Taker, other: Gang) -
 
 def _is_less_important(gang: Gang, other: Gang) -> bool:
     return other.queue == gang.queue and other.priority < gang.priority
+
+
+def _reclaims_surplus(world: World, gang: Gang, other: Gang) -> bool:
+    return safe_from_reclaim(world.accounts, gang.queue, other, world.now_us)
+
+
+def _preempts_surplus(world: World, other: Gang) -> bool:
+    return safe_from_preemption(world.accounts, other, world.now_us)
+
+
+def _nobody(_: Gang) -> bool:
+    return False
 
 
 def _anyone(_: Gang) -> bool:

@@ -18,9 +18,10 @@ def held_of(gang: Gang) -> Held:
     }
 
 
-def next_chunk(gang: Gang, held: Held) -> list[Task]:
-    """What to take next of what is still held."""
-    return _surplus(gang.root, held) or _all_of(gang.root, held)
+def next_chunk(gang: Gang, held: Held, *, surplus_only: bool = False) -> list[Task]:
+    """What to take next of what is still held; nothing of its minimum with `surplus_only`."""
+    surplus = _surplus(gang.root, held)
+    return surplus if surplus or surplus_only else _all_of(gang.root, held)
 
 
 def without(held: Held, chunk: list[Task]) -> Held:

@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 from headrace.scheduling.gangs import Shape
-from headrace.scheduling.machines import Machine
+from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.world import World
 
 Key = tuple[int, int, int, int, str]
@@ -26,7 +26,7 @@ class Ranking:
         self._keys: dict[str, Key] = {}
         self._order: list[Key] = []
         self._eligible = {
-            name for name, machine in world.machines.items() if is_eligible(world, shape, machine)
+            name for name, machine in world.machines.items() if is_eligible(shape, machine.spec)
         }
         self._seen = len(world.touched)
         for name in world.machines:
@@ -76,11 +76,10 @@ def ranked(world: World, shape: Shape) -> Iterator[str]:
     return ranking.names()
 
 
-def is_eligible(world: World, shape: Shape, machine: Machine) -> bool:
+def is_eligible(shape: Shape, spec: MachineSpec) -> bool:
     """Whether the machine takes tasks of this shape at all, full or not."""
-    spec = machine.spec
-    if not spec.accepting or world.settings.ignore_labels:
-        return spec.accepting
+    if not spec.accepting:
+        return False
     if shape.only is not None and spec.name not in shape.only:
         return False
     if any(spec.labels.get(label) != value for label, value in shape.labels):

@@ -61,9 +61,12 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one search: which gangs may be touched, and which losses are acceptable."""
+    """The rules of one search: which gangs may be touched, which of those keep their minimum, and
+    which losses are acceptable.
+    """
 
     may_lose: Callable[[Gang], bool]
+    keeps_minimum: Callable[[Gang], bool]
     accepts: Callable[[Left], bool]
 
 
@@ -165,7 +168,8 @@ def _chunks(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
     turns = Turns(world.accounts, lambda name: upcoming[name].amounts, victims=True)
 
     def offer(other: Gang) -> None:
-        tasks = next_chunk(other, held[other.name])
+        kept = search.keeps_minimum(other)
+        tasks = next_chunk(other, held[other.name], surplus_only=kept)
         if tasks:
             upcoming[other.name] = _chunk(other, tasks)
             turns.put(other, standing_of(other, held[other.name]))

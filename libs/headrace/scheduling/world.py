@@ -46,7 +46,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     spread_cpu: bool = False
     spread_devices: bool = False  # shares on the emptiest device instead of the fullest
     levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
-    ignore_labels: bool = False
     staleness_grace_us: int = 60_000_000
     usage_strength: int = 0
     scenarios_max: int = 2000  # tried for one gang: more would make a turn too long
