@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 from headrace.scheduling.gangs import Shape
-from headrace.scheduling.machines import MachineSpec
+from headrace.scheduling.machines import Machine, MachineSpec
 from headrace.scheduling.world import World
 
 Key = tuple[int, int, int, int, str]
@@ -85,3 +85,14 @@ def is_eligible(shape: Shape, spec: MachineSpec) -> bool:
     if any(spec.labels.get(label) != value for label, value in shape.labels):
         return False
     return all(taint in shape.tolerations for taint in spec.taints)
+
+
+def could_hold(world: World, shape: Shape) -> bool:
+    """Whether a task of this shape would fit on any machine if nothing else was on it."""
+    known = world.holdable.get(shape)
+    if known is None:
+        known = world.holdable[shape] = any(
+            is_eligible(shape, machine.spec) and Machine(machine.spec).fit(shape) is not None
+            for machine in world.machines.values()
+        )
+    return known

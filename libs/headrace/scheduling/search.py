@@ -2,7 +2,7 @@
 
 Rule: a scenario is a set of chunks of running gangs; it is tried as a whole in turn order (the gang
 and everybody it would evict are placed again) and counts only if the gang is placed, the rules
-accept who is left without a place, and nobody is who need not be. Scenarios are counted, never
+accept who is left without a place, and nobody is who need not be. Evictions are counted, never
 timed. First those of one machine, then those that reach over several.
 """
 
@@ -26,6 +26,7 @@ from headrace.scheduling.gangs import (
     next_tasks,
 )
 from headrace.scheduling.placing import place_gang, request_of
+from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
 
@@ -72,9 +73,12 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_room(world: World, gang: Gang, search: Search) -> bool:
     """Evict or move the fewest that let the gang be placed; nothing has changed if this is false."""
-    wanted = len(next_tasks(gang, again=True))
+    tasks = next_tasks(gang, again=True)
+    wanted = len(tasks)
+    if not tasks or not all(could_hold(world, task.shape) for task in tasks):
+        return False
     chunks = list(_chunks(world, gang, search))
-    if not wanted or not chunks:
+    if not chunks:
         return False
     scenarios = _Scenarios(world, gang, search, chunks)
     return any(scenarios.solve(wanted, generate) for generate in (_local, _reaching))
@@ -95,8 +99,20 @@ class _Scenarios:
             for other in world.gangs.values()
             if other.any_in((PENDING,)) and is_ready(other, other.root)
         ]
-        self._left = world.settings.scenarios_max
+        self._left = world.settings.steps_max
         self._failed: set[tuple[int, tuple[int, ...]]] = set()
+
+    def make(self, chunk: Chunk, room: dict[str, int]) -> int:
+        """Add to the room of each machine what the chunk gives there; how much of that room was
+        there before, on machines that are new to it.
+        """
+        before = 0
+        for loss in chunk.losses:
+            if loss.node not in room:
+                room[loss.node] = self.world.machines[loss.node].free_milli
+                before += room[loss.node]
+            room[loss.node] += loss.amounts[0]
+        return before
 
     def solve(self, wanted: int, generate: Generate) -> bool:
         """Place more and more of the gang, each time keeping who had to go for it so far."""
@@ -122,9 +138,9 @@ class _Scenarios:
             freed = sum(self.chunks[i].amounts[0] for i in scenario)
             if self.free_milli + freed < asked:
                 continue
-            if not self._left:
+            self._left -= 1 + sum(len(self.chunks[i].losses) for i in scenario)
+            if self._left < 0:
                 return None
-            self._left -= 1
             mark = self.world.mark()
             if self._try(scenario, size):
                 gone = tuple(i for i in scenario if _is_touched(self.chunks[i]))
@@ -202,21 +218,23 @@ def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
     )
 
 
-def _local(
-    scenarios: _Scenarios,
-    chosen: Sequence[int],
-    size: int,  # noqa: ARG001
-) -> Iterator[tuple[int, ...]]:
-    """With what was chosen alone, then all of one machine, as more and more could be taken."""
+def _local(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
+    """With what was chosen alone, then all of one machine, as more and more could be taken; only
+    of machines that could then hold one of the tasks.
+    """
     if chosen:
         yield ()
+    known, smallest = set(chosen), min(scenarios.asked[:size])
+    room: dict[str, int] = {}
     on_node: dict[str, list[int]] = {}
     for index, chunk in enumerate(scenarios.chunks):
+        scenarios.make(chunk, room)
         for node in chunk.nodes:
             on_node.setdefault(node, []).append(index)
-        if index not in chosen:
+        if index not in known:
             for node in chunk.nodes:
-                yield tuple(on_node[node])
+                if room[node] >= smallest:
+                    yield tuple(on_node[node])
 
 
 def _reaching(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
@@ -226,19 +244,18 @@ def _reaching(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterat
     if chosen:
         yield ()
     asked, smallest = sum(scenarios.asked[:size]), min(scenarios.asked[:size])
+    known = set(chosen)
     room: dict[str, int] = {}
-    elsewhere = scenarios.free_milli
+    elsewhere = total_room = scenarios.free_milli
     on_node: dict[str, list[int]] = {}
-    order = [*chosen, *(i for i in range(len(scenarios.chunks)) if i not in chosen)]
+    order = [*chosen, *(i for i in range(len(scenarios.chunks)) if i not in known)]
     for index in order:
-        for loss in scenarios.chunks[index].losses:
-            if loss.node not in room:
-                room[loss.node] = scenarios.world.machines[loss.node].free_milli
-                elsewhere -= room[loss.node]
-            room[loss.node] += loss.amounts[0]
-        for node in scenarios.chunks[index].nodes:
+        chunk = scenarios.chunks[index]
+        elsewhere -= scenarios.make(chunk, room)
+        total_room += chunk.amounts[0]
+        for node in chunk.nodes:
             on_node.setdefault(node, []).append(index)
-        if index in chosen or elsewhere + sum(room.values()) < asked:
+        if index in known or total_room < asked:
             continue
         nodes = sorted(
             (node for node in on_node if room[node] >= smallest),

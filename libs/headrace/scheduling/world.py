@@ -48,7 +48,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
     staleness_grace_us: int = 60_000_000
     usage_strength: int = 0
-    scenarios_max: int = 2000  # tried for one gang: more would make a turn too long
+    steps_max: int = 20_000  # evictions tried for one gang: more would make a turn too long
 
 
 class Names(Protocol):
@@ -77,6 +77,7 @@ class World:
         self.memory_min_mib, self.memory_max_mib = memory_bounds(machines)
         self.touched: list[str] = []  # every machine that changed, for rankings to follow
         self.rankings: dict[Shape, Names] = {}
+        self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
         self._undo: list[Callable[[], None]] = []
         capacity = total(spec.amounts for spec in machines)
         requests = self._requests()
