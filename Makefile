@@ -11,7 +11,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
-        test-frameworks bench constraints system-deps clean
+        test-frameworks test-readme bench constraints system-deps clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -47,7 +47,7 @@ format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests (the longest begin first)
-	$(BIN)/pytest --quiet --numprocesses 2 --dist loadfile tests/simulation tests/end_to_end tests
+	$(BIN)/pytest --quiet --numprocesses 3 --dist loadfile tests/simulation tests/end_to_end tests
 
 schemas: $(STAMP) ## write proto-schemas/ from the event types
 	$(BIN)/python -m headrace.events.export proto-schemas
@@ -61,6 +61,9 @@ test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-
 
 test-containers: $(STAMP) ## store and bus contracts against servers in containers
 	$(BIN)/pytest --quiet -m containers tests/containers
+
+test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
+	$(BIN)/pytest --quiet -m readme tests/end_to_end
 
 test-frameworks: $(STAMP) ## the PyTorch twin of the distributed example
 	$(BIN)/pip install --quiet 'torch==2.13.0'
