@@ -71,7 +71,7 @@ def test_one_job_is_one_trace_from_its_sender_to_its_worker(new_platform, collec
     file = tmp_path / "traced.json"
     file.write_text(json.dumps({"name": "traced", "command": command, "secrets": ["WORD"]}))
     platform.env["TRACEPARENT"] = TRACEPARENT  # as in a program that is traced itself
-    job = platform.json("submit", str(file))["job"]
+    job = platform.headrace("submit", str(file)).stdout.split()[0]
     del platform.env["TRACEPARENT"]
     client = Client(platform.url, platform.token)
     assert client.job(job).trace == TRACE
