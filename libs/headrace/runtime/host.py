@@ -196,6 +196,10 @@ class Host:
         return await self._committed(attempt, appended)
 
     async def _committed(self, attempt: Attempt, appended: Appended) -> list[Entry]:
+        """Tell the others first: they need not wait for what this service makes of it."""
+        self._crashpoint("runtime.before_publish")
+        await publish(self.bus, appended.events)
+        self._crashpoint("runtime.after_publish")
         self.counters["appends"] += 1
         self.counters["events_appended"] += len(appended.events)
         self.clock.set(appended.now_us)
@@ -204,9 +208,6 @@ class Host:
         entries = self._fold(self.reader.own(appended.events), settled=True)
         if appended.events and self.reader.position < appended.events[-1].position:
             entries.extend(await self._catch_up())
-        self._crashpoint("runtime.before_publish")
-        await publish(self.bus, appended.events)
-        self._crashpoint("runtime.after_publish")
         record_decisions(self._name, entries)
         return entries
 
