@@ -1,8 +1,8 @@
 """What has arrived so far: the statistics from which a policy expects what comes next.
 
 Rule: counts and sums only, of what has arrived and of nothing else, so that the same log gives the
-same expectation. They are learned from when the number of arrivals has doubled: the more is known,
-the less often nodes are ranked anew.
+same expectation. They are learned from when the number of arrivals has grown fourfold: the more is
+known, the less often nodes are ranked anew.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Arrivals(msgspec.Struct, kw_only=True, omit_defaults=True):
                 self.devices[milli] = self.devices.get(milli, 0) + count
 
     @property
-    def doubled(self) -> bool:
-        """Whether their number is a power of two: the time to learn from them."""
-        return self.number & (self.number - 1) == 0
+    def tell(self) -> bool:
+        """Whether it is time to learn from them: their number is a power of four."""
+        bits = self.number.bit_length()
+        return bits % 2 == 1 and self.number == 1 << (bits - 1)

@@ -152,6 +152,8 @@ def shares_on(node: Node, gang: Gang, accelerator: Accelerator) -> tuple[Share, 
 
 def matching(node: Node, accelerator: Accelerator) -> Iterator[Device]:
     """The node's usable devices of that kind, in index order."""
+    if not (accelerator.model or accelerator.memory_bytes_min or accelerator.memory_bytes_max):
+        return (d for d in node.devices if d.usable)
     return (d for d in node.devices if d.usable and matches(d, accelerator))
 
 

@@ -26,7 +26,7 @@ class Ours:
     def place(self, pod: Pod) -> bool:
         """Learn of the pod, then place it if it fits anywhere."""
         self._arrivals.add(pod.milli, pod.cpu_milli)
-        if self._arrivals.doubled:
+        if self._arrivals.tell:
             self._fitting.learn(self._arrivals)
         gang = self._gangs.get(pod)
         if gang is None:
