@@ -1,7 +1,7 @@
 """What has arrived so far: the statistics from which a policy expects what comes next.
 
 Rule: counts and sums only, of what has arrived and of nothing else, so that the same log gives the
-same expectation. They are learned from when the number of arrivals has grown fourfold: the more is
+same expectation. They are learned from when the number of arrivals has grown sixteenfold: the more is
 known, the less often nodes are ranked anew.
 """
 
@@ -34,6 +34,6 @@ class Arrivals(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @property
     def tell(self) -> bool:
-        """Whether it is time to learn from them: their number is a power of four."""
+        """Whether it is time to learn from them: their number is a power of sixteen."""
         bits = self.number.bit_length()
-        return bits % 2 == 1 and self.number == 1 << (bits - 1)
+        return bits % 4 == 1 and self.number == 1 << (bits - 1)
