@@ -1,8 +1,8 @@
 """What has arrived so far: the statistics from which a policy expects what comes next.
 
 Rule: counts and sums only, of what has arrived and of nothing else, so that the same log gives the
-same expectation. They are learned from when the number of arrivals has grown sixteenfold: the more is
-known, the less often nodes are ranked anew.
+same expectation. They are learned from when the number of arrivals has grown sixteenfold: to
+learn is to rank all nodes anew.
 """
 
 from __future__ import annotations
