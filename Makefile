@@ -6,12 +6,15 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SEED   ?= 1
 SEEDS  ?= 200
+OPENB  ?=
+WORKLOAD ?= default
+ORDER  ?= 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
-        test-frameworks test-readme bench constraints system-deps clean
+        test-frameworks test-readme bench bench-openb constraints system-deps clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -71,6 +74,11 @@ test-frameworks: $(STAMP) ## the PyTorch twin of the distributed example
 
 bench: $(STAMP) ## measure, and print the figures with the machine's facts
 	$(BIN)/python -m tests.bench
+
+bench-openb: SEEDS = 42-51
+bench-openb: $(STAMP) ## placement on a published trace: make bench-openb OPENB=folder WORKLOAD=default
+	@$(BIN)/python -m tests.bench.openb "$(OPENB)" --workload $(WORKLOAD) --seeds $(SEEDS) \
+	    --order $(ORDER)
 
 constraints: ## pin every dependency anew, with hashes
 	$(BIN)/pip install --quiet pip-tools
