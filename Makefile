@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
-        test-frameworks test-readme bench bench-openb constraints system-deps clean
+        test-frameworks test-readme bench bench-openb conformance constraints system-deps clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -79,6 +79,9 @@ bench-openb: SEEDS = 42-51
 bench-openb: $(STAMP) ## placement on a published trace: make bench-openb OPENB=folder WORKLOAD=default
 	@$(BIN)/python -m tests.bench.openb "$(OPENB)" --workload $(WORKLOAD) --seeds $(SEEDS) \
 	    --order $(ORDER)
+
+conformance: $(STAMP) ## the scheduling core on KAI-Scheduler's scenarios: make conformance CASES=file
+	@$(BIN)/python -m tests.conformance "$(CASES)"
 
 constraints: ## pin every dependency anew, with hashes
 	$(BIN)/pip install --quiet pip-tools

@@ -1,9 +1,10 @@
-"""Fair shares: how a total of GPUs is divided among queues that want more than there is.
+"""Fair shares: how a total is divided among queues that want more than there is.
 
 Rule: first every queue gets what it wants up to its quota; what is left goes to the highest
 priority bucket first, by over-quota weight, and what weights cannot divide to the largest
-remainder. A department's share is divided among its projects in the same way. The semantics are
-those of KAI-Scheduler's proportion plugin, without time decay.
+remainder. A parent's share is divided among its children in the same way, each resource for
+itself. A queue that used more than its weight lately weighs less, as far as `usage_strength` says.
+The semantics are those of KAI-Scheduler's proportion plugin, in exact arithmetic.
 """
 
 from __future__ import annotations
@@ -14,12 +15,17 @@ from fractions import Fraction
 import msgspec
 
 from headrace.events.queues import Queue
+from headrace.scheduling.amounts import RESOURCES, UNLIMITED, Amounts
 
-UNLIMITED = -1
+USAGE_ONE = 1_000_000  # a queue that used the whole total all the time
+STRENGTH_ONE = 1000  # usage counts as much as weight
+GRAINS: Amounts = (1000, 1, 1)  # weights hand out whole GPUs, thousandths of a core, bytes
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What one queue brings to a division. `age` orders equals: lower is older."""
+    """What one queue brings to a division. `age` orders equals: lower is older; `usage` is the part
+    of the total that it had lately, in parts of `USAGE_ONE`.
+    """
 
     queue: str
     quota_milli: int
@@ -28,6 +34,42 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     priority: int
     request_milli: int  # allocated and pending together
     age: int
+    usage: int = 0
+
+
+class Ration(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource's configuration of a queue, in that resource's unit."""
+
+    quota: int = 0
+    limit: int = UNLIMITED
+    weight: int = 1
+
+
+class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue of the tree as the scheduler sees it. `age` orders equals: lower is older.
+
+    `reclaim_after_us` and `preempt_after_us` protect what has run shorter; None: as the parent.
+    """
+
+    queue: str
+    parent: str = ""
+    priority: int = 100
+    age: int = 0
+    rations: tuple[Ration, Ration, Ration] = (Ration(), Ration(), Ration())
+    reclaim_after_us: int | None = None
+    preempt_after_us: int | None = None
+
+    @property
+    def quota(self) -> Amounts:
+        """What is guaranteed."""
+        gpu, cpu, memory = self.rations
+        return (gpu.quota, cpu.quota, memory.quota)
+
+    @property
+    def limit(self) -> Amounts:
+        """What is never exceeded."""
+        gpu, cpu, memory = self.rations
+        return (gpu.limit, cpu.limit, memory.limit)
 
 
 def divide_tree(
@@ -36,78 +78,149 @@ def divide_tree(
     """Each queue's fair share in milli-GPUs. `requests` names what every queue has and wants; a
     parent wants what its children may have. The order of `queues` is their age.
     """
-    children: dict[str, list[str]] = {}
-    for name, queue in queues.items():
-        children.setdefault(queue.parent, []).append(name)
     ages = {name: age for age, name in enumerate(queues)}
-    wants: dict[str, int] = {}
-    for name in children.get("", []):
-        _add_wants(name, queues, children, requests, wants)
-    shares: dict[str, int] = {}
-    pending = [("", total_milli)]
-    while pending:
-        parent, amount = pending.pop()
-        claims = (
-            [_claim(queues[name], wants[name], ages[name]) for name in children[parent]]
-            if (parent in children)
-            else []
-        )
-        divided = divide(claims, amount)
-        shares.update(divided)
-        pending.extend((name, share) for name, share in divided.items())
-    return {name: shares.get(name, 0) for name in queues}
+    claims = {name: _claim(queue, ages[name], requests) for name, queue in queues.items()}
+    parents = {name: queue.parent for name, queue in queues.items()}
+    return _divide_down(parents, claims, total_milli, 1, 0)
 
 
-def divide(claims: Sequence[Claim], total_milli: int, grain_milli: int = 1) -> dict[str, int]:
+def divide_amounts(
+    queues: Mapping[str, QueueSpec],
+    requests: Mapping[str, Amounts],
+    total: Amounts,
+    usage: Mapping[str, Amounts] | None = None,
+    usage_strength: int = 0,
+) -> dict[str, Amounts]:
+    """Each queue's fair share of every resource; `usage` in parts of `USAGE_ONE` of the total,
+    `usage_strength` in parts of `STRENGTH_ONE`.
+    """
+    parents = {name: queue.parent for name, queue in queues.items()}
+    by_resource: list[dict[str, int]] = []
+    for resource in RESOURCES:
+        claims = {
+            name: Claim(
+                queue=name,
+                quota_milli=queue.rations[resource].quota,
+                limit_milli=queue.rations[resource].limit,
+                weight=max(0, queue.rations[resource].weight),
+                priority=queue.priority,
+                request_milli=requests[name][resource] if name in requests else 0,
+                age=queue.age,
+                usage=usage[name][resource] if usage and name in usage else 0,
+            )
+            for name, queue in queues.items()
+        }
+        grain = GRAINS[resource]
+        by_resource.append(_divide_down(parents, claims, total[resource], grain, usage_strength))
+    gpu, cpu, memory = by_resource
+    return {name: (gpu[name], cpu[name], memory[name]) for name in queues}
+
+
+def divide(
+    claims: Sequence[Claim], total_milli: int, grain_milli: int = 1, usage_strength: int = 0
+) -> dict[str, int]:
     """Each claim's share of `total_milli`, in the claims' order.
 
     Weighted parts are rounded down to `grain_milli`; leftovers are handed out in grains.
     """
     shares = {c.queue: min(_deserved(c, total_milli), _requestable(c)) for c in claims}
     left = total_milli - sum(shares.values())
+    divide_over_quota(claims, shares, left, grain_milli, usage_strength)
+    return shares
+
+
+def divide_over_quota(
+    claims: Sequence[Claim], shares: dict[str, int], left: int, grain: int, usage_strength: int = 0
+) -> int:
+    """Add to `shares` what is left over after every quota; what nobody may have is returned."""
     remainders: dict[str, Fraction] = {}
     buckets = sorted({c.priority for c in claims}, reverse=True)
     for priority in buckets:
         bucket = [c for c in claims if c.priority == priority]
-        left = _over_quota(bucket, shares, remainders, left, grain_milli)
+        while left > 0:
+            given, again = _by_weight(bucket, shares, left, grain, usage_strength)
+            for name, (give, rest) in given.items():
+                shares[name] += give
+                left -= give
+                remainders[name] = rest
+            if not again:
+                break
     for priority in buckets:
         bucket = [c for c in claims if c.priority == priority and c.queue in remainders]
         for claim in sorted(bucket, key=lambda c: (-remainders[c.queue], c.age, c.queue)):
-            give = max(0, min(grain_milli, left, _requestable(claim) - shares[claim.queue]))
+            give = max(0, min(grain, left, _requestable(claim) - shares[claim.queue]))
             shares[claim.queue] += give
             left -= give
-    return shares
+    return max(0, left)
 
 
-def _over_quota(
-    bucket: Sequence[Claim],
-    shares: dict[str, int],
-    remainders: dict[str, Fraction],
-    left: int,
+def _by_weight(
+    bucket: Sequence[Claim], shares: Mapping[str, int], amount: int, grain: int, usage_strength: int
+) -> tuple[dict[str, tuple[int, Fraction]], bool]:
+    """One round of dividing among one priority's unsatisfied claims: what each is given and what
+    rounding kept back, and whether somebody wanted less than its part, so that another is worth it.
+    """
+    hungry = [c for c in bucket if c.weight > 0 and _requestable(c) > shares[c.queue]]
+    parts = _parts(hungry, usage_strength)
+    whole = sum(parts)
+    given: dict[str, tuple[int, Fraction]] = {}
+    again = False
+    if not whole:
+        return given, again
+    for claim, part in zip(hungry, parts, strict=True):
+        want = _requestable(claim) - shares[claim.queue]
+        fair = Fraction(amount * part, whole)
+        if want <= fair:
+            given[claim.queue] = (want, Fraction(0))
+            again = again or want < fair
+        else:
+            give = int(fair) // grain * grain
+            given[claim.queue] = (give, fair - give)
+    return given, again
+
+
+def _parts(hungry: Sequence[Claim], usage_strength: int) -> list[int]:
+    """What each claim weighs, as integers: weight w of W with usage u counts as
+    max(0, w/W + k (w/W - u)).
+    """
+    weights = sum(c.weight for c in hungry)
+    ones = USAGE_ONE * STRENGTH_ONE
+    return [
+        max(
+            0,
+            c.weight * ones
+            + usage_strength * (c.weight * USAGE_ONE - min(c.usage, USAGE_ONE) * weights),
+        )
+        for c in hungry
+    ]
+
+
+def _divide_down(
+    parents: Mapping[str, str],
+    claims: Mapping[str, Claim],
+    total: int,
     grain: int,
-) -> int:
-    """Divide what is left among one priority's unsatisfied claims; what then remains."""
-    while left > 0:
-        hungry = [c for c in bucket if c.weight > 0 and _requestable(c) > shares[c.queue]]
-        weights = sum(c.weight for c in hungry)
-        if not weights:
-            break
-        amount, satisfied = left, False
-        for claim in hungry:
-            want = _requestable(claim) - shares[claim.queue]
-            fair = Fraction(amount * claim.weight, weights)
-            if want <= fair:
-                give = want
-                remainders.pop(claim.queue, None)
-                satisfied = satisfied or want < fair
-            else:
-                give = int(fair) // grain * grain
-                remainders[claim.queue] = fair - give
-            shares[claim.queue] += give
-            left -= give
-        if not satisfied:
-            break
-    return left
+    usage_strength: int,
+) -> dict[str, int]:
+    """Divide among the roots, then every queue's share among its children. A queue whose path does
+    not end at a root has no share.
+    """
+    children: dict[str, list[str]] = {}
+    for name, parent in parents.items():
+        children.setdefault(parent, []).append(name)
+    wants: dict[str, int] = {}
+    shares: dict[str, int] = {}
+    pending = [("", total)]
+    for name in children.get("", []):
+        _add_wants(name, claims, children, wants)
+    while pending:
+        parent, amount = pending.pop()
+        names = children.get(parent, [])
+        mine = [msgspec.structs.replace(claims[n], request_milli=wants[n]) for n in names]
+        divided = divide(mine, amount, grain, usage_strength)
+        shares.update(divided)
+        pending.extend(divided.items())
+    return {name: shares.get(name, 0) for name in claims}
 
 
 def _deserved(claim: Claim, total_milli: int) -> int:
@@ -120,29 +233,28 @@ def _requestable(claim: Claim) -> int:
     return min(claim.limit_milli, claim.request_milli)
 
 
-def _claim(queue: Queue, request_milli: int, age: int) -> Claim:
+def _claim(queue: Queue, age: int, requests: Mapping[str, int]) -> Claim:
     return Claim(
         queue=queue.queue,
         quota_milli=queue.quota_milli,
         limit_milli=queue.limit_milli,
         weight=queue.weight,
         priority=queue.priority,
-        request_milli=request_milli,
+        request_milli=requests.get(queue.queue, 0),
         age=age,
     )
 
 
 def _add_wants(
     name: str,
-    queues: Mapping[str, Queue],
+    claims: Mapping[str, Claim],
     children: Mapping[str, list[str]],
-    requests: Mapping[str, int],
     wants: dict[str, int],
 ) -> int:
     """What the queue and its children can use; the tree is free of cycles (quota sees to it)."""
-    own = requests.get(name, 0)
+    own = claims[name].request_milli
     for child in children.get(name, []):
-        own += _add_wants(child, queues, children, requests, wants)
-    limit = queues[name].limit_milli
+        own += _add_wants(child, claims, children, wants)
+    limit = claims[name].limit_milli
     wants[name] = own if limit == UNLIMITED else min(own, limit)
     return wants[name]

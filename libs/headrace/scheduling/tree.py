@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from headrace.events.queues import Queue
-from headrace.scheduling.division import UNLIMITED
+from headrace.scheduling.amounts import UNLIMITED
 
 RATIO = 1_000_000  # a queue that has exactly its fair share
 

@@ -12,7 +12,7 @@ from headrace.decider import Draft
 from headrace.events import Refusal
 from headrace.events.queues import Queue, QueueConfigured, QueueRefused
 from headrace.quota.state import State
-from headrace.scheduling.division import UNLIMITED
+from headrace.scheduling.amounts import UNLIMITED
 from headrace.scheduling.explain import gpus
 
 KINDS = ("department", "project")

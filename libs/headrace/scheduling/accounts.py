@@ -1,0 +1,173 @@
+"""The queue tree in a turn: what every queue holds and may have, and what forbids it more.
+
+Rule: a limit is never exceeded at any level; work that cannot be preempted stays within quota at
+every level. What a queue holds, everything above it holds too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from headrace.scheduling.amounts import RESOURCES, UNLIMITED, Amounts
+from headrace.scheduling.division import QueueSpec
+from headrace.scheduling.legality import Standing
+
+DOMINANT_ONE = 1 << 40  # a queue that holds exactly what it may have
+NO_SHARE_FACTOR = 1000  # how much worse it is to hold something without any share
+
+
+class Barrier(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a queue may not have more: `rule` (limit or quota) of `queue` for one resource."""
+
+    queue: str
+    rule: str
+    resource: int
+    allowed: int
+    would_hold: int
+
+
+class Account:
+    """One queue in a turn. `held` and `firm` change as tasks are placed and evicted."""
+
+    __slots__ = (
+        "allocatable",
+        "children",
+        "firm",
+        "held",
+        "path",
+        "share",
+        "spec",
+        "total",
+        "version",
+    )
+
+    def __init__(self, spec: QueueSpec, share: Amounts, total: Amounts) -> None:
+        self.spec = spec
+        self.share = share
+        self.total = total
+        self.held = [0, 0, 0]
+        self.firm = [0, 0, 0]
+        self.version = 0  # rises with every change
+        self.path: list[Account] = []  # itself first, the root last
+        self.children: list[Account] = []
+        self.allocatable = Standing(quota=spec.quota, limit=spec.limit, share=share).allocatable
+
+    def is_over_share(self) -> bool:
+        """Whether it holds more than its fair share of every resource."""
+        return all(self.share[r] < self.held[r] for r in RESOURCES)
+
+    def is_starved(self, request: Amounts) -> bool:
+        """Whether it stays within its quota with that much more."""
+        quota = self.spec.quota
+        return all(
+            quota[r] == UNLIMITED or self.held[r] + request[r] <= quota[r] for r in RESOURCES
+        )
+
+    def holds_without_share(self, request: Amounts) -> bool:
+        """Whether, with that much more, it holds something of which it may have nothing."""
+        return any(self.allocatable[r] == 0 and self.held[r] + request[r] > 0 for r in RESOURCES)
+
+    def dominant(self, change: Amounts) -> int:
+        """The largest part of what it may have that it holds of any resource, after a change."""
+        largest = 0
+        for r in RESOURCES:
+            held = self.held[r] + change[r]
+            may = self.total[r] if self.allocatable[r] == UNLIMITED else self.allocatable[r]
+            part = held * DOMINANT_ONE // may if may > 0 else held * DOMINANT_ONE * NO_SHARE_FACTOR
+            largest = max(largest, part)
+        return largest
+
+    def barrier(self, request: Amounts, *, firm: bool) -> Barrier | None:
+        """What forbids that much more here."""
+        limit = self.spec.limit
+        for r in RESOURCES:
+            would = self.held[r] + request[r]
+            if request[r] > 0 and limit[r] != UNLIMITED and would > limit[r]:
+                return Barrier(
+                    queue=self.spec.queue, rule="limit", resource=r, allowed=limit[r],
+                    would_hold=would,
+                )  # fmt: skip
+        return self.quota_barrier(request) if firm else None
+
+    def quota_barrier(self, request: Amounts) -> Barrier | None:
+        """What forbids that much more for work that cannot be preempted."""
+        quota = self.spec.quota
+        for r in RESOURCES:
+            would = self.firm[r] + request[r]
+            if request[r] > 0 and quota[r] != UNLIMITED and would > quota[r]:
+                return Barrier(
+                    queue=self.spec.queue, rule="quota", resource=r, allowed=quota[r],
+                    would_hold=would,
+                )  # fmt: skip
+        return None
+
+
+class Accounts:
+    """Every queue whose path ends at a root."""
+
+    def __init__(
+        self, specs: Mapping[str, QueueSpec], shares: Mapping[str, Amounts], total: Amounts
+    ) -> None:
+        self.total = total
+        self.by_name = {name: Account(spec, shares[name], total) for name, spec in specs.items()}
+        self.roots: list[Account] = []
+        for name, account in self.by_name.items():
+            account.path = self._path(name)
+            if not account.spec.parent:
+                self.roots.append(account)
+            elif account.spec.parent in self.by_name:
+                self.by_name[account.spec.parent].children.append(account)
+
+    def __contains__(self, queue: str) -> bool:
+        """Whether work of this queue can be placed: it exists and its path ends at a root."""
+        account = self.by_name.get(queue)
+        return account is not None and not account.path[-1].spec.parent
+
+    def book(self, queue: str, amounts: Amounts, *, firm: bool, sign: int = 1) -> None:
+        """Enter what a task takes for its queue and everything above it."""
+        account = self.by_name.get(queue)
+        if account is None:
+            return
+        for each in account.path:
+            each.version += 1
+            for r in RESOURCES:
+                each.held[r] += sign * amounts[r]
+                if firm:
+                    each.firm[r] += sign * amounts[r]
+
+    def barrier(self, queue: str, request: Amounts, *, firm: bool) -> Barrier | None:
+        """What forbids the queue that much more, from itself up; None when nothing does."""
+        for account in self.by_name[queue].path:
+            if found := account.barrier(request, firm=firm):
+                return found
+        return None
+
+    def quota_barrier(self, queue: str, request: Amounts) -> Barrier | None:
+        """What forbids the queue that much more for work that cannot be preempted."""
+        for account in self.by_name[queue].path:
+            if found := account.quota_barrier(request):
+                return found
+        return None
+
+    def standings(self) -> dict[str, Standing]:
+        """Every queue as the rules of reclaim see it, at this moment."""
+        return {
+            name: Standing(
+                parent=account.spec.parent,
+                quota=account.spec.quota,
+                limit=account.spec.limit,
+                share=account.share,
+                held=(account.held[0], account.held[1], account.held[2]),
+                firm=(account.firm[0], account.firm[1], account.firm[2]),
+            )
+            for name, account in self.by_name.items()
+        }
+
+    def _path(self, queue: str) -> list[Account]:
+        path: list[Account] = []
+        while queue in self.by_name and self.by_name[queue] not in path:
+            path.append(self.by_name[queue])
+            queue = path[-1].spec.parent
+        return path

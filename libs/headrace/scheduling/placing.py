@@ -1,0 +1,179 @@
+"""Placing a gang: what it lacks for its minimum or, above that, one more task; all of it or nothing.
+
+Rule: no limit is passed, required topology holds, and when part of a role's minimum has to wait for
+what is being released, all that was newly placed waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from headrace.scheduling.accounts import Barrier
+from headrace.scheduling.amounts import Amounts, total
+from headrace.scheduling.gangs import (
+    BOUND,
+    EVICTED,
+    PIPELINED,
+    PLACED,
+    RUNNING,
+    Constraint,
+    Gang,
+    Group,
+    Nearness,
+    Place,
+    Role,
+    Task,
+    next_tasks,
+    ordered_members,
+    roles_of,
+)
+from headrace.scheduling.ranking import ranked
+from headrace.scheduling.topology import Demand, Where, node_sets
+from headrace.scheduling.world import World
+
+
+def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = None) -> bool:
+    """Place what the gang asks for next, or the first `most` tasks of it. `promised`: everything
+    waits for what is being released, and what was evicted in this turn may stay. Nothing has
+    changed when this returns false.
+    """
+    tasks = next_tasks(gang, again=promised)[:most]
+    if not tasks or barrier_of(world, gang, tasks) is not None:
+        return False
+    mark = world.mark()
+    demand = Demand(gang=gang, roles=gang.roles, tasks=tasks)
+    if not _place_member(world, gang.root, demand, Where(), promised=promised):
+        world.back_to(mark)
+        return False
+    if not promised and _must_wait(gang):
+        _wait_together(world, tasks)
+    return True
+
+
+def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | None:
+    """Which limit or quota the tasks would pass; memory counted in the largest devices there are,
+    so that nothing is refused that could be within.
+    """
+    request = total(task.shape.amounts(world.memory_max_mib) for task in tasks)
+    return world.accounts.barrier(gang.queue, request, firm=not gang.preemptible)
+
+
+def request_of(world: World, gang: Gang, *, again: bool) -> Amounts:
+    """What the gang asks for next."""
+    return total(world.request_of(task) for task in next_tasks(gang, again=again))
+
+
+def _place_member(
+    world: World, member: Group | Role, demand: Demand, where: Where, *, promised: bool
+) -> bool:
+    """Place the tasks that belong to this member, in the first set of machines that has room."""
+    roles = [member] if isinstance(member, Role) else list(roles_of(member))
+    known = {role.name for role in roles}
+    tasks = [task for task in demand.tasks if task.role in known]
+    if not tasks:
+        return True
+    mine = Demand(gang=demand.gang, roles=roles, tasks=tasks)
+    for site in _sites(world, member.constraint, mine, where):
+        mark = world.mark()
+        if isinstance(member, Role):
+            done = all(_place_task(world, task, site, promised=promised) for task in tasks)
+        else:
+            done = all(
+                _place_member(world, inner, mine, site, promised=promised)
+                for inner in ordered_members(demand.gang, member)
+            )
+        if done:
+            return True
+        world.back_to(mark)
+    return False
+
+
+def _sites(
+    world: World, constraint: Constraint | None, demand: Demand, where: Where
+) -> Iterable[Where]:
+    return (where,) if constraint is None else node_sets(world, constraint, demand, where)
+
+
+def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bool:
+    for name in _order(world, task, where):
+        if task.shape.near is not None and not _is_near(world, task.shape.near, name):
+            continue
+        found = world.machines[name].fit(task.shape, spread=world.settings.spread_devices)
+        if found is None or not _allowed(world, task, found[0]):
+            continue
+        if promised and task.state == EVICTED and _stays(world, task, found[0]):
+            return True
+        world.place(task, found[0], at_once=found[1] and not promised)
+        return True
+    return False
+
+
+def _order(world: World, task: Task, where: Where) -> Iterator[str]:
+    order = ranked(world, task.shape)
+    if where.names is not None:
+        allowed = set(where.names)
+        order = (name for name in order if name in allowed)
+    if where.scores:
+        order = iter(sorted(order, key=lambda name: -where.scores.get(name, 0)))
+    return order
+
+
+def _stays(world: World, task: Task, new: Place) -> bool:
+    """Whether an evicted task that would be placed where it is simply stays: whole devices of one
+    machine are all the same, shared ones are not.
+    """
+    place = task.place
+    if place is None or place.node != new.node:
+        return False
+    if task.shape.is_shared and new.devices != place.devices:
+        return False
+    if not world.machines[new.node].still_fits(place):
+        return False
+    world.keep(task, RUNNING)
+    return True
+
+
+def _allowed(world: World, task: Task, place: Place) -> bool:
+    """Whether what the task takes on this very machine is within every limit."""
+    if not task.shape.device_memory_mib:
+        return True
+    gang = world.gangs[task.gang]
+    firm = not gang.preemptible
+    return world.accounts.barrier(gang.queue, place.amounts, firm=firm) is None
+
+
+def _must_wait(gang: Gang) -> bool:
+    return any(
+        gang.count(role.name, (PIPELINED,))
+        and gang.count(role.name, (BOUND, RUNNING)) < role.minimum
+        for role in gang.roles
+    )
+
+
+def _wait_together(world: World, tasks: Sequence[Task]) -> None:
+    for task in tasks:
+        place = task.place
+        if task.state == BOUND and place is not None:
+            if task.shape.devices and not task.shape.is_shared:
+                later = Place(node=place.node, amounts=place.amounts, count=task.shape.devices)
+                world.promise(task, later)
+            else:
+                world.promise(task, place)
+
+
+def _is_near(world: World, near: Nearness, name: str) -> bool:
+    """Whether others with the tags are (or are not) in the machine's domains."""
+    labels = world.machines[name].spec.labels
+    for label, wanted in ((near.with_label, True), (near.apart_label, False)):
+        if not label:
+            continue
+        found = any(
+            world.machines[place.node].spec.labels.get(label) == labels.get(label)
+            for gang in world.gangs.values()
+            for task in gang.all_tasks()
+            if task.state in PLACED and set(near.tags) <= set(task.tags)
+            if (place := task.coming or task.place) is not None and place.node in world.machines
+        )
+        if found != wanted:
+            return False
+    return True

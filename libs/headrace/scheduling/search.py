@@ -1,0 +1,299 @@
+"""Whom to evict or move so that a gang can be placed.
+
+Rule: a scenario is a set of chunks of running gangs; it is tried as a whole in turn order (the gang
+and everybody it would evict are placed again) and counts only if the gang is placed, the rules
+accept who is left without a place, and nobody is who need not be. Evictions are counted, never
+timed. First those of one machine, then those that reach over several.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+
+import msgspec
+
+from headrace.scheduling.amounts import Amounts, total
+from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
+from headrace.scheduling.gangs import (
+    EVICTED,
+    PENDING,
+    PIPELINED,
+    PLACED,
+    Gang,
+    Task,
+    is_ready,
+    next_tasks,
+)
+from headrace.scheduling.placing import place_gang, request_of
+from headrace.scheduling.ranking import could_hold
+from headrace.scheduling.turns import Turns
+from headrace.scheduling.world import World
+
+Left = dict[str, list[Amounts]]  # by queue, piece by piece, what would be taken for good
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Tasks of one gang that are only taken together."""
+
+    gang: str
+    queue: str
+    losses: tuple[Loss, ...]
+    nodes: tuple[str, ...]
+    amounts: Amounts
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """One task of a chunk, where it is and what it gives."""
+
+    task: Task
+    node: str
+    amounts: Amounts
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it is without a place."""
+        return self.task.state in (EVICTED, PENDING)
+
+    @property
+    def is_touched(self) -> bool:
+        """Whether it does not simply stay."""
+        return self.task.state in (EVICTED, PENDING, PIPELINED)
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """The rules of one search: which gangs may be touched, which of those keep their minimum, and
+    which losses are acceptable.
+    """
+
+    may_lose: Callable[[Gang], bool]
+    keeps_minimum: Callable[[Gang], bool]
+    accepts: Callable[[Left], bool]
+
+
+def make_room(world: World, gang: Gang, search: Search) -> bool:
+    """Evict or move the fewest that let the gang be placed; nothing has changed if this is false."""
+    tasks = next_tasks(gang, again=True)
+    wanted = len(tasks)
+    if not tasks or not all(could_hold(world, task.shape) for task in tasks):
+        return False
+    chunks = list(_chunks(world, gang, search))
+    if not chunks:
+        return False
+    scenarios = _Scenarios(world, gang, search, chunks)
+    return any(scenarios.solve(wanted, generate) for generate in (_local, _reaching))
+
+
+class _Scenarios:
+    """The scenarios of one search, counted over all of it."""
+
+    def __init__(self, world: World, gang: Gang, search: Search, chunks: Sequence[Chunk]) -> None:
+        self.world = world
+        self.gang = gang
+        self.search = search
+        self.chunks = chunks
+        self.free_milli = sum(machine.free_milli for machine in world.machines.values())
+        self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
+        self.waiting = [
+            other.name
+            for other in world.gangs.values()
+            if other.any_in((PENDING,)) and is_ready(other, other.root)
+        ]
+        self._left = world.settings.steps_max
+        self._failed: set[tuple[int, tuple[int, ...]]] = set()
+
+    def make(self, chunk: Chunk, room: dict[str, int]) -> int:
+        """Add to the room of each machine what the chunk gives there; how much of that room was
+        there before, on machines that are new to it.
+        """
+        before = 0
+        for loss in chunk.losses:
+            if loss.node not in room:
+                room[loss.node] = self.world.machines[loss.node].free_milli
+                before += room[loss.node]
+            room[loss.node] += loss.amounts[0]
+        return before
+
+    def solve(self, wanted: int, generate: Generate) -> bool:
+        """Place more and more of the gang, each time keeping who had to go for it so far."""
+        chosen: tuple[int, ...] = ()
+        size = 1
+        while True:
+            size = min(size, wanted)
+            found = self._try_all(size, chosen, generate, final=size == wanted)
+            if found is None:
+                return False
+            if size == wanted:
+                return True
+            chosen, size = found, size * 2
+
+    def _try_all(
+        self, size: int, chosen: tuple[int, ...], generate: Generate, *, final: bool
+    ) -> tuple[int, ...] | None:
+        asked = sum(self.asked[:size])
+        for picked in generate(self, chosen, size):
+            scenario = tuple(sorted({*chosen, *picked}))
+            if not scenario or (size, scenario) in self._failed:
+                continue
+            freed = sum(self.chunks[i].amounts[0] for i in scenario)
+            if self.free_milli + freed < asked:
+                continue
+            self._left -= 1 + sum(len(self.chunks[i].losses) for i in scenario)
+            if self._left < 0:
+                return None
+            mark = self.world.mark()
+            if self._try(scenario, size):
+                gone = tuple(i for i in scenario if _is_touched(self.chunks[i]))
+                if not final:
+                    self.world.back_to(mark)
+                return gone
+            self.world.back_to(mark)
+            self._failed.add((size, scenario))
+        return None
+
+    def _try(self, scenario: Sequence[int], size: int) -> bool:
+        """Evict these, then place the gang and them again, in turn order."""
+        world, gang = self.world, self.gang
+        chunks = [self.chunks[i] for i in scenario]
+        for chunk in chunks:
+            for loss in chunk.losses:
+                world.evict(loss.task)
+        turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=True))
+        served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
+        for name in dict.fromkeys((*served, *self.waiting)):
+            turns.put(world.gangs[name], world.gangs[name].standing())
+        while (next_ := turns.take()) is not None:
+            if next_ not in served:
+                continue
+            other = world.gangs[next_]
+            if other is gang:
+                if not place_gang(world, gang, promised=True, most=size):
+                    return False
+            elif place_gang(world, other, promised=True) and other.any_in((EVICTED,)):
+                turns.put(other, other.standing())
+        return self.search.accepts(_left_of(chunks))
+
+
+Generate = Callable[[_Scenarios, Sequence[int], int], Iterator[tuple[int, ...]]]
+
+
+def _chunks(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
+    """What could be taken, in the order in which it would be: the last in turn first."""
+    held: dict[str, Held] = {}
+    upcoming: dict[str, Chunk] = {}
+    turns = Turns(world.accounts, lambda name: upcoming[name].amounts, victims=True)
+
+    def offer(other: Gang) -> None:
+        kept = search.keeps_minimum(other)
+        tasks = next_chunk(other, held[other.name], surplus_only=kept)
+        if tasks:
+            upcoming[other.name] = _chunk(other, tasks)
+            turns.put(other, standing_of(other, held[other.name]))
+
+    for other in world.gangs.values():
+        if other is not gang and other.preemptible and other.any_in(PLACED) and (
+            search.may_lose(other)
+        ):  # fmt: skip
+            held[other.name] = held_of(other)
+            offer(other)
+    while (name := turns.take()) is not None:
+        chunk = upcoming[name]
+        yield chunk
+        held[name] = without(held[name], [loss.task for loss in chunk.losses])
+        offer(world.gangs[name])
+
+
+def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
+    losses = tuple(
+        Loss(task=task, node=place.node, amounts=place.amounts)
+        for task in tasks
+        if (place := task.coming or task.place) is not None
+    )
+    return Chunk(
+        gang=gang.name,
+        queue=gang.queue,
+        losses=losses,
+        nodes=tuple(sorted({loss.node for loss in losses})),
+        amounts=total(loss.amounts for loss in losses),
+    )
+
+
+def _local(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
+    """With what was chosen alone, then all of one machine, as more and more could be taken; only
+    of machines that could then hold one of the tasks.
+    """
+    if chosen:
+        yield ()
+    known, smallest = set(chosen), min(scenarios.asked[:size])
+    room: dict[str, int] = {}
+    on_node: dict[str, list[int]] = {}
+    for index, chunk in enumerate(scenarios.chunks):
+        scenarios.make(chunk, room)
+        for node in chunk.nodes:
+            on_node.setdefault(node, []).append(index)
+        if index not in known:
+            for node in chunk.nodes:
+                if room[node] >= smallest:
+                    yield tuple(on_node[node])
+
+
+def _reaching(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
+    """As more and more could be taken: all of the machines that have just enough, the smallest
+    first, twice as many more each time.
+    """
+    if chosen:
+        yield ()
+    asked, smallest = sum(scenarios.asked[:size]), min(scenarios.asked[:size])
+    known = set(chosen)
+    room: dict[str, int] = {}
+    elsewhere = total_room = scenarios.free_milli
+    on_node: dict[str, list[int]] = {}
+    order = [*chosen, *(i for i in range(len(scenarios.chunks)) if i not in known)]
+    for index in order:
+        chunk = scenarios.chunks[index]
+        elsewhere -= scenarios.make(chunk, room)
+        total_room += chunk.amounts[0]
+        for node in chunk.nodes:
+            on_node.setdefault(node, []).append(index)
+        if index in known or total_room < asked:
+            continue
+        nodes = sorted(
+            (node for node in on_node if room[node] >= smallest),
+            key=lambda node: (room[node], on_node[node][0], node),
+        )
+        for most in _growing(len(nodes), _covering([room[n] for n in nodes], asked - elsewhere)):
+            yield tuple(i for node in nodes[:most] for i in on_node[node])
+
+
+def _covering(rooms: Sequence[int], wanted: int) -> int:
+    """How many of the first are needed to have that much; more than there are when all are not."""
+    have = 0
+    for needed in count(0):
+        if have >= wanted:
+            return needed
+        if needed == len(rooms):
+            break
+        have += rooms[needed]
+    return len(rooms) + 1
+
+
+def _growing(most: int, first: int) -> Iterator[int]:
+    step = 1
+    while first <= most:
+        yield first
+        if first == most:
+            return
+        first, step = min(most, first + step), step * 2
+
+
+def _is_touched(chunk: Chunk) -> bool:
+    return any(loss.is_touched for loss in chunk.losses)
+
+
+def _left_of(chunks: Sequence[Chunk]) -> Left:
+    left: Left = {}
+    for chunk in chunks:
+        lost = [loss.amounts for loss in chunk.losses if loss.is_lost]
+        if lost:
+            left.setdefault(chunk.queue, []).append(total(lost))
+    return left

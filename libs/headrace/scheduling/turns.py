@@ -1,0 +1,106 @@
+"""Whose turn it is: queues level by level from the root, then the gangs of the queue.
+
+Rule: a queue within its fair share comes before one above it, then one within its quota, then the
+higher priority, then the one that holds the smaller part of what it may have, then the weaker, then
+the older. In a queue: higher priority, then gangs below their minimum, then the older. Victims come
+in exactly the reverse order.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Callable
+
+from headrace.scheduling.accounts import Account, Accounts
+from headrace.scheduling.amounts import NOTHING, RESOURCES, UNLIMITED, Amounts, minus, plus
+from headrace.scheduling.gangs import Gang
+
+BOUNDLESS = 1 << 80
+
+QueueKey = tuple[int | str, ...]
+GangKey = tuple[int, int, int, str]
+
+
+class Turns:
+    """Gangs to be taken one after the other. What is taken may be put back."""
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        amounts_of: Callable[[str], Amounts],
+        *,
+        victims: bool = False,
+    ) -> None:
+        self._accounts = accounts
+        self._amounts_of = amounts_of  # what the next gang asks for or, of a victim, would give
+        self._victims = victims
+        self._waiting: dict[str, list[GangKey]] = {}
+        self._taken: dict[str, Amounts] = {}
+        self._below: dict[str, int] = {}  # gangs waiting in each queue and everything below it
+        self._keys: dict[str, tuple[int, QueueKey]] = {}
+
+    def put(self, gang: Gang, standing: int) -> None:
+        """Let a gang wait for its turn; one whose queue cannot be served never gets it."""
+        if gang.queue not in self._accounts or self._accounts.by_name[gang.queue].children:
+            return
+        key = (-gang.priority, standing, gang.age, gang.name)
+        insort(self._waiting.setdefault(gang.queue, []), key)
+        self._changed(gang.queue, 1)
+
+    def take(self) -> str | None:
+        """The name of the gang whose turn it is."""
+        level = self._accounts.roots
+        best: Account | None = None
+        while level:
+            waiting = [account for account in level if self._below.get(account.spec.queue)]
+            if not waiting:
+                break
+            choose = max if self._victims else min
+            best = choose(waiting, key=self._key)
+            level = best.children
+        if best is None:
+            return None
+        queue = best.spec.queue
+        name = self._waiting[queue].pop(-1 if self._victims else 0)[3]
+        if self._victims:
+            self._taken[queue] = plus(self._taken.get(queue, NOTHING), self._amounts_of(name))
+        self._changed(queue, -1)
+        return name
+
+    def _changed(self, queue: str, sign: int) -> None:
+        for account in self._accounts.by_name[queue].path:
+            name = account.spec.queue
+            self._below[name] = self._below.get(name, 0) + sign
+            self._keys.pop(name, None)
+
+    def _key(self, account: Account) -> QueueKey:
+        name = account.spec.queue
+        known = self._keys.get(name)
+        if known is None or known[0] != account.version:
+            known = self._keys[name] = (account.version, self._compute(account))
+        return known[1]
+
+    def _compute(self, account: Account) -> QueueKey:
+        leaf = account
+        while leaf.children:
+            waiting = [a for a in leaf.children if self._below.get(a.spec.queue)]
+            leaf = (max if self._victims else min)(waiting, key=self._key)
+        queue = leaf.spec.queue
+        amounts = self._amounts_of(self._waiting[queue][-1 if self._victims else 0][3])
+        if self._victims:
+            taken = plus(self._taken.get(queue, NOTHING), amounts)
+            request, change = NOTHING, minus(NOTHING, taken)
+        else:
+            request = change = amounts
+        may = account.allocatable
+        return (
+            int(account.is_over_share()),
+            int(not account.is_starved(request)),
+            -account.spec.priority,
+            int(account.holds_without_share(request)),
+            account.dominant(change),
+            account.dominant(NOTHING),
+            *(BOUNDLESS if may[r] == UNLIMITED else may[r] for r in RESOURCES),
+            account.spec.age,
+            account.spec.queue,
+        )

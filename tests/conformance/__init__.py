@@ -1,0 +1,1 @@
+"""The scheduling core against scenarios of KAI-Scheduler, given as JSON."""
