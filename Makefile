@@ -6,12 +6,15 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SEED   ?= 1
 SEEDS  ?= 200
+OPENB  ?=
+WORKLOAD ?= default
+ORDER  ?= 0
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
-        test-frameworks bench conformance constraints system-deps clean
+        test-frameworks test-readme bench bench-openb conformance constraints system-deps clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -47,7 +50,7 @@ format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests (the longest begin first)
-	$(BIN)/pytest --quiet --numprocesses 2 --dist loadfile tests/simulation tests/end_to_end tests
+	$(BIN)/pytest --quiet --numprocesses 3 --dist loadfile tests/simulation tests/end_to_end tests
 
 schemas: $(STAMP) ## write proto-schemas/ from the event types
 	$(BIN)/python -m headrace.events.export proto-schemas
@@ -62,6 +65,9 @@ test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-
 test-containers: $(STAMP) ## store and bus contracts against servers in containers
 	$(BIN)/pytest --quiet -m containers tests/containers
 
+test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
+	$(BIN)/pytest --quiet -m readme tests/end_to_end
+
 test-frameworks: $(STAMP) ## the PyTorch twin of the distributed example
 	$(BIN)/pip install --quiet 'torch==2.13.0'
 	$(BIN)/pytest --quiet -m frameworks tests/end_to_end
@@ -69,10 +75,13 @@ test-frameworks: $(STAMP) ## the PyTorch twin of the distributed example
 bench: $(STAMP) ## measure, and print the figures with the machine's facts
 	$(BIN)/python -m tests.bench
 
-CASES ?= ../shared/bench/kai/cases.json
+bench-openb: SEEDS = 42-51
+bench-openb: $(STAMP) ## placement on a published trace: make bench-openb OPENB=folder WORKLOAD=default
+	@$(BIN)/python -m tests.bench.openb "$(OPENB)" --workload $(WORKLOAD) --seeds $(SEEDS) \
+	    --order $(ORDER)
 
-conformance: $(STAMP) ## the scheduling core against KAI-Scheduler's scenarios: make conformance CASES=…
-	@$(BIN)/python -m tests.conformance $(CASES)
+conformance: $(STAMP) ## the scheduling core on KAI-Scheduler's scenarios: make conformance CASES=file
+	@$(BIN)/python -m tests.conformance "$(CASES)"
 
 constraints: ## pin every dependency anew, with hashes
 	$(BIN)/pip install --quiet pip-tools

@@ -1,4 +1,4 @@
-"""Submit one job file from a pipeline: `python publisher.py URL FILE.creds PROJECT KEY JOB.json`.
+"""Submit one job file from a pipeline: `publisher.py URL NAME.creds PROJECT KEY JOB.json`.
 
 The twin of README's `nats req` line. No answer? Run it again with the same key: it is one job.
 """
@@ -11,7 +11,8 @@ import nats
 
 
 async def submit(url: str, creds: str, project: str, key: str, body: bytes) -> bytes:
-    bus = await nats.connect(url, user_credentials=creds)
+    inbox = f"_INBOX_pub_{Path(creds).stem}"  # where this publisher alone may listen
+    bus = await nats.connect(url, user_credentials=creds, inbox_prefix=inbox)
     headers = {"ce-id": key, "ce-type": "headrace.job.submit.v1"}
     headers |= {"ce-source": "/etl", "ce-specversion": "1.0"}
     subject = f"headrace.request.{project}.job.submit"

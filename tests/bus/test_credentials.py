@@ -41,11 +41,13 @@ class User:
     def __init__(self):
         self.refused = []
 
-    async def open(self, url, path):
+    async def open(self, url, path, inbox):
         async def failed(error):
             self.refused.append(str(error))
 
-        self.client = await nats.connect(url, user_credentials=str(path), error_cb=failed)
+        self.client = await nats.connect(
+            url, user_credentials=str(path), error_cb=failed, inbox_prefix=inbox
+        )
         return self
 
     async def says(self, subject):
@@ -74,7 +76,7 @@ async def user(server, tmp_path):
     async def one(name, permissions):
         path = tmp_path / f"{name}.creds"
         path.write_text(c.new_creds(ACCOUNT_SEED, name, permissions))
-        user = await User().open(server.url, path)
+        user = await User().open(server.url, path, f"_INBOX_pub_{name}")
         made.append(user)
         return user
 
@@ -160,6 +162,7 @@ async def test_a_user_hears_what_is_for_it(user, permissions, subject):
         (PUBLISHER, "headrace.request.ads.>"),
         (PUBLISHER, "headrace.post.ads.>"),
         (PUBLISHER, "_SERVICES.>"),
+        (PUBLISHER, "_INBOX.>"),
         (PUBLISHER, "_INBOX_pub_other.>"),
         (PUBLISHER, "_INBOX_gpu-1.>"),
         (PUBLISHER, "$JS.>"),

@@ -37,6 +37,7 @@ STATES = {
     "Succeeded": gangs.SUCCEEDED,
     "Failed": gangs.ENDED,
 }
+Member = tuple[Gang, dict[str, Any], int, dict[str, Any]]  # with its job, index and JSON
 HOLDING = (gangs.RUNNING, gangs.RELEASING, gangs.STUCK, gangs.PIPELINED)
 
 
@@ -55,22 +56,13 @@ def world_of(case: dict[str, Any], records: dict[str, Record]) -> World:
     given = case["input"]
     checked = case["k8s_predicates_enabled"]
     specs = {name: _machine(name, node, checked=checked) for name, node in given["nodes"].items()}
-    taken: dict[str, dict[str, int]] = {name: {} for name in specs}
     jobs = [_gang(case, job) for job in given["jobs"]]
     members = [
         (gang, job, index, task)
         for gang, job in zip(jobs, given["jobs"], strict=True)
         for index, task in enumerate(job["tasks"])
     ]
-    shared_first = sorted(members, key=lambda m: not _shape(m[1], m[3], checked=checked).is_shared)
-    used: dict[str, dict[int, int]] = {name: {} for name in specs}
-    places: dict[str, Place | None] = {}
-    for known in (True, False):
-        for _, job, _, task in shared_first:
-            record = records[task["id"]]
-            if (record.devices is not None) == known:
-                shape = _shape(job, task, checked=checked)
-                places[task["id"]] = _place(record, shape, specs, used, taken)
+    places = _places(members, specs, records, checked=checked)
     for gang, job, index, task in members:
         coming = STATES[records[task["id"]].state] == gangs.PIPELINED
         gang.add(
@@ -92,6 +84,27 @@ def world_of(case: dict[str, Any], records: dict[str, Record]) -> World:
         if gang.any_in(gangs.PLACED):
             gang.started_at_us = NOW_US - 60 * SECOND_US
     return World(list(specs.values()), queues, jobs, now_us=NOW_US, settings=_settings(case))
+
+
+def _places(
+    members: list[Member],
+    specs: dict[str, MachineSpec],
+    records: dict[str, Record],
+    *,
+    checked: bool,
+) -> dict[str, Place | None]:
+    """Where each task is: what is known of shared devices first, then everybody else."""
+    taken: dict[str, dict[str, int]] = {name: {} for name in specs}
+    used: dict[str, dict[int, int]] = {name: {} for name in specs}
+    shared_first = sorted(members, key=lambda m: not _shape(m[1], m[3], checked=checked).is_shared)
+    places: dict[str, Place | None] = {}
+    for known in (True, False):
+        for _, job, _, task in shared_first:
+            record = records[task["id"]]
+            if (record.devices is not None) == known:
+                shape = _shape(job, task, checked=checked)
+                places[task["id"]] = _place(record, shape, specs, used, taken)
+    return places
 
 
 def _machine(name: str, node: dict[str, Any], *, checked: bool) -> MachineSpec:

@@ -21,8 +21,8 @@ ENVELOPE = {
 def line_in(text: str) -> str:
     """The `nats req` line, with its continuations; `…` of a prompt and of a body left out."""
     joined = text.replace("\\\n", " ")
-    found = re.search(r"nats --creds \S+ req .*", joined)
-    assert found, "no line with `nats --creds … req …`"
+    found = re.search(r"nats --creds \S+ --inbox-prefix \S+\s+req .*", joined)
+    assert found, "no line with `nats --creds … --inbox-prefix … req …`"
     return found[0]
 
 
@@ -49,6 +49,8 @@ def options_of(arguments: list[str]) -> dict:
             headers[name] = value
         elif word == "--creds":
             assert next(words).endswith("nightly-etl.creds")
+        elif word == "--inbox-prefix":
+            assert next(words) == "_INBOX_pub_nightly-etl"
         else:
             rest.append(word)
     request, subject, body = rest

@@ -55,7 +55,10 @@ def folder(fleet, tmp_path_factory):
 async def pipeline(fleet, folder):
     """A connection with the publisher's credential."""
     connection = await nats.connect(
-        fleet.nats_url, user_credentials=str(folder / "nightly-etl.creds"), max_reconnect_attempts=2
+        fleet.nats_url,
+        user_credentials=str(folder / "nightly-etl.creds"),
+        inbox_prefix="_INBOX_pub_nightly-etl",
+        max_reconnect_attempts=2,
     )
     yield connection
     await connection.close()
@@ -219,9 +222,14 @@ async def test_a_publisher_sees_and_says_nothing_of_others(fleet, folder):
     async def hear(message):
         heard.append(message.subject)
 
-    for subject in ("headrace.event.vision.>", "headrace.log.>", "headrace.agent.>", ">"):
+    for subject in (
+        "headrace.event.vision.>",
+        "headrace.log.>",
+        "headrace.agent.>",
+        "_INBOX.>",  # answers to whoever asks in the usual way
+        ">",
+    ):
         await connection.subscribe(subject, cb=hear)
-    await connection.subscribe("_INBOX.>", cb=hear)  # its own answers, and nobody else's secrets
     for subject in ("headrace.request.vision.job.submit", "headrace.gateway.ads.job.submit"):
         await connection.publish(subject, b"{}")
     await connection.flush()
@@ -229,7 +237,7 @@ async def test_a_publisher_sees_and_says_nothing_of_others(fleet, folder):
     await connection.flush()
     await connection.close()
     assert heard == []
-    assert len(refused) == 6, refused
+    assert len(refused) == 7, refused
 
 
 def test_a_body_of_ten_megabytes_is_refused_over_http_in_one_line(fleet, tmp_path):

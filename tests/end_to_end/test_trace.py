@@ -3,7 +3,6 @@
 import gzip
 import json
 import threading
-import urllib.request
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
@@ -64,16 +63,20 @@ def collector():
     collector.stop()
 
 
-def test_one_job_is_one_trace_from_its_sender_to_its_worker(new_platform, collector):
+def test_one_job_is_one_trace_from_its_sender_to_its_worker(new_platform, collector, tmp_path):
     platform = new_platform("--nodes", "1", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
     platform.wait_ready()
     platform.headrace("secret", "set", "WORD", stdin=CANARY)
     command = ["sh", "-c", 'test "$WORD" && echo it is $TRACEPARENT']
+    file = tmp_path / "traced.json"
+    file.write_text(json.dumps({"name": "traced", "command": command, "secrets": ["WORD"]}))
+    platform.env["TRACEPARENT"] = TRACEPARENT  # as in a program that is traced itself
+    job = platform.headrace("submit", str(file)).stdout.split()[0]
+    del platform.env["TRACEPARENT"]
     client = Client(platform.url, platform.token)
-    answer = submit_traced(platform, {"name": "traced", "command": command, "secrets": ["WORD"]})
-    assert client.job(answer["job"]).trace == TRACE
-    platform.ended(answer["job"])
-    written = "".join(piece.text for piece in client.logs(answer["job"]))
+    assert client.job(job).trace == TRACE
+    platform.ended(job)
+    written = "".join(piece.text for piece in client.logs(job))
     client.close()
     assert written.startswith(f"it is 00-{TRACE}-")
 
@@ -98,12 +101,3 @@ def test_one_job_is_one_trace_from_its_sender_to_its_worker(new_platform, collec
 
 def bytes_of(span):
     return span.SerializeToString()
-
-
-def submit_traced(platform, job):
-    """As a program does that is traced itself."""
-    headers = {"Authorization": f"Bearer {platform.token}", "traceparent": TRACEPARENT}
-    url = f"{platform.url}/v1/jobs"
-    request = urllib.request.Request(url, json.dumps(job).encode(), headers)
-    with urllib.request.urlopen(request, timeout=30) as response:
-        return json.load(response)

@@ -139,8 +139,10 @@ class Agent:
     def take(self, data):
         signed = msgspec.json.decode(data, type=Signed)
         assert verify(self.platform.grant_public, signed.document, signed.signature)
-        self.desired = msgspec.json.decode(signed.document, type=Desired)
-        return self.desired
+        desired = msgspec.json.decode(signed.document, type=Desired)
+        if self.desired is None or desired.position >= self.desired.position:  # as agents do
+            self.desired = desired
+        return desired
 
     async def start(self):
         async def hear(message):

@@ -118,7 +118,8 @@ def book(booked, event):
 
 
 def check_turn(history, before, events):
-    """A turn's decisions against the state they were made on."""
+    """A turn's decisions, one after the other, against the state they were made on."""
+    held = Counter({name: usage.milli for name, usage in before.usage.items()})
     for event in events:
         if isinstance(event, GangPlaced):
             job = before.jobs[event.job]
@@ -130,13 +131,15 @@ def check_turn(history, before, events):
             wanted = sum(kind.milli for kind in job.gang.accelerators)
             for worker in event.workers:
                 assert sum(share.milli for share in worker.devices) == wanted
+            held[job.project] += wanted * job.gang.nodes
         elif isinstance(event, GangEvicted) and event.reason == "reclaimed":
             loser, gainer = before.jobs[event.job], before.jobs[event.gainer]
             queue = before.queues[loser.project]
             quota = 10**9 if queue.quota_milli == -1 else queue.quota_milli
             assert loser.preemptible
             assert loser.project != gainer.project
-            assert before.usage[loser.project].milli > quota
+            assert held[loser.project] > quota
+            held[loser.project] -= loser.run.milli
             assert event.job not in [e.job for e in events if isinstance(e, GangPlaced)]
         elif isinstance(event, GangReleased):
             run = before.jobs[event.job].run

@@ -12,6 +12,8 @@ from headrace.events.gangs import GangPlaced, GuardTripped
 from headrace.events.jobs import JobCancelling, JobCancelRefused, JobCancelRequested, JobHeld
 from headrace.events.platform import ServiceLed
 from headrace.runtime.host import FOLLOW_S
+from headrace.runtime.reader import READ_EVENTS_MAX
+from headrace.store.interface import APPEND_EVENTS_MAX
 
 from .rig import EPOCH_US, HELD_US, Rig, eligible, until, virtual
 
@@ -140,6 +142,25 @@ async def test_a_decision_whose_commit_was_unknown_is_answered_and_followed_by_i
     rig.fails.add("a append.after")
     answer = await rig.ask("j")
     assert answer["accepted"]
+    await until(lambda: rig.shells["a"].seen[-1:] == [len(rig.log.events)])
+    assert rig.shells["a"].seen == list(range(2, len(rig.log.events) + 1))
+
+
+@virtual
+async def test_a_store_that_fails_between_two_pages_keeps_no_effect_back():
+    rig = Rig()
+    host = await rig.leading()
+    for first in range(0, READ_EVENTS_MAX, APPEND_EVENTS_MAX):
+        await rig.append(*(eligible(first + n) for n in range(APPEND_EVENTS_MAX)))
+
+    def fail_after_the_first_page(stored):
+        if len(stored) == READ_EVENTS_MAX:
+            rig.fails.add("a read.before")
+
+    host.on_folded = fail_after_the_first_page
+    answer = await rig.ask("j")
+    assert answer["accepted"]
+    assert rig.fails == set()
     await until(lambda: rig.shells["a"].seen[-1:] == [len(rig.log.events)])
     assert rig.shells["a"].seen == list(range(2, len(rig.log.events) + 1))
 

@@ -45,13 +45,15 @@ def node_permissions(node: str) -> Permissions:
 
 
 def publisher_permissions(project: str, name: str) -> Permissions:
-    """A pipeline sends its project's job requests and reads its project's outcomes."""
+    """A pipeline sends its project's job requests and reads its project's outcomes. Answers come
+    to an inbox of its own: what others are answered may hold secrets.
+    """
     return Permissions(
         publish=(
             f"headrace.request.{token(project)}.job.*",
             f"headrace.post.{project}.job.*",
         ),
-        subscribe=(f"headrace.event.{project}.>", "_INBOX.>", f"_INBOX_pub_{token(name)}.>"),
+        subscribe=(f"headrace.event.{project}.>", f"_INBOX_pub_{token(name)}.>"),
     )
 
 

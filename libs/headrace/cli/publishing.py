@@ -55,7 +55,7 @@ def publisher(*, action: str, name: str, out: str, url: str, token: str, project
     print(
         printable(f"publisher {name} created  project {client.project}  credential {path} (0600)")
     )
-    print(_example(path, client.project))
+    print(_example(path, name, client.project))
     return DONE
 
 
@@ -70,9 +70,10 @@ def _new_key() -> tuple[str, str]:
         pair.wipe()
 
 
-def _example(path: str, project: str) -> str:
+def _example(path: str, name: str, project: str) -> str:
     return (
-        f"  nats --creds {path} req headrace.request.{project}.job.submit -H ce-id:run-1"
+        f"  nats --creds {path} --inbox-prefix _INBOX_pub_{name}"
+        f" req headrace.request.{project}.job.submit -H ce-id:run-1"
         " -H ce-type:headrace.job.submit.v1 -H ce-source:/pipeline -H ce-specversion:1.0"
         ' "$(cat job.json)"'
     )

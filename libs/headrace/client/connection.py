@@ -7,6 +7,8 @@ deadline has passed, so that a lost answer never makes a second job.
 from __future__ import annotations
 
 import http.client
+import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -24,6 +26,8 @@ RESTART_S = 5.0  # how long a gateway that nobody runs is believed to be restart
 RETRY_S = 0.3
 NOBODY = "nobody listens there (headrace up starts a platform)"
 AGAIN = (502, 503, 504)  # answers that leave open what became of the request
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}(-[0-9a-f]+)+")  # W3C Trace Context
 
 _ANSWERS = msgspec.json.Decoder(Answer)
 
@@ -56,7 +60,10 @@ class Reply(NamedTuple):
 
 
 class Connection:
-    """Requests to one gateway, over one connection kept open. Not for several threads at once."""
+    """Requests to one gateway, over one connection kept open. Not for several threads at once.
+
+    A program that is traced itself names its span in `TRACEPARENT`: what it asks for joins that.
+    """
 
     def __init__(self, url: str, token: str) -> None:
         parts = urlsplit(url)
@@ -64,6 +71,9 @@ class Connection:
             raise ClientError(f"{url!r} is no address of a gateway; http://host:port is")
         self._url, self._parts = url, parts
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        traceparent = os.environ.get("TRACEPARENT", "")
+        if _TRACEPARENT.fullmatch(traceparent):
+            self._headers["traceparent"] = traceparent
         self._kept: http.client.HTTPConnection | None = None
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:

@@ -186,7 +186,7 @@ class Host:
         except Unavailable as error:
             _LOG.warning("%s append outcome unknown reason=%s", self._name, _reason(error))
             await asyncio.sleep(RETRY_S)
-            return list(await self._until_available(self._catch_up))
+            return await self._catch_up()
         except GuardRefused as refused:
             self.counters["guards_tripped"] += 1
             _LOG.error("%s guard tripped key=%s", self._name, refused.key)
@@ -196,6 +196,10 @@ class Host:
         return await self._committed(attempt, appended)
 
     async def _committed(self, attempt: Attempt, appended: Appended) -> list[Entry]:
+        """Tell the others first: they need not wait for what this service makes of it."""
+        self._crashpoint("runtime.before_publish")
+        await publish(self.bus, appended.events)
+        self._crashpoint("runtime.after_publish")
         self.counters["appends"] += 1
         self.counters["events_appended"] += len(appended.events)
         self.clock.set(appended.now_us)
@@ -203,10 +207,7 @@ class Host:
         self.answers.expect(attempt.facts, appended)
         entries = self._fold(self.reader.own(appended.events), settled=True)
         if appended.events and self.reader.position < appended.events[-1].position:
-            entries.extend(await self._until_available(self._catch_up))
-        self._crashpoint("runtime.before_publish")
-        await publish(self.bus, appended.events)
-        self._crashpoint("runtime.after_publish")
+            entries.extend(await self._catch_up())
         record_decisions(self._name, entries)
         return entries
 
@@ -224,11 +225,13 @@ class Host:
         return self._folder.fold(stored)
 
     async def _catch_up(self) -> list[Entry]:
-        """Fold everything up to the head of the log. What was folded before an exception stays."""
+        """Fold everything up to the head of the log, however long the store is away meanwhile:
+        what was folded must reach the effects and the answers.
+        """
         self.reader.look()
         entries: list[Entry] = []
         while self.reader.due:
-            entries.extend(self._fold(await self.reader.take()))
+            entries.extend(self._fold(await self._until_available(self.reader.take)))
         return entries
 
     def _until_wakeup_s(self) -> float | None:

@@ -5,6 +5,7 @@ Rule: publishing is a hint; whoever misses it reads the store.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from headrace.bus import subjects
@@ -18,5 +19,6 @@ async def publish(bus: Bus, events: Sequence[Stored]) -> None:
     try:
         for event in events:
             await bus.publish(subjects.log(event.type), log_messages.encode(event))
+        await asyncio.sleep(0)  # the client writes it now, not when this turn has ended
     except BusError:
         return

@@ -23,7 +23,7 @@ from headrace.store.interface import Store, Stored, Unavailable
 HEARD_EVENTS_MAX = 10_000  # kept until they are relayed; older ones are read again
 WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all
 TAIL_EVENTS_MAX = 100_000  # a stream made anew begins at most this far back
-GATHER_S = 0.002  # events follow each other closely: fewer, larger windows cost less
+WINDOWS_APART_S = 0.003  # events follow each other closely: fewer, larger windows cost less
 POLL_S = 5.0  # when nothing was committed here, another service may have
 RETRY_S = 0.5
 DAY_S = 86_400
@@ -60,6 +60,7 @@ class Relay:
         self._grown = asyncio.Event()
         self._position = 0
         self._checked_s = 0.0
+        self._relayed_s = 0.0
         self._next: deque[Stored] = deque(maxlen=HEARD_EVENTS_MAX)
         self._must_read = True
 
@@ -102,6 +103,7 @@ class Relay:
             events = await self._store.read(self._position, WINDOW_EVENTS)
             self._must_read = len(events) == WINDOW_EVENTS
         if events:
+            self._relayed_s = asyncio.get_running_loop().time()
             await self._relay(events)
             self._position = events[-1].position
             if asyncio.get_running_loop().time() - self._checked_s > POLL_S:
@@ -129,7 +131,8 @@ class Relay:
             await self._check_kept()
             self._must_read = True
         else:
-            await asyncio.sleep(GATHER_S)
+            next_s = self._relayed_s + WINDOWS_APART_S
+            await asyncio.sleep(next_s - asyncio.get_running_loop().time())
 
     async def _relay(self, events: Sequence[Stored]) -> None:
         """Project events first: the log's copy tells how far both have come."""

@@ -13,8 +13,11 @@ from typing import Protocol
 
 from headrace.events.gangs import Share, Worker
 from headrace.events.jobs import Accelerator, Gang
+from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import DEVICE_MILLI, Booking, Device, Node, Scratch
+from headrace.scheduling.fragmentation import Expected, expect
 from headrace.scheduling.policies import POLICIES, Rank
+from headrace.scheduling.trials import Trial
 
 SIZE_TOLERANCE_PERCENT = 8  # a marketed size matches within this of the driver's figure
 
@@ -22,7 +25,7 @@ TOUCHED_MAX = 20_000  # changes remembered before everything is ranked anew
 KINDS_MAX = 256  # kinds of workers whose ranking is kept
 
 _ANY = Accelerator(milli=0)
-_Key = tuple[int, int, str]
+_Key = tuple[tuple[int, ...], str]
 
 
 class Fitting:
@@ -34,6 +37,7 @@ class Fitting:
     def __init__(self, scratch: Scratch, policy: str = "binpack") -> None:
         self.scratch = scratch
         self._rank: Rank = POLICIES[policy]
+        self._expected = expect(Arrivals())
         self._ranked: dict[tuple[object, ...], _Ranked] = {}
 
     def rebase(self, base: Mapping[str, Node], changed: Iterable[str]) -> None:
@@ -45,6 +49,11 @@ class Fitting:
             self._ranked.clear()
             touched.clear()
         self.scratch = Scratch(base, touched)
+
+    def learn(self, arrivals: Arrivals) -> None:
+        """Rank from now on by what these arrivals let expect."""
+        self._expected = expect(arrivals)
+        self._ranked.clear()
 
     def fit(self, gang: Gang) -> Booking | None:
         """Where the gang can run now, or None. Books nothing."""
@@ -64,7 +73,9 @@ class Fitting:
         kind = (accelerator, gang.gpu_memory_bytes, gang.cpu_milli, gang.memory_bytes)
         ranked = self._ranked.get(kind)
         if ranked is None:
-            ranked = self._ranked[kind] = _Ranked(self.scratch, self._rank, gang, accelerator)
+            ranked = self._ranked[kind] = _Ranked(
+                self.scratch, self._rank, self._expected, gang, accelerator
+            )
         names = ranked.best(self.scratch, gang.nodes)
         if len(names) < gang.nodes:
             return None
@@ -80,8 +91,16 @@ class Fitting:
 class _Ranked:
     """The nodes that fit one kind of worker, best first."""
 
-    def __init__(self, scratch: Scratch, rank: Rank, gang: Gang, accelerator: Accelerator) -> None:
-        self._rank, self._gang, self._accelerator = rank, gang, accelerator
+    def __init__(
+        self,
+        scratch: Scratch,
+        rank: Rank,
+        expected: Expected,
+        gang: Gang,
+        accelerator: Accelerator,
+    ) -> None:
+        self._rank, self._expected = rank, expected
+        self._gang, self._accelerator = gang, accelerator
         self._seen = len(scratch.touched)
         keys = ((name, self._key(scratch.node(name))) for name in scratch.names())
         self._keys = {name: key for name, key in keys if key is not None}
@@ -93,7 +112,7 @@ class _Ranked:
         for name in dict.fromkeys(touched[self._seen :]):
             self._again(name, scratch.node(name))
         self._seen = len(touched)
-        return [key[2] for key in self._order[:count]]
+        return [key[-1] for key in self._order[:count]]
 
     def _again(self, name: str, node: Node) -> None:
         old = self._keys.pop(name, None)
@@ -110,10 +129,8 @@ class _Ranked:
         shares = shares_on(node, self._gang, self._accelerator)
         if shares is None:
             return None
-        if not shares:  # needs no GPU: leave the machines with GPUs alone, fill the fullest first
-            return (int(bool(node.devices)), node.cpu_milli - node.cpu_used_milli, node.node)
-        fresh = int(all(_used(node, share.device) == 0 for share in shares))
-        return (fresh, self._rank(node.free_milli, node.capacity_milli), node.node)
+        trial = Trial(node, shares, self._gang.cpu_milli)
+        return (self._rank(trial, self._expected), node.node)
 
 
 def shares_on(node: Node, gang: Gang, accelerator: Accelerator) -> tuple[Share, ...] | None:
@@ -135,6 +152,8 @@ def shares_on(node: Node, gang: Gang, accelerator: Accelerator) -> tuple[Share, 
 
 def matching(node: Node, accelerator: Accelerator) -> Iterator[Device]:
     """The node's usable devices of that kind, in index order."""
+    if not (accelerator.model or accelerator.memory_bytes_min or accelerator.memory_bytes_max):
+        return (d for d in node.devices if d.usable)
     return (d for d in node.devices if d.usable and matches(d, accelerator))
 
 
@@ -174,7 +193,3 @@ def _share_on(node: Node, gang: Gang, accelerator: Accelerator) -> tuple[Share, 
         if milli <= free and (best is None or (free, device.index) < best[:2]):
             best = (free, device.index, device, milli)
     return None if best is None else (Share(device=best[2].device, milli=best[3]),)
-
-
-def _used(node: Node, device: str) -> int:
-    return next(d.used_milli for d in node.devices if d.device == device)

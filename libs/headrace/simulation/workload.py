@@ -12,8 +12,8 @@ import msgspec
 
 NODES_MAX = 4
 GPUS_MAX = 4  # per node: small fleets make queues
-JOBS_MIN, JOBS_MAX = 10, 40
-RUN_S_MAX = 6.0
+JOBS_MIN, JOBS_MAX = 6, 30
+RUN_S_MAX = 4.0
 PROJECTS = ("vision", "ads")
 
 

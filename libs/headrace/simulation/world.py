@@ -32,9 +32,10 @@ from headrace.simulation.surroundings import seeded
 from headrace.simulation.weather import Weather
 from headrace.store.memory import MemoryLog, MemoryStore
 
-BUSY_S = 20.0
+BUSY_S = 14.0
 SETTLE_S = 120.0
 LOOK_S = 0.5
+QUIET_S = 11.0  # longer than an agent waits between two hellos: jobs may wait for its node
 TOLD_MAX = 30  # last things told of a history that went wrong
 
 Mutation = Callable[[Any], None]  # changes a host or an agent before it runs: a planted bug
@@ -119,12 +120,19 @@ class World:
         Incidents(self).schedule(self.faults)
         await asyncio.sleep(BUSY_S)
         self._heal()
-        for _ in range(int(SETTLE_S / LOOK_S)):
-            if self._is_settled():
-                break
-            await asyncio.sleep(LOOK_S)
-        await asyncio.sleep(LOOK_S * 4)
+        await self._settled()
         self.wrong.extend(await judge(self))
+
+    async def _settled(self) -> None:
+        """Return once nothing has happened for a while, or after `SETTLE_S`."""
+        quiet_s, head = 0.0, 0
+        for _ in range(int(SETTLE_S / LOOK_S)):
+            await asyncio.sleep(LOOK_S)
+            is_quiet = self._is_settled() and len(self.log.events) == head
+            quiet_s = quiet_s + LOOK_S if is_quiet else 0.0
+            head = len(self.log.events)
+            if quiet_s >= QUIET_S:
+                return
 
     def _heal(self) -> None:
         self.weather.clear()

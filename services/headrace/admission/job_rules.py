@@ -17,8 +17,8 @@ from headrace.documents.nearest import nearest
 from headrace.events import Decision, Refusal
 from headrace.events.jobs import Accelerator, JobAdmitted, JobRefused, JobRequested
 from headrace.events.queues import Queue
-from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.amounts import UNLIMITED
+from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.explain import gpus
 from headrace.scheduling.tree import path_of
 

@@ -1,17 +1,23 @@
 """Which of the nodes that fit is taken: one policy per file, and this table.
 
-Rule: a policy is a pure `rank(free_milli, capacity_milli) -> int`; the lowest rank wins, ties go to
-the node's name. Adding a policy is its file and its line here.
+Rule: a policy is a pure function of one `Trial` and of what is `Expected`; the lowest rank wins,
+ties go to the node's name. Adding a policy is its file and its line here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.scheduling.policies import binpack, spread
+from headrace.scheduling.fragmentation import Expected
+from headrace.scheduling.policies import binpack, fragmentation, spread
+from headrace.scheduling.trials import Trial
 
-Rank = Callable[[int, int], int]
+Rank = Callable[[Trial, Expected], tuple[int, ...]]
 
-POLICIES: dict[str, Rank] = {"binpack": binpack.rank, "spread": spread.rank}
+POLICIES: dict[str, Rank] = {
+    "binpack": binpack.rank,
+    "fragmentation": fragmentation.rank,
+    "spread": spread.rank,
+}
 
 __all__ = ["POLICIES", "Rank"]

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from headrace.scheduling.fragmentation import Expected
+from headrace.scheduling.trials import Trial
 
-def rank(free_milli: int, capacity_milli: int) -> int:
-    """Less free is better, whatever the node's size."""
-    del capacity_milli
-    return free_milli
+
+def rank(trial: Trial, expected: Expected) -> tuple[int, ...]:
+    """Shared devices before fresh ones, then the node with less free, whatever its size; without
+    GPUs, leave the machines that have them alone and take the fewest free cores.
+    """
+    del expected
+    node = trial.node
+    if not trial.shares:
+        return (int(bool(node.devices)), node.cpu_milli - node.cpu_used_milli)
+    return (int(trial.opens), node.free_milli)

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
+from headrace.scheduling.fragmentation import Expected
+from headrace.scheduling.policies import binpack
+from headrace.scheduling.trials import Trial
 
-def rank(free_milli: int, capacity_milli: int) -> int:
-    """The smaller the free part of the node, the worse."""
-    return -(free_milli * 1000 // max(1, capacity_milli))
+
+def rank(trial: Trial, expected: Expected) -> tuple[int, ...]:
+    """Shared devices before fresh ones, then the larger free part of the node; without GPUs, as
+    bin-pack does.
+    """
+    node = trial.node
+    if not trial.shares:
+        return binpack.rank(trial, expected)
+    return (int(trial.opens), -(node.free_milli * 1000 // max(1, node.capacity_milli)))
