@@ -82,13 +82,13 @@ def reclaim(nodes: int) -> None:
 
 
 def impossible(nodes: int) -> None:
-    """88 GPUs within a rack that has 80, in a cluster full of what could be reclaimed."""
-    taker = clusters.gang("taker", workers=11, devices=8, queue="ours", age=nodes, rack=True)
+    """80 GPUs within a rack that has 72, in a cluster full of what could be reclaimed."""
+    taker = clusters.gang("taker", workers=10, devices=8, queue="ours", age=nodes, rack=True)
     gangs = [*clusters.running_everywhere(nodes), taker]
-    world = clusters.world(nodes, gangs, quota_milli=88_000)
+    world = clusters.world(nodes, gangs, quota_milli=80_000)
     _, turn_ms = timed(lambda: take_turn(world))
     outcome = "cannot" if not tasks_in(world, PIPELINED) else "WRONGLY can"
-    name = f"an 88-GPU gang {outcome} be placed within 80-GPU racks"
+    name = f"an 80-GPU gang {outcome} be placed within 72-GPU racks"
     row(name, f"{turn_ms:.0f} ms", "≤ 100 ms")
     small = clusters.gang("small", workers=10, devices=8, queue="theirs", age=nodes)
     world = clusters.world(nodes, [*clusters.running_everywhere(nodes), small])

@@ -15,13 +15,13 @@ from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.world import Settings, World
 
 GPUS = 8
-RACK = 10  # machines
+RACK = 9  # machines
 MIX = ((1, 1, 1000), (8, 1, 1000), (1, 8, 1000), (1, 1, 500), (8, 8, 1000), (1, 1, 250))
 LEVELS = {"fabric": ("rack",)}
 
 
 def machines(many: int) -> list[MachineSpec]:
-    """So many machines, all alike, ten in a rack."""
+    """So many machines, all alike, nine in a rack."""
     return [
         MachineSpec(
             name=f"node-{index:05}",
