@@ -6,8 +6,6 @@ Rule: nothing here passes or fails; a figure is printed with its target and read
 from __future__ import annotations
 
 import asyncio
-import os
-import platform as machine
 import subprocess
 import sys
 import tempfile
@@ -16,14 +14,13 @@ from pathlib import Path
 
 from tests.bench import jobs, log, processes
 from tests.bench.platform import Platform
-
-ROWS = "{:<58} {:>14}   {}"
+from tests.bench.printing import facts, row
 
 
 def main() -> None:
     """Measure everything, one after the other, on a platform of its own."""
-    print(facts())
-    print(ROWS.format("figure", "measured", "target"))
+    print(f"{facts()}, fsync on, embedded servers")
+    row("figure", "measured", "target")
     with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
         platform = Platform(Path(folder))
         platform.up()
@@ -52,23 +49,6 @@ def measure(platform: Platform) -> None:
     bench = [sys.executable, "-m", "headrace.node_agent.bench"]
     done = subprocess.run(bench, capture_output=True, text=True, check=False)
     print(done.stdout or "node agent: no benchmark", end="")
-
-
-def row(name: str, value: str, target: str) -> None:
-    print(ROWS.format(name, value, target), flush=True)
-
-
-def facts() -> str:
-    """What the figures were measured on."""
-    cpu = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines()
-         if line.startswith("model name")), "unknown",
-    )  # fmt: skip
-    load = os.getloadavg()[0]
-    return (
-        f"{os.cpu_count()} × {cpu}, Linux {machine.release()}, Python {machine.python_version()}, "
-        f"load before {load:.2f}, fsync on, embedded servers"
-    )
 
 
 if __name__ == "__main__":

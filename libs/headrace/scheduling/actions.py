@@ -15,6 +15,7 @@ from headrace.scheduling.gangs import PENDING, PLACED, Gang, is_ready
 from headrace.scheduling.legality import Standing, Taker, is_legal, may_lose, may_take
 from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
+from headrace.scheduling.refused import Refused
 from headrace.scheduling.search import Left, Search, make_room
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
@@ -23,9 +24,14 @@ from headrace.scheduling.world import World
 def allocate(world: World) -> None:
     """Place every gang that fits, its minimum first, then one more task per turn."""
     turns = _turns(world, world.gangs.values(), again=False)
+    refused = Refused(world)
     while (name := turns.take()) is not None:
         gang = world.gangs[name]
-        if place_gang(world, gang, promised=False) and gang.any_in((PENDING,)):
+        if refused.has(gang):
+            continue
+        if not place_gang(world, gang, promised=False):
+            refused.add(gang)
+        elif gang.any_in((PENDING,)):
             turns.put(gang, gang.standing())
 
 
@@ -103,15 +109,24 @@ def _turns(world: World, gangs: Iterable[Gang], *, again: bool) -> Turns:
 
 
 def _evicting(world: World) -> Iterator[Gang]:
-    """The gangs that may have others evicted, in turn order."""
+    """The gangs that may have others evicted, in turn order, without those like one for which
+    nothing could be done.
+    """
     patient = (
         gang
         for gang in world.gangs.values()
         if world.now_us - gang.submitted_at_us >= gang.patience_us
     )
     turns = _turns(world, patient, again=True)
+    refused = Refused(world)
     while (name := turns.take()) is not None:
-        yield world.gangs[name]
+        gang = world.gangs[name]
+        if refused.has(gang):
+            continue
+        mark = world.mark()
+        yield gang
+        if world.mark() == mark:
+            refused.add(gang)
 
 
 def _fits_in_total(world: World, gang: Gang) -> bool:

@@ -167,12 +167,18 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
 
     def count(self, role: str, states: tuple[str, ...]) -> int:
         """How many of a role's tasks are in one of these states."""
-        counts = self.counts.get(role)
-        return sum(counts.get(state, 0) for state in states) if counts else 0
+        found, counts = 0, self.counts.get(role, {})
+        for state in states:  # a loop of its own, as this is what a turn does most
+            found += counts.get(state, 0)
+        return found
 
     def any_in(self, states: tuple[str, ...]) -> bool:
         """Whether any task is in one of these states."""
-        return any(self.count(role, states) for role in self.counts)
+        for counts in self.counts.values():
+            for state in states:
+                if counts.get(state):
+                    return True
+        return False
 
     def all_tasks(self) -> Iterator[Task]:
         """Every task, role by role."""

@@ -27,6 +27,7 @@ from headrace.scheduling.gangs import (
 )
 from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
+from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
 
@@ -74,14 +75,14 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 def make_room(world: World, gang: Gang, search: Search) -> bool:
     """Evict or move the fewest that let the gang be placed; nothing has changed if this is false."""
     tasks = next_tasks(gang, again=True)
-    wanted = len(tasks)
-    if not tasks or not all(could_hold(world, task.shape) for task in tasks):
+    fits_alone = all(could_hold(world, task.shape) for task in tasks)
+    if not tasks or not fits_alone or not could_gather(world, gang, tasks):
         return False
     chunks = list(_chunks(world, gang, search))
     if not chunks:
         return False
     scenarios = _Scenarios(world, gang, search, chunks)
-    return any(scenarios.solve(wanted, generate) for generate in (_local, _reaching))
+    return any(scenarios.solve(len(tasks), generate) for generate in (_local, _reaching))
 
 
 class _Scenarios:

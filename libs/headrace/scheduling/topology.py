@@ -12,8 +12,17 @@ from fractions import Fraction
 import msgspec
 
 from headrace.scheduling.amounts import RESOURCES, Amounts, total
-from headrace.scheduling.gangs import PLACED, Constraint, Gang, Role, Task
-from headrace.scheduling.machines import Machine, MachineSpec
+from headrace.scheduling.gangs import (
+    PLACED,
+    Constraint,
+    Gang,
+    Group,
+    Role,
+    Task,
+    members_of,
+    roles_of,
+)
+from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.world import World
 
 Domain = tuple[str, ...]  # the values of the levels' labels, widest first; () is everywhere
@@ -58,6 +67,34 @@ def node_sets(
         if anchors and not any(domain[: len(a)] == a for a in anchors):
             continue
         yield Where(names=members[domain], scores=scores)
+
+
+def could_gather(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
+    """Whether every group that must stay within one domain has one that would be large enough if
+    nothing was on it: exact enough to give up, never to promise.
+    """
+    return _could_gather(world, gang.root, tasks)
+
+
+def _could_gather(world: World, member: Group | Role, tasks: Sequence[Task]) -> bool:
+    roles = {member.name} if isinstance(member, Role) else {r.name for r in roles_of(member)}
+    mine = [task for task in tasks if task.role in roles]
+    if isinstance(member, Group) and not all(
+        _could_gather(world, inner, mine) for inner in members_of(member)
+    ):
+        return False
+    constraint = member.constraint
+    levels = world.settings.levels.get(constraint.topology) if constraint else None
+    if not mine or not constraint or not levels or constraint.required not in levels:
+        return True
+    depth = levels.index(constraint.required) + 1
+    ask, rooms = _least(world, mine), dict[Domain, int]()
+    for machine in world.machines.values():
+        domain = domain_of(machine.spec, levels)[:depth]
+        if len(domain) == depth:
+            room = _room(machine.spec.amounts, ask, len(mine))
+            rooms[domain] = rooms.get(domain, 0) + room
+    return max(rooms.values(), default=0) >= len(mine)
 
 
 def domain_of(spec: MachineSpec, levels: Sequence[str]) -> Domain:
@@ -129,13 +166,18 @@ def _fits(world: World, names: Sequence[str], free: Amounts, tasks: Sequence[Tas
     kinds = {bool(task.shape.devices) for task in tasks}
     if len(kinds) > 1:
         return _filled(free, total(world.request_of(task) for task in tasks)) <= 1
+    ask = _least(world, tasks)
+    rooms = (_room(world.machines[name].free_later, ask, len(tasks)) for name in names)
+    return sum(rooms) >= len(tasks)
+
+
+def _least(world: World, tasks: Sequence[Task]) -> Amounts:
+    """Of each resource what the most modest task asks for."""
     asks = [world.request_of(task) for task in tasks]
-    ask = (min(a[0] for a in asks), min(a[1] for a in asks), min(a[2] for a in asks))
-    return sum(_room(world.machines[name], ask, len(tasks)) for name in names) >= len(tasks)
+    return (min(a[0] for a in asks), min(a[1] for a in asks), min(a[2] for a in asks))
 
 
-def _room(machine: Machine, ask: Amounts, most: int) -> int:
-    free = machine.free_later
+def _room(free: Amounts, ask: Amounts, most: int) -> int:
     return max(0, min((free[r] // ask[r] for r in RESOURCES if ask[r] > 0), default=most))
 
 

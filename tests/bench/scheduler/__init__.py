@@ -1,0 +1,1 @@
+"""What the scheduling core's turns cost on large clusters."""

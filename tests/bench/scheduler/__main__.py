@@ -1,0 +1,148 @@
+"""`make bench-scheduler`: what turns of the scheduling core cost on large clusters, and their work.
+
+Rule: nothing here passes or fails; a figure is printed with its target and read by a person. What
+is timed is the turn alone, with the cyclic garbage collector off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Callable
+from itertools import chain
+from types import FrameType
+from typing import TypeVar
+
+from tests.bench.printing import facts, row
+from tests.bench.scheduler import clusters
+
+from headrace.scheduling.actions import take_turn
+from headrace.scheduling.gangs import BOUND, PIPELINED
+from headrace.scheduling.world import World
+
+T = TypeVar("T")
+SMALL = 10  # how many times fewer machines work is compared with
+
+
+def main() -> None:
+    """Measure everything, one after the other."""
+    parser = argparse.ArgumentParser(prog="bench-scheduler", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--pending", type=int, default=100_000)
+    given = parser.parse_args()
+    print(f"{facts()}, one process; explanations and events are not part of these turns")
+    row("figure", "measured", "target")
+    fill(given.nodes)
+    impossible(given.nodes // 10)
+    reclaim(given.nodes // 10)
+    work(given.nodes)
+    waiting(given.nodes, given.pending)
+
+
+def fill(nodes: int) -> None:
+    """From empty to full with gangs of 1, 8 and 64 GPUs and fractions."""
+    gangs = list(clusters.mix(nodes * clusters.GPUS))
+    world, built_ms = timed(lambda: clusters.world(nodes, gangs))
+    _, turn_ms = timed(lambda: take_turn(world, ("allocate",)))
+    placed = tasks_in(world, BOUND)
+    asked = sum(len(list(gang.all_tasks())) for gang in gangs)
+    full = 100 - sum(m.free_milli for m in world.machines.values()) // (nodes * 80)
+    name = f"{nodes} nodes, empty to {full} % full: {placed} of {asked} tasks"
+    row(name, f"{placed * 1000 / turn_ms:.0f} /s", "≥ 2000 /s")
+    row(f"  reading {nodes} nodes and {len(gangs)} gangs into a world", f"{built_ms:.0f} ms", "-")
+
+
+def waiting(nodes: int, pending: int) -> None:
+    """A full cluster and a long queue: one machine comes free, then nothing changes."""
+    running = list(clusters.running_everywhere(nodes))
+    jobs = [
+        clusters.gang(f"job-{i:06}", workers=1, devices=1 + i % 8, queue="theirs", age=nodes + i)
+        for i in range(pending)
+    ]
+    world, built_ms = timed(lambda: clusters.world(nodes, chain(running[1:], jobs)))
+    _, changed_ms = timed(lambda: take_turn(world))
+    row(f"{pending} waiting: a turn after one node came free", f"{changed_ms:.0f} ms", "≤ 200 ms")
+    _, idle_ms = timed(lambda: take_turn(world))
+    row(f"{pending} waiting: a turn in which nothing changed", f"{idle_ms:.1f} ms", "≤ 2 ms")
+    row(f"  reading {nodes} nodes and {pending} jobs into a world", f"{built_ms:.0f} ms", "-")
+
+
+def reclaim(nodes: int) -> None:
+    """Half of a full cluster for one gang of the queue it is guaranteed to."""
+    workers = nodes // 2
+    taker = clusters.gang("taker", workers=workers, devices=8, queue="ours", age=nodes)
+    gangs = [*clusters.running_everywhere(nodes), taker]
+    world = clusters.world(nodes, gangs, quota_milli=workers * 8000)
+    _, turn_ms = timed(lambda: take_turn(world))
+    placed = sum(task.state == PIPELINED for task in taker.all_tasks())
+    name = f"reclaim {placed * 8} GPUs on {nodes} full nodes for {workers} workers"
+    row(name, f"{turn_ms:.0f} ms", "≤ 1000 ms")
+
+
+def impossible(nodes: int) -> None:
+    """80 GPUs within a rack that has 72, in a cluster full of what could be reclaimed."""
+    taker = clusters.gang("taker", workers=10, devices=8, queue="ours", age=nodes, rack=True)
+    gangs = [*clusters.running_everywhere(nodes), taker]
+    world = clusters.world(nodes, gangs, quota_milli=80_000)
+    _, turn_ms = timed(lambda: take_turn(world))
+    outcome = "cannot" if not tasks_in(world, PIPELINED) else "WRONGLY can"
+    name = f"an 80-GPU gang {outcome} be placed within 72-GPU racks"
+    row(name, f"{turn_ms:.0f} ms", "≤ 100 ms")
+    small = clusters.gang("small", workers=10, devices=8, queue="theirs", age=nodes)
+    world = clusters.world(nodes, [*clusters.running_everywhere(nodes), small])
+    _, turn_ms = timed(lambda: take_turn(world))
+    outcome = "cannot" if not tasks_in(world, PIPELINED) else "WRONGLY can"
+    name = f"an 80-GPU gang {outcome} be placed on {nodes} full nodes"
+    row(name, f"{turn_ms:.0f} ms", "≤ 100 ms")
+
+
+def work(nodes: int) -> None:
+    """Calls per placement on a tenth of the machines and on all of them, filled to a tenth."""
+    few, many = (calls_per_placement(n) for n in (nodes // SMALL, nodes))
+    name = f"calls per placement, {nodes // SMALL} and {nodes} nodes: {few} and {many}"
+    row(name, f"{many / few:.2f} x", "≤ 2 x")
+
+
+def calls_per_placement(nodes: int) -> int:
+    """Function calls of a turn that fills a tenth of the cluster, per task placed."""
+    world = clusters.world(nodes, clusters.mix(nodes * clusters.GPUS // 10))
+    calls = counted(lambda: take_turn(world, ("allocate",)))
+    return calls // tasks_in(world, BOUND)
+
+
+def tasks_in(world: World, state: str) -> int:
+    """How many tasks are in this state."""
+    return sum(task.state == state for gang in world.gangs.values() for task in gang.all_tasks())
+
+
+def timed(do: Callable[[], T]) -> tuple[T, float]:
+    """What it gives, and how many milliseconds it took."""
+    gc.collect()
+    gc.disable()
+    began = time.perf_counter()
+    try:
+        return do(), (time.perf_counter() - began) * 1000
+    finally:
+        gc.enable()
+
+
+def counted(do: Callable[[], object]) -> int:
+    """How many calls of functions, ours and Python's own, it makes."""
+    calls = 0
+
+    def count(_: FrameType, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        do()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+if __name__ == "__main__":
+    main()
