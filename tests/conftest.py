@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -26,6 +27,7 @@ from headrace.embedded.postgres import Postgres
 from headrace.embedded.processes import Process
 
 SQL_S_MAX = 30.0
+QUIT_S_MAX = 10.0
 
 
 # Waits for the end of the run, however it comes, and then ends what the run left behind.
@@ -68,9 +70,9 @@ def postgres_dsn(server_folder: Path) -> Iterator[str]:
         yield given
         return
     server = Postgres(private_folder(server_folder / "pg", plain_account()))
-    server.start()
+    process = server.start()
     yield server.dsn()
-    server.stop()
+    processes.end(process, (signal.SIGQUIT, QUIT_S_MAX))  # nobody needs its last checkpoint
 
 
 @pytest.fixture

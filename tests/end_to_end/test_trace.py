@@ -64,7 +64,9 @@ def collector():
 
 
 def test_one_job_is_one_trace_from_its_sender_to_its_worker(new_platform, collector, tmp_path):
-    platform = new_platform("--nodes", "1", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url)
+    platform = new_platform(
+        "--nodes", "1", OTEL_EXPORTER_OTLP_ENDPOINT=collector.url, OTEL_BSP_SCHEDULE_DELAY="500"
+    )
     platform.wait_ready()
     platform.headrace("secret", "set", "WORD", stdin=CANARY)
     command = ["sh", "-c", 'test "$WORD" && echo it is $TRACEPARENT']

@@ -68,7 +68,7 @@ def expect(arrivals: Arrivals) -> Expected:
     ]
     total = max(1, sum(count for _, count in asked))
     leftover = [grains * GRAIN_MILLI * MICRO for grains in range(DEVICE_MILLI // GRAIN_MILLI + 1)]
-    for _ in range(OFFERS):
+    for _ in range(OFFERS if asked else 0):
         leftover = [_after_offer(leftover, free, asked, total) for free in range(len(leftover))]
     return Expected(
         leftover=tuple(leftover), gpu_milli=arrivals.gpu_milli, cpu_milli=arrivals.cpu_milli
