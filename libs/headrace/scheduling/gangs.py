@@ -70,6 +70,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     devices: int = 0
     device_milli: int = 1000
     device_memory_mib: int = 0
+    model: str = ""
     cpu_milli: int = 0
     memory_bytes: int = 0
     only: tuple[str, ...] | None = None

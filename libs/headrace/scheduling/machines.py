@@ -23,12 +23,14 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     devices: int = 0
     device_memory_mib: int = 0
+    model: str = ""
     cpu_milli: int = 0
     memory_bytes: int = 0
     tasks_max: int = 1_000_000
     labels: dict[str, str] = {}
     taints: tuple[str, ...] = ()
     accepting: bool = True
+    pool: str = ""
 
     @property
     def amounts(self) -> Amounts:

@@ -14,7 +14,9 @@ import msgspec
 
 from headrace.scheduling.accounts import Accounts
 from headrace.scheduling.amounts import NOTHING, Amounts, plus, total
+from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.division import QueueSpec, divide_amounts
+from headrace.scheduling.fragmentation import NOTHING_EXPECTED, expect
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
@@ -42,8 +44,9 @@ from headrace.scheduling.machines import (
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How a turn is taken. Durations in microseconds."""
 
-    spread_gpu: bool = False  # GPU tasks on the emptiest machine instead of the fullest
-    spread_cpu: bool = False
+    policy: str = "binpack"  # which machine is taken: a name in POLICIES
+    cpu_policy: str = ""  # for tasks without GPUs, if it is another one
+    policies: Mapping[str, str] = {}  # by pool, where it is another one
     spread_devices: bool = False  # shares on the emptiest device instead of the fullest
     levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
     staleness_grace_us: int = 60_000_000
@@ -77,6 +80,7 @@ class World:
         self.memory_min_mib, self.memory_max_mib = memory_bounds(machines)
         self.touched: list[str] = []  # every machine that changed, for rankings to follow
         self.rankings: dict[Shape, Names] = {}
+        self.expected = NOTHING_EXPECTED
         self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
         self._undo: list[Callable[[], None]] = []
         capacity = total(spec.amounts for spec in machines)
@@ -91,6 +95,10 @@ class World:
     def request_of(self, task: Task) -> Amounts:
         """What a waiting task asks for, memory counted in the smallest devices there are."""
         return task.shape.amounts(self.memory_min_mib)
+
+    def learn(self, arrivals: Arrivals) -> None:
+        """Rank machines from now on by what these arrivals let expect."""
+        self.expected = expect(arrivals)
 
     def mark(self) -> int:
         """A point to come back to."""

@@ -1,7 +1,7 @@
-"""Which of the nodes that fit is taken: one policy per file, and this table.
+"""Which of the machines that fit is taken: one policy per file, and this table.
 
 Rule: a policy is a pure function of one `Trial` and of what is `Expected`; the lowest rank wins,
-ties go to the node's name. Adding a policy is its file and its line here.
+ties go to the machine's name. Adding a policy is its file and its line here.
 """
 
 from __future__ import annotations
