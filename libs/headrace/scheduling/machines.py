@@ -84,8 +84,9 @@ class Machine:
 
     def free_on(self, device: int) -> tuple[int, int]:
         """Thousandths of one device free now and later."""
-        held, leaving, coming = (book[device] for book in self.milli)
-        return DEVICE_MILLI - held - max(leaving, coming), DEVICE_MILLI - held - coming
+        held, leaving, coming = self.milli
+        free = DEVICE_MILLI - held[device]
+        return free - max(leaving[device], coming[device]), free - coming[device]
 
     def fit(self, shape: Shape, *, spread: bool = False) -> tuple[Place, bool] | None:
         """Where a task of this shape would go here, and whether it could at once; None when it

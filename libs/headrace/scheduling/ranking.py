@@ -122,9 +122,9 @@ def is_eligible(shape: Shape, spec: MachineSpec) -> bool:
         return False
     if shape.only is not None and spec.name not in shape.only:
         return False
-    if any(spec.labels.get(label) != value for label, value in shape.labels):
+    if shape.labels and any(spec.labels.get(label) != value for label, value in shape.labels):
         return False
-    return all(taint in shape.tolerations for taint in spec.taints)
+    return not spec.taints or all(taint in shape.tolerations for taint in spec.taints)
 
 
 def could_hold(world: World, shape: Shape) -> bool:

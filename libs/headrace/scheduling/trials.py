@@ -5,13 +5,13 @@ Rule: the machine stands as it is before the task comes; nothing here changes it
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
 from headrace.scheduling.gangs import Place, Shape
 from headrace.scheduling.machines import DEVICE_MILLI, Machine
 
 
-class Trial(NamedTuple):
+class Trial(msgspec.Struct, frozen=True, gc=False):
     """The task's shape, the machine, and the place that it would get there. `waits`: not at once,
     but when what is leaving has gone.
     """
@@ -51,6 +51,7 @@ class Trial(NamedTuple):
     def taken(self) -> list[tuple[int, int]]:
         """Of each device that the task would get, the thousandths free and those it would take."""
         place, machine = self.place, self.machine
-        if place.count:
-            return [(DEVICE_MILLI, DEVICE_MILLI)] * place.count
+        wholes = place.count or (place.milli == DEVICE_MILLI and len(place.devices))
+        if wholes:
+            return [(DEVICE_MILLI, DEVICE_MILLI)] * wholes
         return [(machine.free_on(device)[1], place.milli) for device in place.devices]
