@@ -200,6 +200,11 @@ def test_a_pool_has_its_own_policy_and_comes_after_the_others_unless_they_are_bu
     assert list(ranked(leaving, shape(4000))) == ["c", "a"]
 
 
+def test_a_policy_that_is_gone_is_binpack():
+    used = [("b", 1), ("c", 3)]
+    assert order(Settings(policy="gone"), 1000, used=used) == "bac"
+
+
 def widest(trial, expected):
     """The machine with the most GPUs."""
     return (trial.waits, -trial.machine.spec.devices)

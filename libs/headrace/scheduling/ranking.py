@@ -13,7 +13,7 @@ from typing import NamedTuple
 from headrace.scheduling.fragmentation import Expected
 from headrace.scheduling.gangs import Shape
 from headrace.scheduling.machines import Machine, MachineSpec
-from headrace.scheduling.policies import POLICIES, Rank
+from headrace.scheduling.policies import Rank, policy_of
 from headrace.scheduling.trials import Trial
 from headrace.scheduling.world import World
 
@@ -96,7 +96,7 @@ def _judges(world: World, shape: Shape) -> dict[str, Judge]:
     usual = settings.policy if shape.devices else settings.cpu_policy or settings.policy
     turns = list(dict.fromkeys((usual, *settings.policies.values())))
     by_policy = {
-        policy: Judge(POLICIES[policy], turn, mixed=len(turns) > 1)
+        policy: Judge(policy_of(policy), turn, mixed=len(turns) > 1)
         for turn, policy in enumerate(turns)
     }
     return {

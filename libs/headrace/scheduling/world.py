@@ -97,7 +97,9 @@ class World:
         return task.shape.amounts(self.memory_min_mib)
 
     def learn(self, arrivals: Arrivals) -> None:
-        """Rank machines from now on by what these arrivals let expect."""
+        """Rank machines from now on by what these arrivals let expect. It takes milliseconds: who
+        makes a world for every turn keeps `expected` and hands it on.
+        """
         self.expected = expect(arrivals)
 
     def mark(self) -> int:

@@ -20,4 +20,7 @@ POLICIES: dict[str, Rank] = {
     "spread": spread.rank,
 }
 
-__all__ = ["POLICIES", "Rank"]
+
+def policy_of(name: str) -> Rank:
+    """The policy of that name; bin-pack when there is none, as a log outlives the policies."""
+    return POLICIES.get(name, binpack.rank)
