@@ -62,16 +62,19 @@ class Ranking:
         return (key[-1] for key in self._order)
 
     def _again(self, name: str) -> None:
-        old = self._keys.pop(name, None)
-        if old is not None:
-            del self._order[bisect_left(self._order, old)]
-        trial = self._try(name)
+        trial, old = self._try(name), self._keys.pop(name, None)
+        new = None
         if trial is None:
             self._trials.pop(name, None)
         else:
             self._trials[name] = trial
-            key = self._keys[name] = self._judges[name].key(trial, self._expected)
-            insort(self._order, key)
+            new = self._keys[name] = self._judges[name].key(trial, self._expected)
+        if old == new:
+            return
+        if old is not None:
+            del self._order[bisect_left(self._order, old)]
+        if new is not None:
+            insort(self._order, new)
 
     def _judge_all(self) -> None:
         judges, expected = self._judges, self._expected
