@@ -256,8 +256,8 @@ def _settings(case: dict[str, Any]) -> Settings:
     }
     placement = plugins.get("nodeplacement", {})
     return Settings(
-        spread_gpu=placement.get("gpu") == "spread",
-        spread_cpu=placement.get("cpu") == "spread",
+        policy=placement.get("gpu", "binpack"),
+        cpu_policy=placement.get("cpu", "binpack"),
         spread_devices="gpuspread" in plugins,
         levels={t["name"]: tuple(t["levels"]) for t in case["input"].get("topologies", [])},
         staleness_grace_us=case["default_staleness_grace_s"] * SECOND_US,

@@ -9,7 +9,6 @@ from headrace.events.jobs import Accelerator, Gang
 from headrace.events.queues import Queue
 from headrace.scheduling.cluster import Device, Node, Scratch
 from headrace.scheduling.fitting import Fitting, matches
-from headrace.scheduling.policies import POLICIES
 from headrace.scheduling.tree import Tree, Usage
 from headrace.scheduling.victims import Candidate, Gainer, search
 
@@ -24,8 +23,8 @@ def node(name, used=(0, 0), model="H100-80GB", cpu=64_000):
     return Node(node=name, address=name, devices=devices, cpu_milli=cpu, memory_bytes=100 * GB)
 
 
-def fit(nodes, gang, policy="binpack"):
-    booking = Fitting(Scratch({n.node: n for n in nodes}), policy).fit(gang)
+def fit(nodes, gang):
+    booking = Fitting(Scratch({n.node: n for n in nodes})).fit(gang)
     if booking is None:
         return None
     return [(w.node, [(s.device, s.milli) for s in w.devices]) for w in booking.workers]
@@ -35,10 +34,9 @@ def gang(milli, nodes=1, **fields):
     return Gang(nodes=nodes, accelerators=(Accelerator(milli=milli),), **fields)
 
 
-def test_the_fullest_node_is_taken_first_and_spread_takes_the_emptiest():
+def test_the_fullest_node_is_taken_first():
     nodes = [node("a"), node("b", (1000, 0))]
     assert fit(nodes, gang(1000)) == [("b", [("b-1", 1000)])]
-    assert fit(nodes, gang(1000), "spread") == [("a", [("a-0", 1000)])]
 
 
 def test_a_share_goes_to_the_fullest_shared_device_that_has_room():
@@ -85,15 +83,14 @@ wants = st.lists(
 )
 
 
-@pytest.mark.parametrize("policy", sorted(POLICIES))
 @given(useds=st.lists(useds, min_size=1, max_size=4), wants=wants)
-def test_never_two_on_one_milli_and_always_all_or_nothing(policy, useds, wants):
+def test_never_two_on_one_milli_and_always_all_or_nothing(useds, wants):
     base = {f"n{i}": node(f"n{i}", tuple(used)) for i, used in enumerate(useds)}
     before = {name: [d.used_milli for d in n.devices] for name, n in base.items()}
-    fitting = Fitting(Scratch(base), policy)
+    fitting = Fitting(Scratch(base))
     for milli, nodes in wants:
         booking = fitting.fit(gang(milli, nodes, cpu_milli=1000))
-        fresh = Fitting(fitting.scratch.fork(), policy).fit(gang(milli, nodes, cpu_milli=1000))
+        fresh = Fitting(fitting.scratch.fork()).fit(gang(milli, nodes, cpu_milli=1000))
         assert booking == fresh  # what is remembered makes no difference
         if booking is None:
             continue

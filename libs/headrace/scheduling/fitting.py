@@ -13,11 +13,7 @@ from typing import Protocol
 
 from headrace.events.gangs import Share, Worker
 from headrace.events.jobs import Accelerator, Gang
-from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import DEVICE_MILLI, Booking, Device, Node, Scratch
-from headrace.scheduling.fragmentation import Expected, expect
-from headrace.scheduling.policies import POLICIES, Rank
-from headrace.scheduling.trials import Trial
 
 SIZE_TOLERANCE_PERCENT = 8  # a marketed size matches within this of the driver's figure
 
@@ -35,9 +31,8 @@ class Fitting:
     """
 
     def __init__(self, scratch: Scratch, policy: str = "binpack") -> None:
+        del policy  # the only one there is for as long as this is used
         self.scratch = scratch
-        self._rank: Rank = POLICIES[policy]
-        self._expected = expect(Arrivals())
         self._ranked: dict[tuple[object, ...], _Ranked] = {}
 
     def rebase(self, base: Mapping[str, Node], changed: Iterable[str]) -> None:
@@ -49,11 +44,6 @@ class Fitting:
             self._ranked.clear()
             touched.clear()
         self.scratch = Scratch(base, touched)
-
-    def learn(self, arrivals: Arrivals) -> None:
-        """Rank from now on by what these arrivals let expect."""
-        self._expected = expect(arrivals)
-        self._ranked.clear()
 
     def fit(self, gang: Gang) -> Booking | None:
         """Where the gang can run now, or None. Books nothing."""
@@ -73,9 +63,7 @@ class Fitting:
         kind = (accelerator, gang.gpu_memory_bytes, gang.cpu_milli, gang.memory_bytes)
         ranked = self._ranked.get(kind)
         if ranked is None:
-            ranked = self._ranked[kind] = _Ranked(
-                self.scratch, self._rank, self._expected, gang, accelerator
-            )
+            ranked = self._ranked[kind] = _Ranked(self.scratch, gang, accelerator)
         names = ranked.best(self.scratch, gang.nodes)
         if len(names) < gang.nodes:
             return None
@@ -91,15 +79,7 @@ class Fitting:
 class _Ranked:
     """The nodes that fit one kind of worker, best first."""
 
-    def __init__(
-        self,
-        scratch: Scratch,
-        rank: Rank,
-        expected: Expected,
-        gang: Gang,
-        accelerator: Accelerator,
-    ) -> None:
-        self._rank, self._expected = rank, expected
+    def __init__(self, scratch: Scratch, gang: Gang, accelerator: Accelerator) -> None:
         self._gang, self._accelerator = gang, accelerator
         self._seen = len(scratch.touched)
         keys = ((name, self._key(scratch.node(name))) for name in scratch.names())
@@ -129,8 +109,18 @@ class _Ranked:
         shares = shares_on(node, self._gang, self._accelerator)
         if shares is None:
             return None
-        trial = Trial(node, shares, self._gang.cpu_milli)
-        return (self._rank(trial, self._expected), node.node)
+        return (_rank(node, shares), node.node)
+
+
+def _rank(node: Node, shares: tuple[Share, ...]) -> tuple[int, ...]:
+    """Shared devices before fresh ones, then the node with less free, whatever its size; without
+    GPUs, leave the machines that have them alone and take the fewest free cores.
+    """
+    if not shares:
+        return (int(bool(node.devices)), node.cpu_milli - node.cpu_used_milli)
+    wanted = {share.device for share in shares}
+    opens = all(device.used_milli == 0 for device in node.devices if device.device in wanted)
+    return (int(opens), node.free_milli)
 
 
 def shares_on(node: Node, gang: Gang, accelerator: Accelerator) -> tuple[Share, ...] | None:

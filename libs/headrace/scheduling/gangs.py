@@ -108,7 +108,7 @@ class Nearness(msgspec.Struct, frozen=True, kw_only=True):
     apart_label: str = ""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a task is or will be. `devices` are indices; whole devices that are still to come have
     none yet, only a `count` of one `bank`.
     """

@@ -42,6 +42,7 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     taints: tuple[str, ...] = ()
     accepting: bool = True
+    pool: str = ""
 
     @property
     def amounts(self) -> Amounts:
