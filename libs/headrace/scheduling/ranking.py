@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from headrace.scheduling.fragmentation import Expected
 from headrace.scheduling.gangs import Shape
-from headrace.scheduling.machines import Machine, MachineSpec
+from headrace.scheduling.machines import Machine, MachineSpec, takes
 from headrace.scheduling.policies import Rank, policy_of
 from headrace.scheduling.trials import Trial
 from headrace.scheduling.world import World
@@ -121,13 +121,13 @@ def is_eligible(shape: Shape, spec: MachineSpec) -> bool:
     """Whether the machine takes tasks of this shape at all, full or not."""
     if not spec.accepting:
         return False
-    if shape.devices and shape.model and shape.model != spec.model:
-        return False
     if shape.only is not None and spec.name not in shape.only:
         return False
     if shape.labels and any(spec.labels.get(label) != value for label, value in shape.labels):
         return False
-    return not spec.taints or all(taint in shape.tolerations for taint in spec.taints)
+    if spec.taints and not all(taint in shape.tolerations for taint in spec.taints):
+        return False
+    return not shape.devices or any(takes(shape, kind) for kind, _ in spec.usable)
 
 
 def could_hold(world: World, shape: Shape) -> bool:

@@ -26,10 +26,8 @@ class Trial(msgspec.Struct, frozen=True, gc=False):
         """What every machine is better without: that a share finds no shared device with room, that
         the task has to wait, that it needs none of the machine's GPUs.
         """
-        shape, spec = self.shape, self.machine.spec
-        room = shape.is_shared and self.machine.has_shared_room(
-            shape.milli_of(spec.device_memory_mib)
-        )
+        shape = self.shape
+        room = shape.is_shared and self.machine.has_shared_room(shape)
         return (not room, self.waits, self.strays)
 
     @property
