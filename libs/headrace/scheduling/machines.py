@@ -67,10 +67,12 @@ class Bank:
     """The devices of one kind on a machine."""
 
     __slots__ = (
+        "_fresh",
         "_milli",
         "devices",
         "free_milli",
         "kind",
+        "known",
         "wholes_coming",
         "wholes_later",
         "wholes_now",
@@ -80,6 +82,8 @@ class Bank:
         self.kind = kind
         self.devices = devices
         self._milli = milli
+        self._fresh = devices  # those of which nobody has, is promised or is leaving anything
+        self.known: dict[tuple[int, int, bool], tuple[tuple[int, ...], bool]] = {}  # until booked
         self.wholes_coming = 0
         self.wholes_now = self.wholes_later = len(devices)
         self.free_milli = len(devices) * DEVICE_MILLI  # later
@@ -87,15 +91,18 @@ class Bank:
     def recount(self) -> None:
         """After a change of the books of its devices, or of what is promised."""
         held, leaving, coming = self._milli
-        empty = fresh = free = 0
+        self.known.clear()
+        self._fresh = fresh = []
+        empty = free = 0
         for device in self.devices:
             taken = held[device] + coming[device]
             free += DEVICE_MILLI - taken
             if not taken:
                 empty += 1
-                fresh += not leaving[device]
+                if not leaving[device]:
+                    fresh.append(device)
         self.wholes_later = empty - self.wholes_coming
-        self.wholes_now = min(fresh, self.wholes_later)
+        self.wholes_now = min(len(fresh), self.wholes_later)
         self.free_milli = free - DEVICE_MILLI * self.wholes_coming
 
     def free_on(self, device: int) -> tuple[int, int]:
@@ -118,8 +125,7 @@ class Bank:
 
     def wholes(self, wanted: int) -> tuple[int, ...]:
         """The first devices that are free now; there are that many."""
-        free = (d for d in self.devices if self.free_on(d)[0] == DEVICE_MILLI)
-        return tuple(device for device, _ in zip(free, range(wanted), strict=False))
+        return tuple(self._fresh[:wanted])
 
     def shares(self, milli: int, wanted: int, *, spread: bool) -> tuple[tuple[int, ...], bool]:
         """On which devices shares would lie, and whether they could at once; none when they do not
@@ -162,12 +168,14 @@ class Machine:
     what is already promised.
     """
 
-    __slots__ = ("_bank_of", "_count", "_cpu", "_memory", "banks", "free_milli", "milli", "spec")
+    __slots__ = ("_bank_of", "_later", "_now", "_taken", "banks", "free_milli", "milli", "spec")
 
     def __init__(self, spec: MachineSpec) -> None:
         self.spec = spec
         self.milli: Books = ([0] * spec.devices, [0] * spec.devices, [0] * spec.devices)
-        self._cpu, self._memory, self._count = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+        self._taken = ([0, 0, 0], [0, 0, 0], [0, 0, 0])  # cores, memory and tasks in each book
+        self._now: tuple[int, ...] = (spec.cpu_milli, spec.memory_bytes, spec.tasks_max)  # free
+        self._later: tuple[int, ...] = self._now
         self.banks = [Bank(kind, devices, self.milli) for kind, devices in spec.usable]
         self._bank_of = {device: bank for bank in self.banks for device in bank.devices}
         self.free_milli = sum(bank.free_milli for bank in self.banks)
@@ -175,15 +183,13 @@ class Machine:
     @property
     def free_later(self) -> Amounts:
         """What is free once all is gone that is leaving."""
-        cpu = self.spec.cpu_milli - self._cpu[HELD] - self._cpu[COMING]
-        memory = self.spec.memory_bytes - self._memory[HELD] - self._memory[COMING]
-        return (self.free_milli, cpu, memory)
+        return (self.free_milli, self._later[0], self._later[1])
 
     def book(self, place: Place, book: int, sign: int = 1) -> None:
         """Enter a place in a book or, with `sign` -1, strike it out."""
-        self._cpu[book] += sign * place.amounts[1]
-        self._memory[book] += sign * place.amounts[2]
-        self._count[book] += sign
+        for taken, amount in zip(self._taken, (*place.amounts[1:], 1), strict=True):
+            taken[book] += sign * amount
+        self._recount()
         milli = self.milli[book]
         for device in place.devices:
             milli[device] += sign * place.milli
@@ -203,21 +209,12 @@ class Machine:
         """Where a task of this shape would go here, and whether it could at once; None when it
         does not fit even later. Its devices are all of one kind.
         """
-        spec = self.spec
-        cpu = spec.cpu_milli - self._cpu[HELD] - shape.cpu_milli
-        memory = spec.memory_bytes - self._memory[HELD] - shape.memory_bytes
-        count = spec.tasks_max - self._count[HELD] - 1
-        coming = (self._cpu[COMING], self._memory[COMING], self._count[COMING])
-        if cpu < coming[0] or memory < coming[1] or count < coming[2]:
+        if not _has_room(self._later, shape.cpu_milli, shape.memory_bytes):
             return None
-        at_once = (
-            cpu >= max(coming[0], self._cpu[LEAVING])
-            and memory >= max(coming[1], self._memory[LEAVING])
-            and count >= max(coming[2], self._count[LEAVING])
-        )
+        at_once = _has_room(self._now, shape.cpu_milli, shape.memory_bytes)
         if not shape.devices:
             amounts = (0, shape.cpu_milli, shape.memory_bytes)
-            return Place(node=spec.name, amounts=amounts), at_once
+            return Place(node=self.spec.name, amounts=amounts), at_once
         later: tuple[Place, bool] | None = None
         for number, bank in enumerate(self.banks):
             if takes(shape, bank.kind):
@@ -229,12 +226,7 @@ class Machine:
 
     def still_fits(self, place: Place) -> bool:
         """Whether a task that is leaving this very place could stay."""
-        spec, amounts = self.spec, place.amounts
-        if (
-            spec.cpu_milli < self._cpu[HELD] + self._cpu[COMING] + amounts[1]
-            or spec.memory_bytes < self._memory[HELD] + self._memory[COMING] + amounts[2]
-            or spec.tasks_max < self._count[HELD] + self._count[COMING] + 1
-        ):
+        if not _has_room(self._later, place.amounts[1], place.amounts[2]):
             return False
         bank = self._bank(place)
         if bank is None:
@@ -256,14 +248,24 @@ class Machine:
             return self._bank_of.get(place.devices[0])
         return self.banks[place.bank] if place.count and place.bank < len(self.banks) else None
 
+    def _recount(self) -> None:
+        spec = self.spec
+        now, later = [spec.cpu_milli, spec.memory_bytes, spec.tasks_max], [0, 0, 0]
+        for number, (held, leaving, coming) in enumerate(self._taken):
+            later[number] = now[number] - held - coming
+            now[number] -= held + max(leaving, coming)
+        self._now, self._later = tuple(now), tuple(later)
+
     def _fit_on(
         self, number: int, shape: Shape, *, at_once: bool, spread: bool
     ) -> tuple[Place, bool] | None:
         bank, name, wanted = self.banks[number], self.spec.name, shape.devices
-        amounts = shape.amounts(bank.kind.memory_mib)
-        if shape.is_shared:
-            milli = shape.milli_of(bank.kind.memory_mib)
-            chosen, soon = bank.shares(milli, wanted, spread=spread)
+        milli = shape.milli_of(bank.kind.memory_mib)
+        amounts = (wanted * milli, shape.cpu_milli, shape.memory_bytes)
+        if milli < DEVICE_MILLI or shape.device_memory_mib:
+            if (key := (milli, wanted, spread)) not in bank.known:
+                bank.known[key] = bank.shares(milli, wanted, spread=spread)
+            chosen, soon = bank.known[key]
             if not chosen or milli > DEVICE_MILLI:
                 return None
             return Place(node=name, amounts=amounts, devices=chosen, milli=milli), at_once and soon
@@ -275,13 +277,19 @@ class Machine:
         return Place(node=name, amounts=amounts, devices=devices, milli=DEVICE_MILLI), True
 
 
+def _has_room(free: tuple[int, ...], cpu_milli: int, memory_bytes: int) -> bool:
+    """Whether one more task finds cores, memory and a place among the tasks."""
+    return free[0] >= cpu_milli and free[1] >= memory_bytes and free[2] >= 1
+
+
 def takes(shape: Shape, kind: Kind) -> bool:
     """Whether this kind of device will do: `H100` means any `H100-…`."""
     if kind.profile != shape.profile:
         return False
-    model, have = shape.model.lower(), kind.model.lower()
-    if model and have != model and not have.startswith(model + "-"):
-        return False
+    if shape.model:
+        model, have = shape.model.lower(), kind.model.lower()
+        if have != model and not have.startswith(model + "-"):
+            return False
     low, high = shape.memory_min_mib, shape.memory_max_mib
     return kind.memory_mib >= low and (not high or kind.memory_mib <= high)
 

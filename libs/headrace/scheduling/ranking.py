@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from headrace.scheduling.fragmentation import Expected
 from headrace.scheduling.gangs import Shape
-from headrace.scheduling.machines import Machine, MachineSpec, takes
+from headrace.scheduling.machines import Machine, takes
 from headrace.scheduling.policies import Rank, policy_of
 from headrace.scheduling.trials import Trial
 from headrace.scheduling.world import World
@@ -105,7 +105,7 @@ def _judges(world: World, shape: Shape) -> dict[str, Judge]:
     return {
         name: by_policy[settings.policies.get(machine.spec.pool, usual)]
         for name, machine in world.machines.items()
-        if is_eligible(shape, machine.spec)
+        if is_eligible(shape, machine)
     }
 
 
@@ -117,8 +117,9 @@ def ranked(world: World, shape: Shape) -> Iterator[str]:
     return ranking.names()
 
 
-def is_eligible(shape: Shape, spec: MachineSpec) -> bool:
+def is_eligible(shape: Shape, machine: Machine) -> bool:
     """Whether the machine takes tasks of this shape at all, full or not."""
+    spec = machine.spec
     if not spec.accepting:
         return False
     if shape.only is not None and spec.name not in shape.only:
@@ -127,7 +128,7 @@ def is_eligible(shape: Shape, spec: MachineSpec) -> bool:
         return False
     if spec.taints and not all(taint in shape.tolerations for taint in spec.taints):
         return False
-    return not shape.devices or any(takes(shape, kind) for kind, _ in spec.usable)
+    return not shape.devices or any(takes(shape, bank.kind) for bank in machine.banks)
 
 
 def could_hold(world: World, shape: Shape) -> bool:
@@ -135,7 +136,7 @@ def could_hold(world: World, shape: Shape) -> bool:
     known = world.holdable.get(shape)
     if known is None:
         known = world.holdable[shape] = any(
-            is_eligible(shape, machine.spec) and Machine(machine.spec).fit(shape) is not None
+            is_eligible(shape, machine) and Machine(machine.spec).fit(shape) is not None
             for machine in world.machines.values()
         )
     return known
