@@ -8,7 +8,7 @@ from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import Gang, Group, Role, Shape, Task
 from headrace.scheduling.machines import DEVICE_MILLI, MachineSpec
-from headrace.scheduling.placing import place_gang
+from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.world import Settings, World
 
 from .workload import Machine, Pod
@@ -28,7 +28,7 @@ class Ours:
         specs, settings = [_spec(machine) for machine in machines], Settings(policy=policy)
         self._world = World(specs, {QUEUE: queue}, [], settings=settings)
         self._arrivals = Arrivals()
-        self._shapes: dict[Pod, list[Shape]] = {}
+        self._shapes: dict[Pod, tuple[Shape, ...]] = {}
 
     def place(self, pod: Pod) -> bool:
         """Learn of the pod, then place it if it fits anywhere."""
@@ -38,7 +38,14 @@ class Ours:
         shapes = self._shapes.get(pod)
         if shapes is None:
             shapes = self._shapes[pod] = _shapes(pod)
-        return any(self._place(shape) for shape in shapes)
+        world, name = self._world, f"pod-{self._arrivals.number}"
+        gang = Gang(name=name, queue=QUEUE, root=ROOT, options=shapes)
+        gang.add(Task(name=name, gang=name, shape=shapes[0]))
+        world.enter(gang)
+        if any(place_gang(world, gang, promised=False) for _ in choices(world, gang)):
+            return True
+        world.leave(name)
+        return False
 
     def free(self) -> list[tuple[int, list[int]]]:
         """Of each node in order: free cores in thousandths, and what is free of each device."""
@@ -49,12 +56,6 @@ class Ours:
             )
             for machine in self._world.machines.values()
         ]
-
-    def _place(self, shape: Shape) -> bool:
-        name = f"pod-{len(self._world.gangs)}"
-        gang = self._world.gangs[name] = Gang(name=name, queue=QUEUE, root=ROOT)
-        gang.add(Task(name=name, gang=name, shape=shape))
-        return place_gang(self._world, gang, promised=False)
 
 
 def _spec(machine: Machine) -> MachineSpec:
@@ -67,9 +68,9 @@ def _spec(machine: Machine) -> MachineSpec:
     )
 
 
-def _shapes(pod: Pod) -> list[Shape]:
+def _shapes(pod: Pod) -> tuple[Shape, ...]:
     """What the pod asks for: one shape per model, the preferred first."""
-    return [
+    return tuple(
         Shape(
             devices=pod.gpus,
             device_milli=pod.gpu_milli or DEVICE_MILLI,
@@ -78,4 +79,4 @@ def _shapes(pod: Pod) -> list[Shape]:
             memory_bytes=pod.memory_mib * MIB,
         )
         for model in (pod.gpus and pod.models) or ("",)
-    ]
+    )
