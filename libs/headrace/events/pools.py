@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import msgspec
@@ -26,6 +27,10 @@ class Pool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prices: dict[str, int] = {}
     currency: str = ""
     max_duration_us: int = 0
+
+    def has(self, labels: Mapping[str, str]) -> bool:
+        """Whether a node with these labels is in the pool."""
+        return labels.get(self.label) == self.value
 
 
 class PoolApplyRequested(

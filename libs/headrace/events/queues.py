@@ -72,13 +72,16 @@ class QueueApplyRequested(
 class QueueConfigured(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="queue.configured.v1"
 ):
-    """The queue stands as given from now on. `change` is created, updated or unchanged."""
+    """The queue stands as given from now on. `change` is created, updated or unchanged. `warning`
+    says what of it cannot be had today.
+    """
 
     owner: ClassVar[str] = "quota"
     stream: ClassVar[str] = "queue/{name}"
     name: str
     queue: Queue
     change: str
+    warning: str = ""
 
 
 class QueueRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="queue.refused.v1"):
