@@ -26,6 +26,7 @@ KINDS = ("department", "project")
 KINDS_NOT_YET = ("volume", "template", "policy", "notifier")
 WEIGHT_MAX = 1_000_000
 PRIORITY_MAX = 1_000_000
+FAIR = "equal"
 EVICTIONS_MAX = 1_000_000
 PARTS_MAX = 64  # GPU models, or pools, of one queue
 UNLIMITED = -1  # as a quota the whole fleet, as a limit none
@@ -75,7 +76,7 @@ class MaxEvictions(Part):
 class Users(Part):
     """How a project is divided among its users; `max_gpus` is what one of them may hold."""
 
-    fair: str = ""
+    fair: str = FAIR
     max_gpus: Number = "none"
 
 
@@ -99,7 +100,7 @@ class QueueDocument(Part):
     max_evictions: MaxEvictions | None = None
     max_duration: str = ""
     pools: dict[str, list[str]] = {}
-    users: Users = msgspec.field(default_factory=Users)
+    users: Users | None = None
     budget: NotYet = None
     members: NotYet = None
 
@@ -153,6 +154,7 @@ def _refuse_kind(kind: object, kinds: tuple[str, ...]) -> NoReturn:
 def _queue(document: object) -> Queue:
     asked = shaped(document, QueueDocument)
     evictions_max, evictions_per_us = _evictions(asked.max_evictions)
+    users_equal, user_max_milli = _users(asked)
     return Queue(
         queue=name_of("name", asked.name),
         kind=asked.type,
@@ -172,8 +174,8 @@ def _queue(document: object) -> Queue:
         max_duration_us=max_duration_us(asked.max_duration),
         evictions_max=evictions_max,
         evictions_per_us=evictions_per_us,
-        users_equal=_users_equal(asked),
-        user_max_milli=_milli("users.max_gpus", asked.users.max_gpus),
+        users_equal=users_equal,
+        user_max_milli=user_max_milli,
         pools={
             _job_type(type_): pool_names(f"pools.{type_}", asked.pools[type_])
             for type_ in asked.pools
@@ -224,15 +226,16 @@ def _evictions(asked: MaxEvictions | None) -> tuple[int, int]:
     return count, duration_us("max_evictions.per", asked.per)
 
 
-def _users_equal(asked: QueueDocument) -> bool:
-    users = asked.users
-    if asked.type != "project" and (users.fair or users.max_gpus != "none"):
+def _users(asked: QueueDocument) -> tuple[bool, int]:
+    """Whether users share equally, and what one of them may hold."""
+    if asked.users is None:
+        return False, UNLIMITED
+    if asked.type != "project":
         refuse("users", "only a project has users", instead="say it in its projects")
-    if users.fair not in ("", "equal"):
-        refuse(
-            "users.fair", "is not one of the words known here", value=users.fair, instead="equal"
-        )
-    return users.fair == "equal"
+    if asked.users.fair != FAIR:
+        rule = "is not one of the words known here"
+        refuse("users.fair", rule, value=asked.users.fair, instead=FAIR)
+    return True, _milli("users.max_gpus", asked.users.max_gpus)
 
 
 def _job_type(kind: str) -> str:

@@ -15,7 +15,7 @@ from fractions import Fraction
 import msgspec
 
 from headrace.events.queues import Queue
-from headrace.scheduling.amounts import RESOURCES, UNLIMITED, Amounts
+from headrace.scheduling.amounts import EVERYTHING, RESOURCES, UNLIMITED, Amounts
 
 USAGE_ONE = 1_000_000  # a queue that used the whole total all the time
 STRENGTH_ONE = 1000  # usage counts as much as weight
@@ -49,6 +49,7 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One queue of the tree as the scheduler sees it. `age` orders equals: lower is older.
 
     `reclaim_after_us` and `preempt_after_us` protect what has run shorter; None: as the parent.
+    `bounds_firm`: its quota bounds work that cannot be preempted.
     """
 
     queue: str
@@ -58,12 +59,18 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     rations: tuple[Ration, Ration, Ration] = (Ration(), Ration(), Ration())
     reclaim_after_us: int | None = None
     preempt_after_us: int | None = None
+    bounds_firm: bool = True
 
     @property
     def quota(self) -> Amounts:
         """What is guaranteed."""
         gpu, cpu, memory = self.rations
         return (gpu.quota, cpu.quota, memory.quota)
+
+    @property
+    def firm_limit(self) -> Amounts:
+        """What work that cannot be preempted never exceeds."""
+        return self.quota if self.bounds_firm else EVERYTHING
 
     @property
     def limit(self) -> Amounts:
