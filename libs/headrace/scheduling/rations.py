@@ -85,6 +85,12 @@ def allowance(per_type: Mapping[str, Allowance], model: str) -> Allowance:
     return per_type[max(fitting, key=lambda name: (len(name), name))] if fitting else NO_RATION
 
 
+def is_model(model: str, name: str) -> bool:
+    """Whether a GPU of this model is what `name` names: `H100` names every `H100-…`."""
+    have, wanted = model.lower(), name.lower()
+    return have == wanted or have.startswith(f"{wanted}-")
+
+
 def path_up(queues: Mapping[str, Queue], name: str) -> list[Queue]:
     """The queue and everything above it; ends at an unknown parent and before a repeated one."""
     path: dict[str, Queue] = {}
