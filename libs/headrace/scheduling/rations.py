@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from headrace.events.queues import Allowance, Queue
 from headrace.scheduling.amounts import UNLIMITED, at_most
 from headrace.scheduling.division import QueueSpec, Ration
+from headrace.scheduling.kinds import is_model
 
 NO_RATION = Allowance(quota_milli=0, limit_milli=UNLIMITED)
 
@@ -78,17 +79,8 @@ def allowance(per_type: Mapping[str, Allowance], model: str) -> Allowance:
     """What is said of a GPU of this model: `H100` says it of every `H100-…`, and the longest name
     that fits says it best.
     """
-    wanted = model.lower()
-    fitting = [
-        name for name in per_type if wanted == name.lower() or wanted.startswith(f"{name.lower()}-")
-    ]
+    fitting = [name for name in per_type if is_model(model, name)]
     return per_type[max(fitting, key=lambda name: (len(name), name))] if fitting else NO_RATION
-
-
-def is_model(model: str, name: str) -> bool:
-    """Whether a GPU of this model is what `name` names: `H100` names every `H100-…`."""
-    have, wanted = model.lower(), name.lower()
-    return have == wanted or have.startswith(f"{wanted}-")
 
 
 def path_up(queues: Mapping[str, Queue], name: str) -> list[Queue]:

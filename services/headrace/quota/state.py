@@ -23,7 +23,7 @@ from headrace.events.queues import (
     SharesDivided,
 )
 from headrace.scheduling.explain import asked_milli
-from headrace.scheduling.rations import is_model
+from headrace.scheduling.kinds import is_model
 from headrace.scheduling.tree import Usage, add_usage, usage_of
 
 HELD_GROUP = "waits for another task of its group to end"
