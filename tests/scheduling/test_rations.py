@@ -103,6 +103,24 @@ def test_the_tightest_limit_above_a_project_holds():
     assert limit_of(queues, "nobody", model="H100") == -1
 
 
+@pytest.mark.parametrize(
+    "parents",
+    [
+        {"a": "b", "b": "a", "c": ""},
+        {"a": "a", "c": ""},
+        {"": "", "c": ""},
+        {"a": "gone", "c": ""},
+        {"c": "", **{f"d{i}": f"d{i - 1}" if i else "c" for i in range(3_000)}},
+    ],
+)
+def test_a_tree_that_does_not_hold_is_divided_as_far_as_it_does(parents):
+    queues = {name: project(name, parent=parent) for name, parent in parents.items()}
+    requests = dict.fromkeys(queues, (1000, 0, 0))
+    shares = divide_amounts(specs_of(queues, {}), requests, (8_000, 0, 0))
+    assert shares["c"][0] > 0
+    assert all(shares[name] == (0, 0, 0) for name in parents if name in ("", "a", "b"))
+
+
 def test_a_path_ends_where_the_tree_does_not_hold():
     queues = {"a": project("a", parent="b"), "b": project("b", parent="a")}
     assert [queue.queue for queue in path_up(queues, "a")] == ["a", "b"]
