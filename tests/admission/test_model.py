@@ -67,8 +67,8 @@ def test_an_unknown_pool_is_refused_with_the_known_ones(known, said):
 def test_an_unknown_pool_that_the_project_names_says_so():
     run = history(project(pools={"training": ("gone",)}), pool("a"), requested())
     assert refusal(run) == (
-        "refused: pools = gone — there is no such pool; the project's document names it for its "
-        "jobs; pools: a"
+        "refused: pools = gone — there is no such pool; project vision names it for its jobs (set "
+        "by apply at position 3); pools: a"
     )
 
 

@@ -16,6 +16,7 @@ from headrace.documents.nearest import nearest
 from headrace.events import Refusal
 from headrace.events.jobs import Gang
 from headrace.events.pools import Pool
+from headrace.events.queues import Queue
 from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.rations import path_up
 
@@ -26,12 +27,8 @@ KNOWN_SHOWN_MAX = 10  # names in a refusal
 
 def with_pools(state: State, project: str, gang: Gang) -> Gang:
     """The gang with the pools of its project, or of the nearest above, when it names none."""
-    if gang.pools:
-        return gang
-    for queue in path_up(state.queues, project):
-        if pools := queue.pools.get(JOB_TYPE):
-            return msgspec.structs.replace(gang, pools=pools)
-    return gang
+    queue = None if gang.pools else _with_pools(state, project)
+    return gang if queue is None else msgspec.structs.replace(gang, pools=queue.pools[JOB_TYPE])
 
 
 def max_duration_us(state: State, project: str, gang: Gang, asked_us: int) -> int:
@@ -45,11 +42,12 @@ def max_duration_us(state: State, project: str, gang: Gang, asked_us: int) -> in
     return min((us for us in pools if us > 0), default=MAX_DURATION_US)
 
 
-def refuse_gang(state: State, asked: Gang, gang: Gang) -> Refusal | None:
+def refuse_gang(state: State, project: str, asked: Gang, gang: Gang) -> Refusal | None:
     """Why nothing could ever run this gang; `asked` is as the job file has it."""
+    named_by = None if asked.pools else _with_pools(state, project)
     return (
         _refuse_numbers(gang)
-        or _refuse_pools(state, asked, gang)
+        or _refuse_pools(state, gang, named_by)
         or _refuse_topology(state, gang)
         or _refuse_slices(state, gang)
     )
@@ -76,16 +74,23 @@ def _refuse_numbers(gang: Gang) -> Refusal | None:
     return None
 
 
-def _refuse_pools(state: State, asked: Gang, gang: Gang) -> Refusal | None:
+def _with_pools(state: State, project: str) -> Queue | None:
+    """The project, or the nearest above it, that says where its jobs are tried."""
+    path = path_up(state.queues, project)
+    return next((queue for queue in path if queue.pools.get(JOB_TYPE)), None)
+
+
+def _refuse_pools(state: State, gang: Gang, named_by: Queue | None) -> Refusal | None:
     for name in gang.pools:
         if name in state.pools:
             continue
         near = nearest(name, state.pools)
         instead = f"did you mean {near}?" if near else _some("pools", state.pools)
-        by = "" if asked.pools else "; the project's document names it for its jobs"
-        return Refusal(
-            field="pools", value=name, rule=f"there is no such pool{by}", instead=instead
-        )
+        rule = "there is no such pool"
+        if named_by is not None:
+            set_by = f"set by apply at position {state.configured.get(named_by.queue, 0)}"
+            rule = f"{rule}; {named_by.kind} {named_by.queue} names it for its jobs ({set_by})"
+        return Refusal(field="pools", value=name, rule=rule, instead=instead)
     return None
 
 

@@ -28,7 +28,7 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         or being_erased(hearing, event.project)
         or _form(hearing, event)
         or _secrets(hearing, event)
-        or refuse_gang(state, event.gang, gang)
+        or refuse_gang(state, event.project, event.gang, gang)
         or refuse_limits(state, event, gang)
         or _room(hearing, event)
     )
