@@ -44,10 +44,9 @@ def max_duration_us(state: State, project: str, gang: Gang, asked_us: int) -> in
 
 def refuse_gang(state: State, project: str, asked: Gang, gang: Gang) -> Refusal | None:
     """Why nothing could ever run this gang; `asked` is as the job file has it."""
-    named_by = None if asked.pools else _with_pools(state, project)
     return (
         _refuse_numbers(gang)
-        or _refuse_pools(state, gang, named_by)
+        or _refuse_pools(state, project, asked, gang)
         or _refuse_topology(state, gang)
         or _refuse_slices(state, gang)
     )
@@ -80,13 +79,14 @@ def _with_pools(state: State, project: str) -> Queue | None:
     return next((queue for queue in path if queue.pools.get(JOB_TYPE)), None)
 
 
-def _refuse_pools(state: State, gang: Gang, named_by: Queue | None) -> Refusal | None:
+def _refuse_pools(state: State, project: str, asked: Gang, gang: Gang) -> Refusal | None:
     for name in gang.pools:
         if name in state.pools:
             continue
         near = nearest(name, state.pools)
         instead = f"did you mean {near}?" if near else _some("pools", state.pools)
         rule = "there is no such pool"
+        named_by = None if asked.pools else _with_pools(state, project)
         if named_by is not None:
             set_by = f"set by apply at position {state.configured.get(named_by.queue, 0)}"
             rule = f"{rule}; {named_by.kind} {named_by.queue} names it for its jobs ({set_by})"
@@ -97,6 +97,8 @@ def _refuse_pools(state: State, gang: Gang, named_by: Queue | None) -> Refusal |
 def _refuse_topology(state: State, gang: Gang) -> Refusal | None:
     """Levels that no pool of the gang has, or that contradict each other in all of them."""
     required, preferred = gang.topology_required, gang.topology_preferred
+    if not (required or preferred):
+        return None
     pools = _pools_of(state, gang)
     known = dict.fromkeys(level for pool in pools for level in pool.topology)
     for field, level in (("required", required), ("preferred", preferred)):

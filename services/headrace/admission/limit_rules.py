@@ -58,24 +58,26 @@ def _exceeded(path: list[Queue], gang: Gang, kind: Accelerator) -> tuple[Queue, 
     needed = kind.milli * gang.nodes
     for queue in path:
         for limit in _limits(queue, gang, kind):
-            if UNLIMITED != limit.milli < needed:
+            if needed > limit.milli:
                 return queue, limit
     return None
 
 
 def _limits(queue: Queue, gang: Gang, kind: Accelerator) -> Iterator[Limit]:
+    """What bounds the gang here."""
     who = f"{queue.kind} {queue.queue}"
-    yield Limit(who=who, what="GPUs", milli=queue.limit_milli)
-    if queue.users_equal:
-        user = f"one user of {who}"
-        yield Limit(who=user, what="GPUs", milli=queue.user_max_milli)
-    if kind.model:
+    if queue.limit_milli != UNLIMITED:
+        yield Limit(who=who, what="GPUs", milli=queue.limit_milli)
+    if queue.users_equal and queue.user_max_milli != UNLIMITED:
+        yield Limit(who=f"one user of {who}", what="GPUs", milli=queue.user_max_milli)
+    if queue.per_type and kind.model:
         part = allowance(queue.per_type, kind.model)
-        yield Limit(who=who, what=f"{kind.model} GPUs", milli=part.limit_milli)
-    pools = [queue.per_pool.get(pool, NO_RATION).limit_milli for pool in gang.pools]
-    if pools and UNLIMITED not in pools:
-        what = f"GPUs of {' or '.join(gang.pools)}"
-        yield Limit(who=who, what=what, milli=max(pools))
+        if part.limit_milli != UNLIMITED:
+            yield Limit(who=who, what=f"{kind.model} GPUs", milli=part.limit_milli)
+    if queue.per_pool and gang.pools:
+        pools = [queue.per_pool.get(pool, NO_RATION).limit_milli for pool in gang.pools]
+        if UNLIMITED not in pools:
+            yield Limit(who=who, what=f"GPUs of {' or '.join(gang.pools)}", milli=max(pools))
 
 
 def _above(state: State, queue: Queue, limit: Limit, gang: Gang, kind: Accelerator) -> Refusal:
