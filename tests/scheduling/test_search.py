@@ -42,7 +42,7 @@ def gang(name, age, one):
 def world(devices, quotas, held, asked):
     """Machines filled with what fits, and one gang of `ads` that waits."""
     specs = [
-        MachineSpec(name=f"n{i}", devices=d, device_memory_mib=80_000, cpu_milli=64_000)
+        MachineSpec(name=f"n{i}", devices=d, device_memory_bytes=80_000, cpu_milli=64_000)
         for i, d in enumerate(devices)
     ]
     queues = {

@@ -72,7 +72,7 @@ class Fleet:
     def __init__(self) -> None:
         self.changed = True
         self.amounts = NOTHING
-        self.memory_min_mib = self.memory_max_mib = 0  # of one device
+        self.memory_min_bytes = self.memory_max_bytes = 0  # of one device
 
     def measure(self, machines: Iterable[Machine]) -> bool:
         """Add up what there is; whether tasks may ask for other amounts now."""
@@ -80,10 +80,10 @@ class Fleet:
             return False
         self.changed = False
         specs = [machine.spec for machine in machines]
-        before = (self.memory_min_mib, self.memory_max_mib)
+        before = (self.memory_min_bytes, self.memory_max_bytes)
         self.amounts = total(spec.amounts for spec in specs)
-        self.memory_min_mib, self.memory_max_mib = memory_bounds(specs)
-        return before != (self.memory_min_mib, self.memory_max_mib)
+        self.memory_min_bytes, self.memory_max_bytes = memory_bounds(specs)
+        return before != (self.memory_min_bytes, self.memory_max_bytes)
 
 
 class Names(Protocol):
@@ -131,6 +131,11 @@ class World:
             self.enter(gang)
         self.begin(now_us)
 
+    def set_settings(self, settings: Settings) -> None:
+        """Turns are taken otherwise from now on."""
+        self.settings = settings
+        self.rankings.clear()
+
     def set_machine(self, spec: MachineSpec) -> None:
         """A machine is new or has changed; what is booked on it stays."""
         self.drop_machine(spec.name)
@@ -156,7 +161,7 @@ class World:
     ) -> None:
         """The whole tree, and what each queue used lately."""
         self.accounts = Accounts(queues)
-        self._queues, self._usage, self._divided = queues, usage, None
+        self.queues, self._usage, self._divided = queues, usage, None
         for gang in self.gangs.values():
             self._account(gang, 1)
 
@@ -195,12 +200,12 @@ class World:
             self._divided = (dict(self._wanted), self.fleet.amounts)
             strength = self.settings.usage_strength
             amounts = self.fleet.amounts
-            shares = divide_amounts(self._queues, self._wanted, amounts, self._usage, strength)
+            shares = divide_amounts(self.queues, self._wanted, amounts, self._usage, strength)
             self.accounts.redivide(shares, amounts)
 
     def request_of(self, task: Task) -> Amounts:
         """What a waiting task asks for, memory counted in the smallest devices there are."""
-        return task.shape.amounts(self.fleet.memory_min_mib)
+        return task.shape.amounts(self.fleet.memory_min_bytes)
 
     def learn(self, arrivals: Arrivals) -> None:
         """Rank machines from now on by what these arrivals let expect. It takes milliseconds: who
