@@ -129,7 +129,8 @@ def _shares_due(state: State, now_us: int) -> bool:
 
 def _decide_shares(state: State) -> list[Draft]:
     shares = divide_tree(state.queues, state.wanted, state.total_milli)
-    projects = {name: shares[name] for name in shares if state.queues[name].kind == "project"}
+    leaves = sorted(name for name in shares if state.queues[name].kind == "project")
+    projects = {name: shares[name] for name in leaves}
     if projects == state.shares and state.total_milli == state.shares_total_milli:
         return []
     return [Draft(event=SharesDivided(total_milli=state.total_milli, shares=projects))]
