@@ -4,6 +4,7 @@ import asyncio
 import signal
 
 TIMEOUT_S = 20.0
+AGAIN_S = 5.0
 
 
 class Program:
@@ -23,8 +24,15 @@ class Program:
         assert "Traceback" not in err.decode()
         return self._process.returncode, out.decode(), err.decode()
 
-    def interrupt(self) -> None:
+    async def interrupt(self) -> None:
+        """Ctrl-C; once more if it came just before the program began to wait, which Python may
+        then not notice until what it waits for happens.
+        """
         self._process.send_signal(signal.SIGINT)
+        try:
+            await asyncio.wait_for(self._process.wait(), AGAIN_S)
+        except TimeoutError:
+            self._process.send_signal(signal.SIGINT)
 
 
 async def in_log(world, *events):

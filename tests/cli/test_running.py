@@ -85,7 +85,7 @@ async def test_an_interrupted_run_leaves_the_job_running_and_says_how_to_end_it(
     await program.line()
     await in_log(world, JobHeld(job="hello-a", project="vision", reason="vision is at its limit"))
     assert await program.line() == "hello-a  held: vision is at its limit"
-    program.interrupt()
+    await program.interrupt()
     code, _, err = await program.end()
     assert code == 130
     assert "hello-a runs on; headrace cancel hello-a ends it" in err
