@@ -29,7 +29,7 @@ def warning(state: State, gang: Gang) -> str:
 
 
 def _warning(state: State, gang: Gang) -> str:
-    nodes = [node for node in state.nodes.values() if node.accepting]
+    nodes = [node for _, node in sorted(state.nodes.items()) if node.accepting]
     fitting: list[str] = []
     for kind in gang.accelerators or (_ANY,):
         able = [node.node for node in nodes if shares_on(node, gang, kind) is not None]
