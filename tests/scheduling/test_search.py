@@ -127,7 +127,7 @@ def test_taking_everything_back_leaves_the_world_as_it_was(devices, quotas, held
 
 def books(turn):
     return (
-        [(m.milli[0][:], m.milli[1][:], m.milli[2][:], m.free_later, m.wholes_now, m.wholes_later)
+        [(m.milli[0][:], m.milli[1][:], m.milli[2][:], m.free_later, [(b.wholes_now, b.wholes_later) for b in m.banks])
          for m in turn.machines.values()],
         [(t.name, t.state, t.place, t.coming) for g in turn.gangs.values() for t in g.all_tasks()],
         [(a.held[:], a.firm[:]) for a in turn.accounts.by_name.values()],

@@ -34,6 +34,7 @@ EVENTS: tuple[type[Event], ...] = (
     gangs.GangEvicted,
     gangs.GangReleased,
     gangs.GuardTripped,
+    gangs.SearchSuspended,
     attempts.AttemptStarted,
     attempts.AttemptExited,
     nodes.NodeJoined,

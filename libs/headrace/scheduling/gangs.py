@@ -62,20 +62,26 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """What one task asks of its node: `devices` GPUs, `device_milli` thousandths of each or, where
-    given, `device_memory_mib` of each.
+    given, `device_memory_mib` of each; of a `model` and with so much memory in all, if given.
 
-    `only` names the nodes it may run on, `labels` what they must be labelled.
+    `only` names the nodes it may run on, `labels` what they must be labelled; `apart` means that no
+    other task of its gang may be on the same node.
     """
 
     devices: int = 0
     device_milli: int = 1000
     device_memory_mib: int = 0
+    model: str = ""
+    profile: str = ""
+    memory_min_mib: int = 0
+    memory_max_mib: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
     only: tuple[str, ...] | None = None
     labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[str, ...] = ()
     near: Nearness | None = None
+    apart: bool = False
 
     @property
     def is_shared(self) -> bool:
@@ -104,7 +110,7 @@ class Nearness(msgspec.Struct, frozen=True, kw_only=True):
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where a task is or will be. `devices` are indices; whole devices that are still to come have
-    none yet, only a `count`.
+    none yet, only a `count` of one `bank`.
     """
 
     node: str
@@ -112,6 +118,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[int, ...] = ()
     milli: int = 0  # of each device
     count: int = 0
+    bank: int = 0
 
 
 class Task(msgspec.Struct, kw_only=True, eq=False):
@@ -130,7 +137,8 @@ class Task(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Gang(msgspec.Struct, kw_only=True, eq=False):
-    """Tasks that are of use only together. `age` orders equals: lower is older.
+    """Tasks that are of use only together. `age` orders equals: lower is older. `options` are what
+    any of its tasks may ask for instead of its shape, the best first; never mixed.
 
     A pending gang younger than `patience_us` evicts nobody. A gang below its minimum for longer
     than `staleness_grace_us` is evicted; below zero: never.
@@ -147,6 +155,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     stale_since_us: int | None = None
     patience_us: int = 0
     staleness_grace_us: int | None = None
+    options: tuple[Shape, ...] = ()
     tasks: dict[str, list[Task]] = {}  # by role, in the order in which they are placed
     counts: dict[str, dict[str, int]] = {}  # by role and state
 

@@ -15,14 +15,27 @@ from headrace.scheduling.gangs import Place, Shape
 
 DEVICE_MILLI = 1000
 HELD, LEAVING, COMING = range(3)  # the three books of a machine
+Books = tuple[list[int], list[int], list[int]]  # thousandths of each device
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a device is. `profile` names a slice of a partitioned one."""
+
+    model: str = ""
+    memory_mib: int = 0
+    profile: str = ""
 
 
 class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine has. `path` names its domain at each level of each topology."""
+    """What a machine has. `labels` name its domain at each level of each topology. `kinds` tells of
+    each device what it is, None of one that takes no work; empty when all are alike.
+    """
 
     name: str
     devices: int = 0
     device_memory_mib: int = 0
+    model: str = ""
+    kinds: tuple[Kind | None, ...] = ()
     cpu_milli: int = 0
     memory_bytes: int = 0
     tasks_max: int = 1_000_000
@@ -32,34 +45,131 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def amounts(self) -> Amounts:
-        """Everything it has."""
-        return (self.devices * DEVICE_MILLI, self.cpu_milli, self.memory_bytes)
+        """Everything it has that can be used."""
+        devices = sum(len(devices) for _, devices in self.usable)
+        return (devices * DEVICE_MILLI, self.cpu_milli, self.memory_bytes)
+
+    @property
+    def usable(self) -> list[tuple[Kind, list[int]]]:
+        """The kinds of devices that take work, in order of their first, with their indices."""
+        if not self.kinds:
+            kind = Kind(model=self.model, memory_mib=self.device_memory_mib)
+            return [(kind, list(range(self.devices)))] if self.devices else []
+        found: dict[Kind, list[int]] = {}
+        for index, each in enumerate(self.kinds):
+            if each is not None:
+                found.setdefault(each, []).append(index)
+        return list(found.items())
 
 
-class Machine:
-    """A machine's books. `now` counts what is free, `later` what will be once all is gone that is
-    leaving; both without what is already promised.
-    """
+class Bank:
+    """The devices of one kind on a machine."""
 
     __slots__ = (
-        "_count",
-        "_cpu",
-        "_memory",
+        "_milli",
+        "devices",
         "free_milli",
-        "milli",
-        "spec",
+        "kind",
         "wholes_coming",
         "wholes_later",
         "wholes_now",
     )
 
+    def __init__(self, kind: Kind, devices: list[int], milli: Books) -> None:
+        self.kind = kind
+        self.devices = devices
+        self._milli = milli
+        self.wholes_coming = 0
+        self.wholes_now = self.wholes_later = len(devices)
+        self.free_milli = len(devices) * DEVICE_MILLI  # later
+
+    def recount(self) -> None:
+        """After a change of the books of its devices, or of what is promised."""
+        held, leaving, coming = self._milli
+        empty = fresh = free = 0
+        for device in self.devices:
+            taken = held[device] + coming[device]
+            free += DEVICE_MILLI - taken
+            if not taken:
+                empty += 1
+                fresh += not leaving[device]
+        self.wholes_later = empty - self.wholes_coming
+        self.wholes_now = min(fresh, self.wholes_later)
+        self.free_milli = free - DEVICE_MILLI * self.wholes_coming
+
+    def free_on(self, device: int) -> tuple[int, int]:
+        """Thousandths of one device free now and later."""
+        held, leaving, coming = self._milli
+        free = DEVICE_MILLI - held[device]
+        return free - max(leaving[device], coming[device]), free - coming[device]
+
+    def is_empty(self, device: int) -> bool:
+        """Whether nobody has or is promised any of it."""
+        return not self._milli[HELD][device] and not self._milli[COMING][device]
+
+    def has_shared_room(self, milli: int) -> bool:
+        """Whether a device that is already shared has that much left."""
+        return any(
+            self.free_on(device)[1] >= milli
+            for device in self.devices
+            if any(book[device] for book in self._milli)
+        )
+
+    def wholes(self, wanted: int) -> tuple[int, ...]:
+        """The first devices that are free now; there are that many."""
+        free = (d for d in self.devices if self.free_on(d)[0] == DEVICE_MILLI)
+        return tuple(device for device, _ in zip(free, range(wanted), strict=False))
+
+    def shares(self, milli: int, wanted: int, *, spread: bool) -> tuple[tuple[int, ...], bool]:
+        """On which devices shares would lie, and whether they could at once; none when they do not
+        fit even later. The fullest device that has room, a fresh one last; the other way round to
+        spread.
+        """
+        ranked: list[tuple[int, int, int]] = []
+        for device in self.devices:
+            now, later = self.free_on(device)
+            if later < milli or (self.is_empty(device) and self.wholes_later < 1):
+                continue
+            held, leaving, coming = (book[device] for book in self._milli)
+            used = held + leaving + coming
+            soon = now >= milli and (held > 0 or not coming)
+            if not used:
+                soon = soon and self.wholes_now > 0
+            ranked.append((used if spread else -used, int(not soon), device))
+        ranked.sort()
+        chosen = self._choose(ranked, wanted)
+        return tuple(device for *_, device in chosen), not any(late for _, late, _ in chosen)
+
+    def _choose(
+        self, ranked: list[tuple[int, int, int]], wanted: int
+    ) -> list[tuple[int, int, int]]:
+        """The first of a ranking, no more of them empty than are not promised as wholes."""
+        empties, chosen = self.wholes_later, []
+        for entry in ranked:
+            if self.is_empty(entry[2]):
+                if not empties:
+                    continue
+                empties -= 1
+            chosen.append(entry)
+            if len(chosen) == wanted:
+                return chosen
+        return []
+
+
+class Machine:
+    """A machine's books. `free_milli` is what will be free once all is gone that is leaving, without
+    what is already promised.
+    """
+
+    __slots__ = ("_bank_of", "_count", "_cpu", "_memory", "banks", "free_milli", "milli", "spec")
+
     def __init__(self, spec: MachineSpec) -> None:
         self.spec = spec
-        self.milli = ([0] * spec.devices, [0] * spec.devices, [0] * spec.devices)
+        self.milli: Books = ([0] * spec.devices, [0] * spec.devices, [0] * spec.devices)
         self._cpu, self._memory, self._count = [0, 0, 0], [0, 0, 0], [0, 0, 0]
-        self.wholes_coming = 0
-        self.wholes_now = self.wholes_later = spec.devices
-        self.free_milli = spec.devices * DEVICE_MILLI  # later, over all devices
+        self.banks = [Bank(kind, devices, self.milli) for kind, devices in spec.usable]
+        self._bank_of = {device: bank for bank in self.banks for device in bank.devices}
+        self.free_milli = sum(bank.free_milli for bank in self.banks)
 
     @property
     def free_later(self) -> Amounts:
@@ -73,21 +183,24 @@ class Machine:
         self._cpu[book] += sign * place.amounts[1]
         self._memory[book] += sign * place.amounts[2]
         self._count[book] += sign
-        self.wholes_coming += sign * place.count
         milli = self.milli[book]
         for device in place.devices:
             milli[device] += sign * place.milli
-        if place.devices or place.count:
-            self._recount()
+        bank = self._bank(place)
+        if bank is not None:
+            bank.wholes_coming += sign * place.count
+            before = bank.free_milli
+            bank.recount()
+            self.free_milli += bank.free_milli - before
 
     def free_on(self, device: int) -> tuple[int, int]:
-        """Thousandths of one device free now and later."""
-        held, leaving, coming = (book[device] for book in self.milli)
-        return DEVICE_MILLI - held - max(leaving, coming), DEVICE_MILLI - held - coming
+        """Thousandths of one device free now and later; nothing of one that takes no work."""
+        bank = self._bank_of.get(device)
+        return bank.free_on(device) if bank is not None else (0, 0)
 
     def fit(self, shape: Shape, *, spread: bool = False) -> tuple[Place, bool] | None:
         """Where a task of this shape would go here, and whether it could at once; None when it
-        does not fit even later.
+        does not fit even later. Its devices are all of one kind.
         """
         spec = self.spec
         cpu = spec.cpu_milli - self._cpu[HELD] - shape.cpu_milli
@@ -104,9 +217,14 @@ class Machine:
         if not shape.devices:
             amounts = (0, shape.cpu_milli, shape.memory_bytes)
             return Place(node=spec.name, amounts=amounts), at_once
-        if shape.is_shared:
-            return self._fit_shared(shape, at_once=at_once, spread=spread)
-        return self._fit_whole(shape, at_once=at_once)
+        later: tuple[Place, bool] | None = None
+        for number, bank in enumerate(self.banks):
+            if takes(shape, bank.kind):
+                found = self._fit_on(number, shape, at_once=at_once, spread=spread)
+                if found is not None and found[1]:
+                    return found
+                later = later or found
+        return later
 
     def still_fits(self, place: Place) -> bool:
         """Whether a task that is leaving this very place could stay."""
@@ -117,95 +235,57 @@ class Machine:
             or spec.tasks_max < self._count[HELD] + self._count[COMING] + 1
         ):
             return False
-        if any(self.free_on(device)[1] < place.milli for device in place.devices):
+        bank = self._bank(place)
+        if bank is None:
+            return not place.devices
+        if any(bank.free_on(device)[1] < place.milli for device in place.devices):
             return False
-        empties = sum(self._is_empty(device) for device in place.devices)
-        return empties <= self.wholes_later
+        return sum(bank.is_empty(device) for device in place.devices) <= bank.wholes_later
 
-    def _is_empty(self, device: int) -> bool:
-        return not self.milli[HELD][device] and not self.milli[COMING][device]
-
-    def _fit_whole(self, shape: Shape, *, at_once: bool) -> tuple[Place, bool] | None:
-        wanted = shape.devices
-        if self.wholes_later < wanted:
-            return None
-        amounts = shape.amounts(self.spec.device_memory_mib)
-        if not at_once or self.wholes_now < wanted:
-            return Place(node=self.spec.name, amounts=amounts, count=wanted), False
-        free = [d for d in range(self.spec.devices) if self.free_on(d)[0] == DEVICE_MILLI]
-        place = Place(
-            node=self.spec.name, amounts=amounts, devices=tuple(free[:wanted]), milli=DEVICE_MILLI
-        )
-        return place, True
-
-    def _fit_shared(
-        self, shape: Shape, *, at_once: bool, spread: bool
-    ) -> tuple[Place, bool] | None:
-        """The fullest device that has room, a fresh one last; the other way round to spread."""
-        milli = shape.milli_of(self.spec.device_memory_mib)
-        if milli > DEVICE_MILLI:
-            return None
-        ranked: list[tuple[int, int, int, bool]] = []
-        for device in range(self.spec.devices):
-            now, later = self.free_on(device)
-            if later < milli or (self._is_empty(device) and self.wholes_later < 1):
-                continue
-            held, leaving, coming = (book[device] for book in self.milli)
-            used = held + leaving + coming
-            soon = now >= milli and (held > 0 or not coming)
-            if not used:
-                soon = soon and self.wholes_now > 0
-            ranked.append((used if spread else -used, 0 if soon else 1, device, soon))
-        ranked.sort()
-        chosen = self._choose(ranked, shape.devices)
-        if chosen is None:
-            return None
-        place = Place(
-            node=self.spec.name,
-            amounts=shape.amounts(self.spec.device_memory_mib),
-            devices=tuple(device for _, _, device, _ in chosen),
-            milli=milli,
-        )
-        return place, at_once and all(soon for *_, soon in chosen)
-
-    def _choose(
-        self, ranked: list[tuple[int, int, int, bool]], wanted: int
-    ) -> list[tuple[int, int, int, bool]] | None:
-        """The first devices of a ranking, no more of them empty than are not promised as wholes."""
-        empties, chosen = self.wholes_later, []
-        for entry in ranked:
-            if self._is_empty(entry[2]):
-                if not empties:
-                    continue
-                empties -= 1
-            chosen.append(entry)
-            if len(chosen) == wanted:
-                return chosen
-        return None
-
-    def has_shared_room(self, milli: int) -> bool:
-        """Whether a device that is already shared has that much left."""
+    def has_shared_room(self, shape: Shape) -> bool:
+        """Whether a device that is already shared has room for one more such share."""
         return any(
-            self.free_on(device)[1] >= milli
-            for device in range(self.spec.devices)
-            if any(book[device] for book in self.milli)
+            bank.has_shared_room(shape.milli_of(bank.kind.memory_mib))
+            for bank in self.banks
+            if takes(shape, bank.kind)
         )
 
-    def _recount(self) -> None:
-        held, leaving, coming = self.milli
-        empty = fresh = free = 0
-        for device in range(self.spec.devices):
-            taken = held[device] + coming[device]
-            free += DEVICE_MILLI - taken
-            if not taken:
-                empty += 1
-                fresh += not leaving[device]
-        self.wholes_later = empty - self.wholes_coming
-        self.wholes_now = min(fresh, self.wholes_later)
-        self.free_milli = free - DEVICE_MILLI * self.wholes_coming
+    def _bank(self, place: Place) -> Bank | None:
+        if place.devices:
+            return self._bank_of.get(place.devices[0])
+        return self.banks[place.bank] if place.count and place.bank < len(self.banks) else None
+
+    def _fit_on(
+        self, number: int, shape: Shape, *, at_once: bool, spread: bool
+    ) -> tuple[Place, bool] | None:
+        bank, name, wanted = self.banks[number], self.spec.name, shape.devices
+        amounts = shape.amounts(bank.kind.memory_mib)
+        if shape.is_shared:
+            milli = shape.milli_of(bank.kind.memory_mib)
+            chosen, soon = bank.shares(milli, wanted, spread=spread)
+            if not chosen or milli > DEVICE_MILLI:
+                return None
+            return Place(node=name, amounts=amounts, devices=chosen, milli=milli), at_once and soon
+        if bank.wholes_later < wanted:
+            return None
+        if not at_once or bank.wholes_now < wanted:
+            return Place(node=name, amounts=amounts, count=wanted, bank=number), False
+        devices = bank.wholes(wanted)
+        return Place(node=name, amounts=amounts, devices=devices, milli=DEVICE_MILLI), True
+
+
+def takes(shape: Shape, kind: Kind) -> bool:
+    """Whether this kind of device will do: `H100` means any `H100-…`."""
+    if kind.profile != shape.profile:
+        return False
+    model, have = shape.model.lower(), kind.model.lower()
+    if model and have != model and not have.startswith(model + "-"):
+        return False
+    low, high = shape.memory_min_mib, shape.memory_max_mib
+    return kind.memory_mib >= low and (not high or kind.memory_mib <= high)
 
 
 def memory_bounds(specs: Iterable[MachineSpec]) -> tuple[int, int]:
     """The smallest and the largest device memory among machines that have devices; 0 for none."""
-    sizes = [spec.device_memory_mib for spec in specs if spec.devices]
+    sizes = [kind.memory_mib for spec in specs for kind, _ in spec.usable]
     return (min(sizes), max(sizes)) if sizes else (0, 0)

@@ -13,6 +13,7 @@ from headrace.scheduling.amounts import Amounts, total
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
+    PENDING,
     PIPELINED,
     PLACED,
     RUNNING,
@@ -50,11 +51,27 @@ def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = N
     return True
 
 
+def choices(world: World, gang: Gang) -> Iterator[None]:
+    """Let the gang ask for each of its options, the best first, until the caller is content; what
+    has a place already stays with what it asked for.
+    """
+    if not gang.options or gang.any_in((*PLACED, EVICTED)):
+        yield
+        return
+    for shape in gang.options:
+        mark = world.mark()
+        for task in gang.all_tasks():
+            if task.state == PENDING and task.shape != shape:
+                world.reshape(task, shape)
+        yield
+        world.back_to(mark)
+
+
 def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | None:
     """Which limit or quota the tasks would pass; memory counted in the largest devices there are,
     so that nothing is refused that could be within.
     """
-    request = total(task.shape.amounts(world.memory_max_mib) for task in tasks)
+    request = total(task.shape.amounts(world.fleet.memory_max_mib) for task in tasks)
     return world.accounts.barrier(gang.queue, request, firm=not gang.preemptible)
 
 
@@ -95,7 +112,10 @@ def _sites(
 
 
 def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bool:
+    taken = _taken(world.gangs[task.gang], task)
     for name in _order(world, task, where):
+        if name in taken:
+            continue
         if task.shape.near is not None and not _is_near(world, task.shape.near, name):
             continue
         found = world.machines[name].fit(task.shape, spread=world.settings.spread_devices)
@@ -106,6 +126,14 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
         world.place(task, found[0], at_once=found[1] and not promised)
         return True
     return False
+
+
+def _taken(gang: Gang, task: Task) -> set[str]:
+    """The machines on which the task may not be because others of its gang are."""
+    if not task.shape.apart:
+        return set()
+    places = (t.coming or t.place for t in gang.all_tasks() if t is not task and t.state in PLACED)
+    return {place.node for place in places if place is not None}
 
 
 def _order(world: World, task: Task, where: Where) -> Iterator[str]:

@@ -11,7 +11,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 
 from headrace.scheduling.gangs import Shape
-from headrace.scheduling.machines import Machine, MachineSpec
+from headrace.scheduling.machines import Machine, MachineSpec, takes
 from headrace.scheduling.world import World
 
 Key = tuple[int, int, int, int, str]
@@ -58,7 +58,7 @@ class Ranking:
         if found is None:
             return None
         spec = machine.spec
-        shares = shape.is_shared and machine.has_shared_room(shape.milli_of(spec.device_memory_mib))
+        shares = shape.is_shared and machine.has_shared_room(shape)
         if shape.devices:
             free, have, spread = machine.free_milli, spec.devices, settings.spread_gpu
         else:
@@ -84,7 +84,9 @@ def is_eligible(shape: Shape, spec: MachineSpec) -> bool:
         return False
     if any(spec.labels.get(label) != value for label, value in shape.labels):
         return False
-    return all(taint in shape.tolerations for taint in spec.taints)
+    if not all(taint in shape.tolerations for taint in spec.taints):
+        return False
+    return not shape.devices or any(takes(shape, kind) for kind, _ in spec.usable)
 
 
 def could_hold(world: World, shape: Shape) -> bool:

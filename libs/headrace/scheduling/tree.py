@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from headrace.events.jobs import Gang
 from headrace.events.queues import Queue
 from headrace.scheduling.amounts import UNLIMITED
 
@@ -103,6 +104,15 @@ class Tree:
             if mine != theirs:
                 return mine, theirs
         return None
+
+
+def asked_milli(gang: Gang) -> int:
+    """Thousandths of GPUs the whole gang asks for (its first preference); 0 when it asks for
+    memory of a GPU, which is a share that depends on the GPU.
+    """
+    if gang.gpu_memory_bytes or not gang.accelerators:
+        return 0
+    return gang.accelerators[0].milli * gang.nodes
 
 
 def path_of(queues: Mapping[str, Queue], queue: str) -> list[str]:

@@ -6,14 +6,14 @@ queue and remembers how to take it back. Nothing here decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Protocol
 
 import msgspec
 
 from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.amounts import NOTHING, Amounts, plus, total
+from headrace.scheduling.amounts import NOTHING, Amounts, minus, plus, total
 from headrace.scheduling.division import QueueSpec, divide_amounts
 from headrace.scheduling.gangs import (
     BOUND,
@@ -24,11 +24,13 @@ from headrace.scheduling.gangs import (
     RELEASING,
     RUNNING,
     STUCK,
+    USING,
     Gang,
     Place,
     Shape,
     Task,
 )
+from headrace.scheduling.lines import Lines
 from headrace.scheduling.machines import (
     COMING,
     HELD,
@@ -37,6 +39,9 @@ from headrace.scheduling.machines import (
     MachineSpec,
     memory_bounds,
 )
+
+TOUCHED_MAX = 20_000  # changes remembered before every machine is ranked anew
+KINDS_MAX = 256  # shapes whose ranking is kept from turn to turn
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +56,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     steps_max: int = 20_000  # evictions tried for one gang: more would make a turn too long
 
 
+class Gain(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom, and by which action, a gang loses what it has."""
+
+    rule: str
+    gang: str
+
+
+class Fleet:
+    """All machines together. `changed`: to be measured again."""
+
+    def __init__(self) -> None:
+        self.changed = True
+        self.amounts = NOTHING
+        self.memory_min_mib = self.memory_max_mib = 0  # of one device
+
+    def measure(self, machines: Iterable[Machine]) -> bool:
+        """Add up what there is; whether tasks may ask for other amounts now."""
+        if not self.changed:
+            return False
+        self.changed = False
+        specs = [machine.spec for machine in machines]
+        before = (self.memory_min_mib, self.memory_max_mib)
+        self.amounts = total(spec.amounts for spec in specs)
+        self.memory_min_mib, self.memory_max_mib = memory_bounds(specs)
+        return before != (self.memory_min_mib, self.memory_max_mib)
+
+
 class Names(Protocol):
     """Something that ranks machines."""
 
@@ -62,9 +94,9 @@ class World:
 
     def __init__(
         self,
-        machines: Sequence[MachineSpec],
-        queues: Mapping[str, QueueSpec],
-        gangs: Iterable[Gang],
+        machines: Iterable[MachineSpec] = (),
+        queues: Mapping[str, QueueSpec] | None = None,
+        gangs: Iterable[Gang] = (),
         *,
         now_us: int = 0,
         settings: Settings | None = None,
@@ -72,25 +104,94 @@ class World:
     ) -> None:
         self.now_us = now_us
         self.settings = settings or Settings()
-        self.machines = {spec.name: Machine(spec) for spec in machines}
-        self.gangs = {gang.name: gang for gang in gangs}
-        self.memory_min_mib, self.memory_max_mib = memory_bounds(machines)
+        self.machines: dict[str, Machine] = {}
+        self.gangs: dict[str, Gang] = {}
+        self.holders: dict[str, dict[str, Gang]] = {}  # by queue, the gangs that may have something
+        self.lines = Lines()
+        self.accounts = Accounts({})
+        self.fleet = Fleet()
+        self.gains: dict[str, Gain] = {}  # by the gang that loses something
+        self.free_milli = 0  # later, over all machines
+        self.steps = 0  # counts what was tried, in all turns
         self.touched: list[str] = []  # every machine that changed, for rankings to follow
         self.rankings: dict[Shape, Names] = {}
         self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
-        self._undo: list[Callable[[], None]] = []
-        capacity = total(spec.amounts for spec in machines)
-        requests = self._requests()
-        strength = self.settings.usage_strength
-        shares = divide_amounts(queues, requests, capacity, usage, strength)
-        self.accounts = Accounts(queues, shares, capacity)
+        self._requests: dict[str, Amounts] = {}  # by gang, what it has and wants
+        self._wanted: dict[str, Amounts] = {}  # the same, by queue
+        self._divided: object = None  # what the shares in force were divided from
+        self._undo: list[partial[None]] = []
+        for spec in machines:
+            self.set_machine(spec)
+        self.set_queues(queues or {}, usage)
+        for gang in gangs:
+            self.enter(gang)
+        self.begin(now_us)
+
+    def set_machine(self, spec: MachineSpec) -> None:
+        """A machine is new or has changed; what is booked on it stays."""
+        self.machines[spec.name] = machine = Machine(spec)
         for gang in self.gangs.values():
             for task in gang.all_tasks():
-                self._enter(gang, task)
+                place, book = _booked(task)
+                if place is not None and place.node == spec.name:
+                    machine.book(place, book)
+        self._fleet_changed()
+
+    def drop_machine(self, name: str) -> None:
+        """A machine is there no more."""
+        if self.machines.pop(name, None) is not None:
+            self._fleet_changed()
+
+    def set_queues(
+        self, queues: Mapping[str, QueueSpec], usage: Mapping[str, Amounts] | None = None
+    ) -> None:
+        """The whole tree, and what each queue used lately."""
+        self.accounts = Accounts(queues)
+        self._queues, self._usage, self._divided = queues, usage, None
+        for gang in self.gangs.values():
+            self._account(gang, 1)
+
+    def enter(self, gang: Gang) -> None:
+        """A gang is new, or replaces the one of its name."""
+        self.leave(gang.name)
+        self.gangs[gang.name] = gang
+        self._enter(gang, 1)
+        self._want(gang)
+        if gang.any_in(USING):
+            self.holders.setdefault(gang.queue, {})[gang.name] = gang
+        if gang.any_in((PENDING,)):
+            self.lines.put(gang)
+
+    def leave(self, name: str) -> None:
+        """A gang has gone."""
+        gang = self.gangs.pop(name, None)
+        if gang is None:
+            return
+        self._enter(gang, -1)
+        self.lines.drop(gang)
+        self.holders.get(gang.queue, {}).pop(name, None)
+        self._wanted[gang.queue] = minus(self._wanted[gang.queue], self._requests.pop(name))
+
+    def begin(self, now_us: int) -> None:
+        """A turn begins: shares are divided again if what they depend on has changed."""
+        self.now_us = now_us
+        if len(self.touched) > TOUCHED_MAX or len(self.rankings) > KINDS_MAX:
+            self.touched.clear()
+            self.rankings.clear()
+        if self.fleet.measure(self.machines.values()):
+            self._wanted.clear()
+            for gang in self.gangs.values():
+                self._want(gang)
+        if (self._wanted, self.fleet.amounts) != self._divided:
+            self._divided = (dict(self._wanted), self.fleet.amounts)
+            strength = self.settings.usage_strength
+            amounts = self.fleet.amounts
+            shares = divide_amounts(self._queues, self._wanted, amounts, self._usage, strength)
+            self.accounts.redivide(shares, amounts)
 
     def request_of(self, task: Task) -> Amounts:
         """What a waiting task asks for, memory counted in the smallest devices there are."""
-        return task.shape.amounts(self.memory_min_mib)
+        return task.shape.amounts(self.fleet.memory_min_mib)
 
     def mark(self) -> int:
         """A point to come back to."""
@@ -104,8 +205,8 @@ class World:
     def place(self, task: Task, place: Place, *, at_once: bool) -> None:
         """Give a waiting or evicted task a place: at once, or promised."""
         gang, before = self.gangs[task.gang], task.state
-        self.machines[place.node].book(place, HELD if at_once else COMING)
-        self.touched.append(place.node)
+        self._book(place, HELD if at_once else COMING)
+        self.holders.setdefault(gang.queue, {})[gang.name] = gang
         self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
         gang.move(task, BOUND if at_once else PIPELINED)
         if at_once:
@@ -128,6 +229,31 @@ class World:
         self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
         gang.move(task, EVICTED)
         self._undo.append(partial(self._unevict, task, place, before))
+
+    def changed(self, mark: int) -> list[Task]:
+        """The tasks that were placed, evicted or moved since the mark, in that order."""
+        found = (step.args[0] for step in self._undo[mark:])
+        return list(dict.fromkeys(task for task in found if isinstance(task, Task)))
+
+    def note(self, rule: str, gainer: Gang, mark: int) -> None:
+        """Remember for whom gangs lose what they have, of all that changed since the mark."""
+        gain = Gain(rule=rule, gang=gainer.name)
+        for task in self.changed(mark):
+            if task.gang == gainer.name or task.place is None or task.state == RUNNING:
+                continue
+            self._undo.append(partial(self._gains, task.gang, self.gains.get(task.gang)))
+            self.gains[task.gang] = gain
+
+    def _gains(self, gang: str, gain: Gain | None) -> None:
+        if gain is None:
+            del self.gains[gang]
+        else:
+            self.gains[gang] = gain
+
+    def reshape(self, task: Task, shape: Shape) -> None:
+        """Let a waiting task ask for something else."""
+        self._undo.append(partial(setattr, task, "shape", task.shape))
+        task.shape = shape
 
     def keep(self, task: Task, state: str) -> None:
         """Let an evicted task stay where it is, in the state it had."""
@@ -157,10 +283,8 @@ class World:
         self._undo.pop()
 
     def _turn_over(self, place: Place, book: int, other: int) -> None:
-        machine = self.machines[place.node]
-        machine.book(place, book, -1)
-        machine.book(place, other)
-        self.touched.append(place.node)
+        self._book(place, book, -1)
+        self._book(place, other)
 
     def _evict_again(self, task: Task) -> None:
         self.evict(task)
@@ -174,8 +298,7 @@ class World:
 
     def _unplace(self, task: Task, place: Place, before: str, *, at_once: bool) -> None:
         gang = self.gangs[task.gang]
-        self.machines[place.node].book(place, HELD if at_once else COMING, -1)
-        self.touched.append(place.node)
+        self._book(place, HELD if at_once else COMING, -1)
         self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
         gang.move(task, before)
         if at_once:
@@ -183,29 +306,50 @@ class World:
         else:
             task.coming = None
 
-    def _enter(self, gang: Gang, task: Task) -> None:
-        place = task.coming if task.state == PIPELINED else task.place
-        if place is None or place.node not in self.machines:
-            return
-        if task.state == PIPELINED:
-            self.machines[place.node].book(place, COMING)
-            self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
-        elif task.state in (RELEASING, EVICTED):
-            self.machines[place.node].book(place, LEAVING)
-        elif task.state in PLACED or task.state == STUCK:
-            self.machines[place.node].book(place, HELD)
-            if task.state in PLACED:
-                self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
+    def _enter(self, gang: Gang, sign: int) -> None:
+        """Book what the gang has and is promised, or strike it out."""
+        for task in gang.all_tasks():
+            place, book = _booked(task)
+            if place is not None and place.node in self.machines:
+                self._book(place, book, sign)
+        self._account(gang, sign)
 
-    def _requests(self) -> dict[str, Amounts]:
-        """What every queue's gangs have and want."""
-        requests: dict[str, Amounts] = {}
-        for gang in self.gangs.values():
-            mine = requests.get(gang.queue, NOTHING)
-            for task in gang.all_tasks():
-                if task.state in PLACED and task.place is not None:
-                    mine = plus(mine, task.place.amounts)
-                elif task.state == PENDING:
-                    mine = plus(mine, self.request_of(task))
-            requests[gang.queue] = mine
-        return requests
+    def _book(self, place: Place, book: int, sign: int = 1) -> None:
+        machine = self.machines[place.node]
+        before = machine.free_milli
+        machine.book(place, book, sign)
+        self.free_milli += machine.free_milli - before
+        self.touched.append(place.node)
+
+    def _account(self, gang: Gang, sign: int) -> None:
+        for task in gang.all_tasks():
+            place, _ = _booked(task)
+            if place is not None and task.state in PLACED:
+                firm = not gang.preemptible
+                self.accounts.book(gang.queue, place.amounts, firm=firm, sign=sign)
+
+    def _fleet_changed(self) -> None:
+        self.fleet.changed = True
+        self.free_milli = sum(machine.free_milli for machine in self.machines.values())
+        self.rankings.clear()
+        self.holdable.clear()
+
+    def _want(self, gang: Gang) -> None:
+        """Count what the gang has and wants."""
+        mine = NOTHING
+        for task in gang.all_tasks():
+            if task.state in PLACED and task.place is not None:
+                mine = plus(mine, task.place.amounts)
+            elif task.state == PENDING:
+                mine = plus(mine, self.request_of(task))
+        self._requests[gang.name] = mine
+        self._wanted[gang.queue] = plus(self._wanted.get(gang.queue, NOTHING), mine)
+
+
+def _booked(task: Task) -> tuple[Place | None, int]:
+    """The place that a task takes on a machine, and in which of its books."""
+    if task.state == PIPELINED:
+        return task.coming, COMING
+    if task.state in (RELEASING, EVICTED):
+        return task.place, LEAVING
+    return (task.place if task.state in (*PLACED, STUCK) else None), HELD

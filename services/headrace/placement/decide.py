@@ -29,7 +29,7 @@ def decide(state: State, now_us: int) -> list[Draft]:
     drafts += decide_groups(state, LIVES_MAX)
     late = [job_id for job_id in late if job_id not in state.due][:LIVES_MAX]
     drafts += (overdue(job_id, state.jobs[job_id], now_us) for job_id in late)
-    drafts += decide_room(state, frozenset(late))
+    drafts += decide_room(state, now_us, late)
     index.idle = not drafts
     return drafts
 

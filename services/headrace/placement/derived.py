@@ -6,76 +6,46 @@ decision may differ because of what is or is not remembered here.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from heapq import heappop, heappush
 
-import msgspec
-
-from headrace.events.jobs import Gang
+from headrace.placement.modelling import gang_of, machine_of, queue_specs
 from headrace.placement.state import Job, Run, State
-from headrace.scheduling.cluster import Scratch
-from headrace.scheduling.explain import asked_milli
-from headrace.scheduling.fitting import Fitting
-
-Kind = tuple[str, bool, bytes]  # project, preemptible, shape
-Place = tuple[int, int, str]  # minus priority, position of admission, job: who comes first
-
-_SHAPE = msgspec.json.Encoder()
-
-
-class Line:
-    """Jobs of one project that ask for the same: if the first does not fit, none does."""
-
-    __slots__ = ("gang", "milli", "places", "preemptible", "project")
-
-    def __init__(self, project: str, gang: Gang, *, preemptible: bool) -> None:
-        self.project, self.gang, self.preemptible = project, gang, preemptible
-        self.milli = asked_milli(gang)
-        self.places: list[Place] = []
+from headrace.scheduling.world import World
 
 
 class Index:
-    """The waiting lines, who runs, who is stopping, and when time alone matters."""
+    """Who waits, who runs, who is stopping, when time alone matters, and the scheduler's world."""
 
     def __init__(self) -> None:
-        self.lines: dict[Kind, Line] = {}
-        self.waiting: dict[str, tuple[Kind, Place]] = {}
-        self.wanted_milli: dict[str, int] = {}  # by project, of waiting jobs
+        self.waiting: dict[str, None] = {}
         self.running: dict[str, tuple[str, ...]] = {}  # job: its nodes
         self.on_node: dict[str, dict[str, None]] = {}  # node: jobs with a worker there
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
-        self.freed = 0  # counts whatever may let a line fit that did not
-        self.idle = False  # the last decision on this very state was to do nothing
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
-        self.changed_nodes: dict[str, None] = {}  # since `fitting` was last based on the state
-        self.fitting: Fitting | None = None
-        self.no_fit: dict[Kind, int] = {}  # lines that did not fit when `freed` was this
+        self.idle = False  # the last decision on this very state was to do nothing
+        self.world: World | None = None
+        self.changed_jobs: dict[str, None] = {}  # since the world followed the state
+        self.changed_nodes: dict[str, None] = {}
+        self.changed_queues = False
 
     def sync(self, job_id: str, job: Job) -> None:
         """Bring everything kept about this live job up to date."""
-        if job.waiting:
-            if job_id not in self.waiting:
-                self._enter(job_id, job)
-        elif job_id in self.waiting:
-            self._leave(job_id)
+        self.changed_jobs[job_id] = None
+        _member(self.waiting, job_id, present=job.waiting)
         if (job.run is not None) != (job_id in self.running):
             self._run(job_id, job.run)
         _member(self.stopping, job_id, present=job.run is not None and bool(job.run.evicted))
-        if _member(self.gaining, job_id, present=job.gaining and job.waiting):
-            self.freed += 1
+        _member(self.gaining, job_id, present=job.gaining and job.waiting)
 
     def drop(self, job_id: str) -> None:
         """The job has ended."""
-        if job_id in self.waiting:
-            self._leave(job_id)
+        self.changed_jobs[job_id] = None
         if job_id in self.running:
             self._run(job_id, None)
-        self.stopping.pop(job_id, None)
-        if job_id in self.gaining:
-            del self.gaining[job_id]
-            self.freed += 1
+        for members in (self.waiting, self.stopping, self.gaining):
+            members.pop(job_id, None)
 
     def watch(self, job_id: str, job: Job) -> None:
         """Remember when the attempt that has just begun must end."""
@@ -115,29 +85,6 @@ class Index:
         for node in self.running.pop(job_id):
             del self.on_node[node][job_id]
 
-    def _enter(self, job_id: str, job: Job) -> None:
-        kind = (job.project, job.preemptible, _SHAPE.encode(job.gang))
-        line = self.lines.get(kind)
-        if line is None:
-            line = Line(job.project, job.gang, preemptible=job.preemptible)
-            self.lines[kind] = line
-        place = (-job.priority, job.admitted_at, job_id)
-        if not line.places or place > line.places[-1]:
-            line.places.append(place)
-        else:
-            insort(line.places, place)
-        self.waiting[job_id] = (kind, place)
-        self.wanted_milli[job.project] = self.wanted_milli.get(job.project, 0) + line.milli
-
-    def _leave(self, job_id: str) -> None:
-        kind, place = self.waiting.pop(job_id)
-        line = self.lines[kind]
-        del line.places[bisect_left(line.places, place)]
-        self.wanted_milli[line.project] -= line.milli
-        if not line.places:
-            del self.lines[kind]
-            self.no_fit.pop(kind, None)
-
 
 def index_of(state: State) -> Index:
     """What is kept beside this state; built anew when there is nothing yet."""
@@ -163,15 +110,29 @@ def total_milli(state: State) -> int:
     return index.total_milli
 
 
-def fitting_on(state: State, policy: str) -> Fitting:
-    """A fresh trial on the state, with what is still true of earlier rankings."""
+def world_of(state: State) -> World:
+    """The cluster as it stands in this state."""
     index = index_of(state)
-    if index.fitting is None:
-        index.fitting = Fitting(Scratch(state.nodes), policy)
-    else:
-        index.fitting.rebase(state.nodes, index.changed_nodes)
-    index.changed_nodes.clear()
-    return index.fitting
+    world = index.world
+    if world is None:
+        world = index.world = World()
+        index.changed_nodes = dict.fromkeys(state.nodes)
+        index.changed_jobs = dict.fromkeys(state.jobs)
+        index.changed_queues = True
+    for name in index.changed_nodes:
+        index.changed_jobs.update(index.on_node.get(name, {}))
+    for job_id in index.changed_jobs:
+        world.leave(job_id)
+    for name in index.changed_nodes:
+        world.set_machine(machine_of(state.nodes[name]))
+    if index.changed_queues:
+        world.set_queues(queue_specs(state.queues))
+    for job_id in index.changed_jobs:
+        job = state.jobs.get(job_id)
+        if job is not None and (job.waiting or job.run is not None):
+            world.enter(gang_of(job_id, job, state.nodes))
+    index.changed_nodes, index.changed_jobs, index.changed_queues = {}, {}, False
+    return world
 
 
 def _ticking(state: State, job_id: str, attempt: int) -> bool:
@@ -180,12 +141,9 @@ def _ticking(state: State, job_id: str, attempt: int) -> bool:
     return run is not None and run.attempt == attempt and not run.evicted and not run.gone
 
 
-def _member(members: dict[str, None], job_id: str, *, present: bool) -> bool:
-    """Put the job in or out; whether it went out."""
+def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:
+    """Put the job in or out."""
     if present:
         members[job_id] = None
-        return False
-    if job_id in members:
-        del members[job_id]
-        return True
-    return False
+    else:
+        members.pop(job_id, None)

@@ -12,7 +12,13 @@ from typing import Any
 from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.attempts import AttemptExited, AttemptStarted
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, GuardTripped
+from headrace.events.gangs import (
+    GangEvicted,
+    GangPlaced,
+    GangReleased,
+    GuardTripped,
+    SearchSuspended,
+)
 from headrace.events.jobs import (
     JobAdmitted,
     JobCancelling,
@@ -33,14 +39,17 @@ from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
 from headrace.placement import evolve_groups, evolve_nodes
 from headrace.placement.derived import index_of
-from headrace.placement.life_rules import is_due
-from headrace.placement.state import Exit, Job, Run, State
+from headrace.placement.life_rules import FOR_OTHERS, is_due
+from headrace.placement.state import Exit, Job, Run, Searching, State
 from headrace.scheduling.tree import add_usage, usage_of
 
 
 def evolve(state: State, entry: Entry) -> None:
     """Fold one entry."""
     index_of(state).idle = False
+    if not isinstance(entry.event, SearchSuspended):
+        state.searching.over = False
+        state.searching.stale = bool(state.searching.job)
     _ON[type(entry.event)](state, entry, entry.event)
 
 
@@ -63,7 +72,7 @@ def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
     runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
     holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
     state.usage = usage_of(state.queues, holdings)
-    index_of(state).freed += 1
+    index_of(state).changed_queues = True
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
@@ -136,13 +145,22 @@ def _placed(state: State, entry: Entry, event: GangPlaced) -> None:
         node = state.nodes.get(worker.node)
         if node is not None:
             node.take(worker.devices, event.cpu_milli, event.memory_bytes)
-            index_of(state).changed_nodes[worker.node] = None
     add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
     if event.workers and event.port:
         address = event.workers[0].address
         state.ports.setdefault(address, {})[event.port] = event.job
         state.ports_next[address] = event.port + 1
     settle(state, event.job, job)
+
+
+def _suspended(state: State, _entry: Entry, event: SearchSuspended) -> None:
+    before = state.searching
+    state.searching = Searching(
+        action=event.action,
+        job=event.job,
+        stale=before.stale and bool(event.job),
+        over=not event.job and not before.stale,
+    )
 
 
 def _started(state: State, entry: Entry, event: AttemptStarted) -> None:
@@ -222,16 +240,14 @@ def _released(state: State, entry: Entry, event: GangReleased) -> None:
         if node is not None:
             node.give(worker.devices, run.cpu_milli, run.memory_bytes)
             evolve_nodes.forget_gone(node)
-            index_of(state).changed_nodes[worker.node] = None
     add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
     if run.port:
         address = run.workers[0].address
         ports = state.ports.get(address, {})
         if ports.get(run.port) == event.job:
             del ports[run.port]
-    job.lost += int(event.again and run.evicted != "reclaimed")
+    job.lost += int(event.again and run.evicted not in FOR_OTHERS)
     job.run, job.closing = None, not event.again
-    index_of(state).freed += 1
     settle(state, event.job, job)
 
 
@@ -263,7 +279,6 @@ def _on_nodes(change: Callable[..., list[tuple[str, int, Exit]]]) -> Callable[..
     def evolve_node(state: State, entry: Entry, event: Any) -> None:
         for job_id, rank, end in change(state, entry, event):
             exited(state, job_id, (rank, end), entry.position)
-        index_of(state).freed += 1
 
     return evolve_node
 
@@ -283,6 +298,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     GangEvicted: _evicted,
     GangReleased: _released,
     GuardTripped: evolve_nodes.tripped,
+    SearchSuspended: _suspended,
     AttemptStarted: _started,
     AttemptExited: _exited,
     NodeJoined: _on_nodes(evolve_nodes.joined),

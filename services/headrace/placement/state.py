@@ -154,6 +154,17 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     user: str
 
 
+class Searching(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Where the search for whom to stop goes on (`job` empty: from the start). `stale`: something
+    has changed since it began. `over`: it came to its end and nothing has changed since.
+    """
+
+    action: str = ""
+    job: str = ""
+    stale: bool = False
+    over: bool = False
+
+
 class State(msgspec.Struct, kw_only=True, dict=True):
     """All of it. `due` holds jobs whose life needs a decision, `groups_due` groups that may end."""
 
@@ -167,6 +178,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     due: dict[str, None] = {}
     groups_due: dict[str, None] = {}
     changes: dict[int, Change] = {}  # by position of the request
+    searching: Searching = msgspec.field(default_factory=Searching)
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}

@@ -21,8 +21,7 @@ from headrace.events.queues import (
     QueueRefused,
     SharesDivided,
 )
-from headrace.scheduling.explain import asked_milli
-from headrace.scheduling.tree import Usage, add_usage, usage_of
+from headrace.scheduling.tree import Usage, add_usage, asked_milli, usage_of
 
 HELD_GROUP = "waits for another task of its group to end"
 HELD_QUOTA = "cannot be preempted and waits for room within the quota"
