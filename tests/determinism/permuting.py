@@ -25,11 +25,13 @@ MEANT = {
     "placement.State.changes": "requests are answered in the order of the log",
     "placement.State.due": "what became due first is decided first",
     "placement.State.groups_due": "what became due first is decided first",
+    "placement.State.queues": "of queues that stand alike the older one comes first",
     "quota.Group.waiting": "tasks compete in the order in which they were held",
     "quota.State.applied": "requests are answered in the order of the log",
     "quota.State.firm_waiting": "projects and their jobs are tried in the order of their waiting",
     "quota.State.fresh": "jobs are judged in the order of their admission",
     "quota.State.groups": "groups are tried in the order of their admission",
+    "quota.State.queues": "of queues that stand alike the older one gets the last thousandth",
 }
 
 

@@ -129,8 +129,7 @@ def _shares_due(state: State, now_us: int) -> bool:
 
 def _decide_shares(state: State) -> list[Draft]:
     shares = divide_tree(state.queues, state.wanted, state.total_milli)
-    leaves = sorted(name for name in shares if state.queues[name].kind == "project")
-    projects = {name: shares[name] for name in leaves}
+    projects = {name: shares[name] for name in shares if state.queues[name].kind == "project"}
     if projects == state.shares and state.total_milli == state.shares_total_milli:
         return []
     return [Draft(event=SharesDivided(total_milli=state.total_milli, shares=projects))]
