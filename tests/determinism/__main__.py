@@ -33,7 +33,7 @@ def main(arguments: list[str]) -> int:
     recorded = [stored for history in histories for stored in recording.decided(history)]
     kinds = Counter(stored.type for stored in recorded)
     for kind, count in sorted(kinds.items()):
-        print(f"{kind:32} {count:>7}")
+        print(f"{kind:32} {count:>7}", flush=True)
     took_s = time.perf_counter() - began_s
     print(f"{len(histories)} histories recorded in {took_s:.1f} s\n")
     with tempfile.TemporaryDirectory(prefix="headrace-determinism-") as folder:
@@ -55,7 +55,7 @@ def _compared(path: Path, recorded: list[Stored]) -> list[int]:
         took_s = time.perf_counter() - began_s
         pairs = zip(recorded, expected, derived, strict=True)
         different = [stored for stored, one, other in pairs if one != other]
-        print(f"{way.name:28} {len(derived):>9} {len(different):>9} {took_s:>8.1f}")
+        print(f"{way.name:28} {len(derived):>9} {len(different):>9} {took_s:>8.1f}", flush=True)
         for stored in different[:DIFFERENCES_TOLD_MAX]:
             print(f"  DIFFERENT {stored.type} at {stored.position}: {stored.data.decode()}")
         counts.append(len(different))

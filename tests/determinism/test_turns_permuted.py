@@ -46,7 +46,7 @@ rounds = st.lists(st.lists(asked, max_size=4), min_size=2, max_size=4)
 
 def spec_of(number: int, devices: int, rack: int) -> MachineSpec:
     return MachineSpec(
-        name=f"n{number}", devices=devices, device_memory_mib=80_000, cpu_milli=64_000,
+        name=f"n{number}", devices=devices, device_memory_bytes=80 * 2**30, cpu_milli=64_000,
         memory_bytes=2**40, tasks_max=100, labels={"zone": f"z{rack // 2}", "rack": f"r{rack}"},
     )  # fmt: skip
 

@@ -120,9 +120,9 @@ def book(booked, event):
 def check_turn(history, before, events):
     """A turn's decisions, one after the other, against the state they were made on."""
     held = Counter({name: usage.milli for name, usage in before.usage.items()})
-    for event in events:  # a turn places before it takes back
-        if isinstance(event, GangPlaced):
-            held[event.project] += event.milli
+    for job in before.jobs.values():  # a turn places and promises before it takes back
+        if job.waiting:
+            held[job.project] += sum(kind.milli for kind in job.gang.accelerators) * job.gang.nodes
     for event in events:
         if isinstance(event, GangPlaced):
             job = before.jobs[event.job]

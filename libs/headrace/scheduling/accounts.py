@@ -98,7 +98,7 @@ class Account:
 
     def quota_barrier(self, request: Amounts) -> Barrier | None:
         """What forbids that much more for work that cannot be preempted."""
-        quota = self.spec.quota
+        quota = self.spec.firm_limit
         for r in RESOURCES:
             would = self.firm[r] + request[r]
             if request[r] > 0 and quota[r] != UNLIMITED and would > quota[r]:
@@ -175,6 +175,7 @@ class Accounts:
                 share=account.share,
                 held=(account.held[0], account.held[1], account.held[2]),
                 firm=(account.firm[0], account.firm[1], account.firm[2]),
+                bounds_firm=account.spec.bounds_firm,
             )
             for name, account in self.by_name.items()
         }

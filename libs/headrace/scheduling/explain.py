@@ -240,8 +240,8 @@ def _level(gang: Gang) -> str:
 
 def _wanted(shape: Shape, count: int) -> str:
     nodes = f"{count} node{'s' if count > 1 else ''} with"
-    if shape.device_memory_mib:
-        return f"{nodes} {shape.device_memory_mib} MiB of one GPU each"
+    if shape.device_memory_bytes:
+        return f"{nodes} {shape.device_memory_bytes} MiB of one GPU each"
     if not shape.devices:
         return f"{nodes} {gpus(shape.cpu_milli)} CPUs each"
     amount = gpus(shape.devices * shape.device_milli)

@@ -62,7 +62,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """What one task asks of its node: `devices` GPUs, `device_milli` thousandths of each or, where
-    given, `device_memory_mib` of each; of a `model` and with so much memory in all, if given.
+    given, `device_memory_bytes` of each; of a `model` and with so much memory in all, if given.
 
     `only` names the nodes it may run on, `labels` what they must be labelled; `apart` means that no
     other task of its gang may be on the same node.
@@ -70,11 +70,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
 
     devices: int = 0
     device_milli: int = 1000
-    device_memory_mib: int = 0
+    device_memory_bytes: int = 0
     model: str = ""
     profile: str = ""
-    memory_min_mib: int = 0
-    memory_max_mib: int = 0
+    memory_min_bytes: int = 0
+    memory_max_bytes: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
     only: tuple[str, ...] | None = None
@@ -86,17 +86,17 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_shared(self) -> bool:
         """Whether it leaves room for others on its devices."""
-        return bool(self.devices) and (self.device_milli < 1000 or bool(self.device_memory_mib))
+        return bool(self.devices) and (self.device_milli < 1000 or bool(self.device_memory_bytes))
 
-    def milli_of(self, device_memory_mib: int) -> int:
+    def milli_of(self, device_memory_bytes: int) -> int:
         """Thousandths of one device of that size that it takes."""
-        if not self.device_memory_mib:
+        if not self.device_memory_bytes:
             return self.device_milli
-        return -(-self.device_memory_mib * 1000 // max(1, device_memory_mib))
+        return -(-self.device_memory_bytes * 1000 // max(1, device_memory_bytes))
 
-    def amounts(self, device_memory_mib: int) -> Amounts:
+    def amounts(self, device_memory_bytes: int) -> Amounts:
         """What it takes where devices have that much memory."""
-        gpu = self.devices * self.milli_of(device_memory_mib) if self.devices else 0
+        gpu = self.devices * self.milli_of(device_memory_bytes) if self.devices else 0
         return (gpu, self.cpu_milli, self.memory_bytes)
 
 
@@ -108,7 +108,7 @@ class Nearness(msgspec.Struct, frozen=True, kw_only=True):
     apart_label: str = ""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a task is or will be. `devices` are indices; whole devices that are still to come have
     none yet, only a `count` of one `bank`.
     """

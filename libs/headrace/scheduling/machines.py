@@ -22,7 +22,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     """What a device is. `profile` names a slice of a partitioned one."""
 
     model: str = ""
-    memory_mib: int = 0
+    memory_bytes: int = 0
     profile: str = ""
 
 
@@ -33,7 +33,7 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     devices: int = 0
-    device_memory_mib: int = 0
+    device_memory_bytes: int = 0
     model: str = ""
     kinds: tuple[Kind | None, ...] = ()
     cpu_milli: int = 0
@@ -42,6 +42,7 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     taints: tuple[str, ...] = ()
     accepting: bool = True
+    pool: str = ""
 
     @property
     def amounts(self) -> Amounts:
@@ -53,7 +54,7 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     def usable(self) -> list[tuple[Kind, list[int]]]:
         """The kinds of devices that take work, in order of their first, with their indices."""
         if not self.kinds:
-            kind = Kind(model=self.model, memory_mib=self.device_memory_mib)
+            kind = Kind(model=self.model, memory_bytes=self.device_memory_bytes)
             return [(kind, list(range(self.devices)))] if self.devices else []
         found: dict[Kind, list[int]] = {}
         for index, each in enumerate(self.kinds):
@@ -245,7 +246,7 @@ class Machine:
     def has_shared_room(self, shape: Shape) -> bool:
         """Whether a device that is already shared has room for one more such share."""
         return any(
-            bank.has_shared_room(shape.milli_of(bank.kind.memory_mib))
+            bank.has_shared_room(shape.milli_of(bank.kind.memory_bytes))
             for bank in self.banks
             if takes(shape, bank.kind)
         )
@@ -259,9 +260,9 @@ class Machine:
         self, number: int, shape: Shape, *, at_once: bool, spread: bool
     ) -> tuple[Place, bool] | None:
         bank, name, wanted = self.banks[number], self.spec.name, shape.devices
-        amounts = shape.amounts(bank.kind.memory_mib)
+        amounts = shape.amounts(bank.kind.memory_bytes)
         if shape.is_shared:
-            milli = shape.milli_of(bank.kind.memory_mib)
+            milli = shape.milli_of(bank.kind.memory_bytes)
             chosen, soon = bank.shares(milli, wanted, spread=spread)
             if not chosen or milli > DEVICE_MILLI:
                 return None
@@ -281,11 +282,11 @@ def takes(shape: Shape, kind: Kind) -> bool:
     model, have = shape.model.lower(), kind.model.lower()
     if model and have != model and not have.startswith(model + "-"):
         return False
-    low, high = shape.memory_min_mib, shape.memory_max_mib
-    return kind.memory_mib >= low and (not high or kind.memory_mib <= high)
+    low, high = shape.memory_min_bytes, shape.memory_max_bytes
+    return kind.memory_bytes >= low and (not high or kind.memory_bytes <= high)
 
 
 def memory_bounds(specs: Iterable[MachineSpec]) -> tuple[int, int]:
     """The smallest and the largest device memory among machines that have devices; 0 for none."""
-    sizes = [kind.memory_mib for spec in specs for kind, _ in spec.usable]
+    sizes = [kind.memory_bytes for spec in specs for kind, _ in spec.usable]
     return (min(sizes), max(sizes)) if sizes else (0, 0)

@@ -71,7 +71,7 @@ def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | Non
     """Which limit or quota the tasks would pass; memory counted in the largest devices there are,
     so that nothing is refused that could be within.
     """
-    request = total(task.shape.amounts(world.fleet.memory_max_mib) for task in tasks)
+    request = total(task.shape.amounts(world.fleet.memory_max_bytes) for task in tasks)
     return world.accounts.barrier(gang.queue, request, firm=not gang.preemptible)
 
 
@@ -163,7 +163,7 @@ def _stays(world: World, task: Task, new: Place) -> bool:
 
 def _allowed(world: World, task: Task, place: Place) -> bool:
     """Whether what the task takes on this very machine is within every limit."""
-    if not task.shape.device_memory_mib:
+    if not task.shape.device_memory_bytes:
         return True
     gang = world.gangs[task.gang]
     firm = not gang.preemptible

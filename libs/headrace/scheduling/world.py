@@ -14,7 +14,9 @@ import msgspec
 
 from headrace.scheduling.accounts import Accounts
 from headrace.scheduling.amounts import NOTHING, Amounts, minus, plus, total
+from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.division import QueueSpec, divide_amounts
+from headrace.scheduling.fragmentation import NOTHING_EXPECTED, expect
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
@@ -47,8 +49,9 @@ KINDS_MAX = 256  # shapes whose ranking is kept from turn to turn
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How a turn is taken. Durations in microseconds."""
 
-    spread_gpu: bool = False  # GPU tasks on the emptiest machine instead of the fullest
-    spread_cpu: bool = False
+    policy: str = "binpack"  # which machine is taken: a name in POLICIES
+    cpu_policy: str = ""  # for tasks without GPUs, if it is another one
+    policies: Mapping[str, str] = {}  # by pool, where it is another one
     spread_devices: bool = False  # shares on the emptiest device instead of the fullest
     levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
     staleness_grace_us: int = 60_000_000
@@ -69,7 +72,7 @@ class Fleet:
     def __init__(self) -> None:
         self.changed = True
         self.amounts = NOTHING
-        self.memory_min_mib = self.memory_max_mib = 0  # of one device
+        self.memory_min_bytes = self.memory_max_bytes = 0  # of one device
 
     def measure(self, machines: Iterable[Machine]) -> bool:
         """Add up what there is; whether tasks may ask for other amounts now."""
@@ -77,10 +80,10 @@ class Fleet:
             return False
         self.changed = False
         specs = [machine.spec for machine in machines]
-        before = (self.memory_min_mib, self.memory_max_mib)
+        before = (self.memory_min_bytes, self.memory_max_bytes)
         self.amounts = total(spec.amounts for spec in specs)
-        self.memory_min_mib, self.memory_max_mib = memory_bounds(specs)
-        return before != (self.memory_min_mib, self.memory_max_mib)
+        self.memory_min_bytes, self.memory_max_bytes = memory_bounds(specs)
+        return before != (self.memory_min_bytes, self.memory_max_bytes)
 
 
 class Names(Protocol):
@@ -115,6 +118,7 @@ class World:
         self.steps = 0  # counts what was tried, in all turns
         self.touched: list[str] = []  # every machine that changed, for rankings to follow
         self.rankings: dict[Shape, Names] = {}
+        self.expected = NOTHING_EXPECTED
         self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
         self._requests: dict[str, Amounts] = {}  # by gang, what it has and wants
         self._wanted: dict[str, Amounts] = {}  # the same, by queue
@@ -127,27 +131,37 @@ class World:
             self.enter(gang)
         self.begin(now_us)
 
+    def set_settings(self, settings: Settings) -> None:
+        """Turns are taken otherwise from now on."""
+        self.settings = settings
+        self.rankings.clear()
+
     def set_machine(self, spec: MachineSpec) -> None:
         """A machine is new or has changed; what is booked on it stays."""
+        self.drop_machine(spec.name)
         self.machines[spec.name] = machine = Machine(spec)
-        for gang in self.gangs.values():
-            for task in gang.all_tasks():
-                place, book = _booked(task)
-                if place is not None and place.node == spec.name:
-                    machine.book(place, book)
-        self._fleet_changed()
+        for gangs in self.holders.values():
+            for gang in gangs.values():
+                for task in gang.all_tasks():
+                    place, book = _booked(task)
+                    if place is not None and place.node == spec.name:
+                        machine.book(place, book)
+        self.free_milli += machine.free_milli
 
     def drop_machine(self, name: str) -> None:
         """A machine is there no more."""
-        if self.machines.pop(name, None) is not None:
-            self._fleet_changed()
+        machine = self.machines.pop(name, None)
+        self.free_milli -= machine.free_milli if machine is not None else 0
+        self.fleet.changed = True
+        self.rankings.clear()
+        self.holdable.clear()
 
     def set_queues(
         self, queues: Mapping[str, QueueSpec], usage: Mapping[str, Amounts] | None = None
     ) -> None:
         """The whole tree, and what each queue used lately."""
         self.accounts = Accounts(queues)
-        self._queues, self._usage, self._divided = queues, usage, None
+        self.queues, self._usage, self._divided = queues, usage, None
         for gang in self.gangs.values():
             self._account(gang, 1)
 
@@ -186,12 +200,18 @@ class World:
             self._divided = (dict(self._wanted), self.fleet.amounts)
             strength = self.settings.usage_strength
             amounts = self.fleet.amounts
-            shares = divide_amounts(self._queues, self._wanted, amounts, self._usage, strength)
+            shares = divide_amounts(self.queues, self._wanted, amounts, self._usage, strength)
             self.accounts.redivide(shares, amounts)
 
     def request_of(self, task: Task) -> Amounts:
         """What a waiting task asks for, memory counted in the smallest devices there are."""
-        return task.shape.amounts(self.fleet.memory_min_mib)
+        return task.shape.amounts(self.fleet.memory_min_bytes)
+
+    def learn(self, arrivals: Arrivals) -> None:
+        """Rank machines from now on by what these arrivals let expect. It takes milliseconds: who
+        makes a world for every turn keeps `expected` and hands it on.
+        """
+        self.expected = expect(arrivals)
 
     def mark(self) -> int:
         """A point to come back to."""
@@ -327,12 +347,6 @@ class World:
             if place is not None and task.state in PLACED:
                 firm = not gang.preemptible
                 self.accounts.book(gang.queue, place.amounts, firm=firm, sign=sign)
-
-    def _fleet_changed(self) -> None:
-        self.fleet.changed = True
-        self.free_milli = sum(machine.free_milli for machine in self.machines.values())
-        self.rankings.clear()
-        self.holdable.clear()
 
     def _want(self, gang: Gang) -> None:
         """Count what the gang has and wants."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
-from headrace.placement.modelling import gang_of, machine_of, queue_specs
+from headrace.placement.modelling import gang_of, machine_of, settings_of
 from headrace.placement.state import Job, Run, State
+from headrace.scheduling.rations import specs_of
 from headrace.scheduling.world import World
 
 
@@ -29,10 +30,18 @@ class Index:
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
         self.changed_nodes: dict[str, None] = {}
         self.changed_queues = False
+        self.changed_pools = False
+        self.changed_users = False
+        self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
+        self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
 
     def sync(self, job_id: str, job: Job) -> None:
         """Bring everything kept about this live job up to date."""
         self.changed_jobs[job_id] = None
+        if job_id not in self._owners:
+            owner = self._owners[job_id] = (job.project, job.user)
+            self.changed_users |= owner not in self.users
+            self.users[owner] = self.users.get(owner, 0) + 1
         _member(self.waiting, job_id, present=job.waiting)
         if (job.run is not None) != (job_id in self.running):
             self._run(job_id, job.run)
@@ -42,10 +51,20 @@ class Index:
     def drop(self, job_id: str) -> None:
         """The job has ended."""
         self.changed_jobs[job_id] = None
+        owner = self._owners.pop(job_id)
+        self.users[owner] -= 1
+        if not self.users[owner]:
+            del self.users[owner]
+            self.changed_users = True
         if job_id in self.running:
             self._run(job_id, None)
         for members in (self.waiting, self.stopping, self.gaining):
             members.pop(job_id, None)
+
+    def follows(self) -> None:
+        """The world follows the state again."""
+        self.changed_jobs, self.changed_nodes = {}, {}
+        self.changed_queues = self.changed_pools = self.changed_users = False
 
     def watch(self, job_id: str, job: Job) -> None:
         """Remember when the attempt that has just begun must end."""
@@ -116,23 +135,45 @@ def world_of(state: State) -> World:
     world = index.world
     if world is None:
         world = index.world = World()
-        index.changed_nodes = dict.fromkeys(state.nodes)
+        index.changed_pools = True
         index.changed_jobs = dict.fromkeys(state.jobs)
+    if index.changed_pools:  # every node and every job may be in other pools now
+        world.set_settings(settings_of(state.pools))
+        index.changed_nodes = dict.fromkeys(state.nodes)
         index.changed_queues = True
+    _follow_machines(state, index, world)
+    if index.changed_queues:  # and to other queues, perhaps
+        index.changed_jobs = dict.fromkeys(state.jobs)
+    if index.changed_queues or index.changed_users:
+        queues = specs_of(state.queues, _users(index))
+        if queues != world.queues:
+            world.set_queues(queues)
+    for job_id in index.changed_jobs:
+        job = state.jobs.get(job_id)
+        if job is not None and (job.waiting or job.run is not None):
+            world.enter(gang_of(state, job_id, job))
+        else:
+            world.leave(job_id)
+    index.follows()
+    return world
+
+
+def _follow_machines(state: State, index: Index, world: World) -> None:
     for name in index.changed_nodes:
         index.changed_jobs.update(index.on_node.get(name, {}))
     for job_id in index.changed_jobs:
         world.leave(job_id)
     for name in index.changed_nodes:
-        world.set_machine(machine_of(state.nodes[name]))
-    if index.changed_queues:
-        world.set_queues(queue_specs(state.queues))
-    for job_id in index.changed_jobs:
-        job = state.jobs.get(job_id)
-        if job is not None and (job.waiting or job.run is not None):
-            world.enter(gang_of(job_id, job, state.nodes))
-    index.changed_nodes, index.changed_jobs, index.changed_queues = {}, {}, False
-    return world
+        machine = machine_of(state.nodes[name], state.machines[name], state.pools)
+        world.set_machine(machine)
+
+
+def _users(index: Index) -> dict[str, list[str]]:
+    """Who has live jobs, by project."""
+    users: dict[str, list[str]] = {}
+    for project, user in sorted(index.users):
+        users.setdefault(project, []).append(user)
+    return users
 
 
 def _ticking(state: State, job_id: str, attempt: int) -> bool:

@@ -37,7 +37,7 @@ from headrace.events.nodes import (
 )
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
-from headrace.placement import evolve_groups, evolve_nodes
+from headrace.placement import evolve_groups, evolve_nodes, pool_rules
 from headrace.placement.derived import index_of
 from headrace.placement.life_rules import FOR_OTHERS, is_due
 from headrace.placement.state import Exit, Job, Run, Searching, State
@@ -81,6 +81,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         return
     job = Job(
         project=event.project,
+        user=event.user,
         gang=event.gang,
         requested_at=event.requested_at,
         admitted_at=entry.position,
@@ -307,6 +308,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    **pool_rules.ON,
 }
 
 LISTENS_TO = tuple(_ON)

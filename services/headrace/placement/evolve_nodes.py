@@ -133,6 +133,7 @@ def _node_of(event: NodeJoined, before: Node | None) -> Node:
                 index=found.index,
                 model=found.model,
                 memory_bytes=found.memory_bytes,
+                profile=found.profile,
                 used_milli=old.used_milli if old is not None else 0,
             )
         )

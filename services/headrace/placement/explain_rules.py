@@ -28,7 +28,7 @@ def explain(state: State, job_id: str, now_us: int) -> Explanation | None:
         return Explanation(rule="held", text=text, numbers=waited)
     world = world_of(state)
     world.begin(now_us)
-    gang = world.gangs.get(job_id) or gang_of(job_id, job, state.nodes)
+    gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
     found = why_waiting(world, gang)
     if job.gaining:
         stopping = [
