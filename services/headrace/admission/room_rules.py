@@ -34,7 +34,7 @@ def warning(state: State, gang: Gang) -> str:
 
 
 def _warning(state: State, gang: Gang) -> str:
-    nodes = [machine.said for machine in state.nodes.values() if machine.accepting]
+    nodes = [machine.said for _, machine in sorted(state.nodes.items()) if machine.accepting]
     if gang.pools:
         pools = [state.pools[name] for name in gang.pools if name in state.pools]
         nodes = [node for node in nodes if any(pool.has(node.labels) for pool in pools)]
