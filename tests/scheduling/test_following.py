@@ -102,6 +102,7 @@ class Followed:
         take_turn(anew)
         before = outcome(self.world)
         self.world.begin(self.now_us)
+        assert shares(self.world) == shares(anew)
         mark = self.world.mark()
         take_turn(self.world)
         assert outcome(self.world) == outcome(anew)
@@ -139,6 +140,10 @@ def outcome(world):
         for gang in world.gangs.values()
         for task in tasks_of(gang)
     }
+
+
+def shares(world):
+    return {name: account.share for name, account in world.accounts.by_name.items()}
 
 
 @given(history=st.lists(step, max_size=25))
