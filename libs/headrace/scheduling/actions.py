@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
+from itertools import chain
 from operator import eq, not_
 
 import msgspec
@@ -83,13 +84,8 @@ def preempt(world: World, budget: Budget) -> None:
 
 def evict_stale(world: World, _: Budget) -> None:
     """Evict what is left of gangs that have been below their minimum for too long."""
-    for gang in world.gangs.values():
-        grace_us = gang.staleness_grace_us
-        if grace_us is None:
-            grace_us = world.settings.staleness_grace_us
-        since_us = world.now_us if gang.stale_since_us is None else gang.stale_since_us
-        if grace_us < 0 or world.now_us - since_us < grace_us or not gang.is_stale():
-            continue
+    holders = chain.from_iterable(gangs.values() for gangs in world.holders.values())
+    for gang in sorted((gang for gang in holders if _is_overdue(world, gang)), key=_age):
         for task in list(gang.all_tasks()):
             if task.state in PLACED:
                 world.evict(task)
@@ -186,6 +182,18 @@ def _evicting(world: World, rule: str, budget: Budget) -> Iterator[Gang]:
 
 def _is_patient(now_us: int, gang: Gang) -> bool:
     return now_us - gang.submitted_at_us >= gang.patience_us
+
+
+def _is_overdue(world: World, gang: Gang) -> bool:
+    grace_us = gang.staleness_grace_us
+    if grace_us is None:
+        grace_us = world.settings.staleness_grace_us
+    since_us = world.now_us if gang.stale_since_us is None else gang.stale_since_us
+    return 0 <= grace_us <= world.now_us - since_us and gang.is_stale()
+
+
+def _age(gang: Gang) -> tuple[int, str]:
+    return (gang.age, gang.name)
 
 
 def _fits_in_total(world: World, gang: Gang) -> bool:
