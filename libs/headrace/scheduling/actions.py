@@ -15,7 +15,7 @@ from operator import eq, not_
 import msgspec
 
 from headrace.scheduling.amounts import UNLIMITED
-from headrace.scheduling.gangs import PENDING, PLACED, Gang
+from headrace.scheduling.gangs import PENDING, PIPELINED, PLACED, Gang
 from headrace.scheduling.legality import Standing, Taker, is_legal, may_lose, may_take
 from headrace.scheduling.lines import Heads
 from headrace.scheduling.placing import choices, place_gang, request_of
@@ -91,11 +91,29 @@ def evict_stale(world: World, _: Budget) -> None:
                 world.evict(task)
 
 
+def bind(world: World, _: Budget) -> None:
+    """Give at once what was promised and turns out to be free: whoever was placed in this turn
+    and made way for somebody else in it has nothing to stop.
+    """
+    promised = dict.fromkeys(t.gang for t in world.changed(0) if t.state == PIPELINED)
+    for name in promised:
+        gang = world.gangs[name]
+        tasks = [task for task in gang.all_tasks() if task.state == PIPELINED]
+        if any(task.place is not None for task in tasks):
+            continue  # it moves: what it has goes first
+        mark = world.mark()
+        for task in tasks:
+            world.evict(task)
+        if not place_gang(world, gang, promised=False) or gang.any_in((PIPELINED,)):
+            world.back_to(mark)
+
+
 EVICTING: dict[str, Callable[[World, Budget], None]] = {
     "consolidate": consolidate,
     "reclaim": reclaim,
     "preempt": preempt,
     "evict_stale": evict_stale,
+    "bind": bind,
 }
 ACTIONS = ("allocate", *EVICTING)
 
