@@ -14,7 +14,7 @@ from operator import eq, not_
 
 import msgspec
 
-from headrace.scheduling.amounts import UNLIMITED
+from headrace.scheduling.amounts import GPU, UNLIMITED
 from headrace.scheduling.gangs import PENDING, PIPELINED, PLACED, Gang
 from headrace.scheduling.legality import Standing, Taker, is_legal, may_lose, may_take
 from headrace.scheduling.lines import Heads
@@ -23,6 +23,11 @@ from headrace.scheduling.protection import safe_from_preemption, safe_from_recla
 from headrace.scheduling.search import Left, Search, make_room
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
+
+
+def always(_: Gang) -> bool:
+    """Whatever it is."""
+    return True
 
 
 def allocate(world: World, placed_max: int = UNLIMITED) -> bool:
@@ -47,9 +52,9 @@ def consolidate(world: World, budget: Budget) -> None:
     search = Search(
         reaches=_everywhere, may_lose=_is_preemptible, keeps_minimum=_nobody, accepts=not_
     )
-    for gang in _evicting(world, "consolidate", budget):
-        if gang.preemptible and _fits_in_total(world, gang):
-            any(make_room(world, gang, search) for _ in choices(world, gang))
+    may = partial(_could_be_gathered, world)
+    for gang in _evicting(world, "consolidate", budget, may):
+        any(make_room(world, gang, search) for _ in choices(world, gang))
 
 
 def reclaim(world: World, budget: Budget) -> None:
@@ -70,7 +75,7 @@ def reclaim(world: World, budget: Budget) -> None:
 
 def preempt(world: World, budget: Budget) -> None:
     """Take from the same queue what is less important."""
-    for gang in _evicting(world, "preempt", budget):
+    for gang in _evicting(world, "preempt", budget, partial(_has_less_important, world)):
         request = request_of(world, gang, again=True)
         if gang.preemptible or world.accounts.quota_barrier(gang.queue, request) is None:
             search = Search(
@@ -176,16 +181,24 @@ class Budget:
         return self._resume if self._resume and self._resume.action == action else None
 
 
-def _heads(world: World, *, again: bool, may: Callable[[Gang], bool] = lambda _: True) -> Heads:
+def _heads(
+    world: World,
+    *,
+    again: bool,
+    may: Callable[[Gang], bool] = always,
+    patient: Callable[[Gang], bool] = always,
+) -> Heads:
     turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=again))
-    return Heads(world.lines, world.gangs, turns, may)
+    return Heads(world.lines, world.gangs, turns, may, patient)
 
 
-def _evicting(world: World, rule: str, budget: Budget) -> Iterator[Gang]:
+def _evicting(
+    world: World, rule: str, budget: Budget, may: Callable[[Gang], bool] = always
+) -> Iterator[Gang]:
     """The gangs that may have others evicted, in turn order, without those like one for which
     nothing could be done while nothing has changed.
     """
-    heads = _heads(world, again=True, may=partial(_is_patient, world.now_us))
+    heads = _heads(world, again=True, may=may, patient=partial(_is_patient, world.now_us))
     while (gang := heads.take()) is not None:
         mark = world.mark()
         if budget.allows_for(rule, gang):
@@ -214,8 +227,14 @@ def _age(gang: Gang) -> tuple[int, str]:
     return (gang.age, gang.name)
 
 
-def _fits_in_total(world: World, gang: Gang) -> bool:
-    return request_of(world, gang, again=True)[0] <= world.free_milli
+def _could_be_gathered(world: World, gang: Gang) -> bool:
+    wanted = request_of(world, gang, again=True)[GPU]
+    return gang.preemptible and wanted <= world.free_milli
+
+
+def _has_less_important(world: World, gang: Gang) -> bool:
+    holders = world.holders.get(gang.queue, {})
+    return any(_is_less_important(gang, other) for other in holders.values())
 
 
 def _is_waiting(world: World, name: str) -> bool:

@@ -60,16 +60,20 @@ class Lines:
 
 
 class Heads:
-    """One action's way through the lines: the first of each, whose turn it is first."""
+    """One action's way through the lines: the first of each, whose turn it is first. `may` is the
+    same for all of a line, until something changes; `patient` is every gang's own.
+    """
 
     def __init__(
         self,
         lines: Lines,
         gangs: dict[str, Gang],
         turns: Turns,
-        may: Callable[[Gang], bool] = lambda _: True,
+        may: Callable[[Gang], bool],
+        patient: Callable[[Gang], bool],
     ) -> None:
-        self._lines, self._gangs, self._turns, self._may = lines, gangs, turns, may
+        self._lines, self._gangs, self._turns = lines, gangs, turns
+        self._may, self._patient = may, patient
         self._ways = {kind: lines.of(kind) for kind in lines.kinds()}
         self._closed: dict[Hashable, None] = {}
         for kind in self._ways:
@@ -101,9 +105,13 @@ class Heads:
     def _advance(self, kind: Hashable) -> None:
         for name in self._ways[kind]:
             gang = self._gangs[name]
-            if _is_waiting(gang) and self._may(gang):
+            if not _is_waiting(gang) or not self._patient(gang):
+                continue
+            if self._may(gang):
                 self._turns.put(gang, gang.standing())
-                return
+            else:
+                self._closed[kind] = None
+            return
 
 
 def _is_waiting(gang: Gang) -> bool:
