@@ -19,7 +19,8 @@ from headrace.scheduling.gangs import (
     Task,
 )
 from headrace.scheduling.machines import MachineSpec
-from headrace.scheduling.world import Settings, World
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 NOW_US = 10**15
 UNCOUNTED = 10**9

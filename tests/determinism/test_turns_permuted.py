@@ -17,7 +17,8 @@ from headrace.scheduling.actions import take_turn
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import BOUND, RUNNING, Constraint, Gang, Group, Role, Shape, Task
 from headrace.scheduling.machines import MachineSpec
-from headrace.scheduling.world import Settings, World
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 PLENTY = Ration(quota=-1, limit=-1, weight=1)
 QUEUES = ("ads", "speech", "vision")

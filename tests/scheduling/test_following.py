@@ -71,7 +71,7 @@ class Followed:
         name = f"n{number}"
         old = self.machines.get(name)
         spec = MachineSpec(
-            name=name, devices=old.devices if old else devices, device_memory_mib=80_000,
+            name=name, devices=old.devices if old else devices, device_memory_bytes=80_000,
             cpu_milli=64_000, accepting=accepting,
         )  # fmt: skip
         self.machines[name] = spec

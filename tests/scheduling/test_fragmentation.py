@@ -8,7 +8,8 @@ from headrace.scheduling.fragmentation import MICRO, STARVED_PART, expect
 from headrace.scheduling.gangs import Place, Shape
 from headrace.scheduling.machines import DEVICE_MILLI, HELD, MachineSpec
 from headrace.scheduling.ranking import Ranking, ranked
-from headrace.scheduling.world import Settings, World
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 MILLI = st.sampled_from([0, 50, 333, 470, 810, 1000, 2000])
 PODS = st.lists(st.tuples(MILLI, st.integers(0, 20_000)), max_size=30)

@@ -14,7 +14,8 @@ from headrace.scheduling.gangs import Gang, Group, Place, Role, Shape, Task
 from headrace.scheduling.machines import DEVICE_MILLI, HELD, MachineSpec
 from headrace.scheduling.policies import POLICIES
 from headrace.scheduling.ranking import ranked
-from headrace.scheduling.world import Settings, World
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 PLENTY = Ration(quota=-1)
 EVERY = pytest.mark.parametrize("policy", sorted(POLICIES))

@@ -36,14 +36,17 @@ class Judge(NamedTuple):
 
 
 class Ranking:
-    """The machines for one shape. What was eligible when it was made stays so for the turn."""
+    """The machines for one shape."""
 
     def __init__(self, world: World, shape: Shape) -> None:
         self._world = world
         self._shape = shape
         self._expected = world.expected
-        self._judges = _judges(world, shape)
+        self._bench = Bench(world, shape)
         self._seen = len(world.touched)
+        self._specs = {name: machine.spec for name, machine in world.machines.items()}
+        seated = ((n, self._bench.judge_of(m)) for n, m in world.machines.items())
+        self._judges = {name: judge for name, judge in seated if judge is not None}
         found = ((name, self._try(name)) for name in self._judges)
         self._trials = {name: trial for name, trial in found if trial is not None}
         self._judge_all()
@@ -53,8 +56,7 @@ class Ranking:
         touched = self._world.touched
         if self._seen < len(touched):
             for name in dict.fromkeys(touched[self._seen :]):
-                if name in self._judges:
-                    self._again(name)
+                self._again(name)
             self._seen = len(touched)
         if self._expected is not self._world.expected:
             self._expected = self._world.expected
@@ -62,6 +64,9 @@ class Ranking:
         return (key[-1] for key in self._order)
 
     def _again(self, name: str) -> None:
+        self._follow(name)
+        if name not in self._judges and name not in self._keys:
+            return
         trial, old = self._try(name), self._keys.pop(name, None)
         new = None
         if trial is None:
@@ -76,6 +81,19 @@ class Ranking:
         if new is not None:
             insort(self._order, new)
 
+    def _follow(self, name: str) -> None:
+        """The machine itself may be new, changed or gone."""
+        machine = self._world.machines.get(name)
+        spec = machine.spec if machine is not None else None
+        if spec is self._specs.get(name):
+            return
+        self._judges.pop(name, None)
+        self._specs.pop(name, None)
+        if machine is not None:
+            self._specs[name] = machine.spec
+            if (judge := self._bench.judge_of(machine)) is not None:
+                self._judges[name] = judge
+
     def _judge_all(self) -> None:
         judges, expected = self._judges, self._expected
         self._keys = {
@@ -84,6 +102,8 @@ class Ranking:
         self._order = sorted(self._keys.values())
 
     def _try(self, name: str) -> Trial | None:
+        if name not in self._judges:
+            return None
         machine = self._world.machines[name]
         found = machine.fit(self._shape, spread=self._world.settings.spread_devices)
         if found is None:
@@ -91,22 +111,26 @@ class Ranking:
         return Trial(self._shape, machine, found[0], waits=not found[1])
 
 
-def _judges(world: World, shape: Shape) -> dict[str, Judge]:
-    """By whom each machine is judged that takes tasks of this shape. The world's policy comes
-    first, then those of pools in the order in which they are named.
+class Bench:
+    """Who judges which machine for a shape. The world's policy comes first, then those of pools in
+    the order in which they are named.
     """
-    settings = world.settings
-    usual = settings.policy if shape.devices else settings.cpu_policy or settings.policy
-    turns = list(dict.fromkeys((usual, *settings.policies.values())))
-    by_policy = {
-        policy: Judge(policy_of(policy), turn, mixed=len(turns) > 1)
-        for turn, policy in enumerate(turns)
-    }
-    return {
-        name: by_policy[settings.policies.get(machine.spec.pool, usual)]
-        for name, machine in world.machines.items()
-        if is_eligible(shape, machine)
-    }
+
+    def __init__(self, world: World, shape: Shape) -> None:
+        settings = world.settings
+        usual = settings.policy if shape.devices else settings.cpu_policy or settings.policy
+        turns = list(dict.fromkeys((usual, *settings.policies.values())))
+        self._shape, self._usual, self._policies = shape, usual, settings.policies
+        self._judges = {
+            policy: Judge(policy_of(policy), turn, mixed=len(turns) > 1)
+            for turn, policy in enumerate(turns)
+        }
+
+    def judge_of(self, machine: Machine) -> Judge | None:
+        """None when the machine does not take tasks of this shape."""
+        if not is_eligible(self._shape, machine):
+            return None
+        return self._judges[self._policies.get(machine.spec.pool, self._usual)]
 
 
 def ranked(world: World, shape: Shape) -> Iterator[str]:

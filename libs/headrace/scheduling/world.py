@@ -1,4 +1,4 @@
-"""A cluster in a turn, to try things on: machines, gangs and queues, and every change undone again.
+"""A cluster in a turn, to try things on: every change of its books, and how it is undone again.
 
 Rule: a task is placed, evicted and kept through `World` only, which books it on its machine and its
 queue and remembers how to take it back. Nothing here decides.
@@ -6,57 +6,27 @@ queue and remembers how to take it back. Nothing here decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
-from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.amounts import NOTHING, Amounts, minus, plus, total
-from headrace.scheduling.arrivals import Arrivals
-from headrace.scheduling.division import QueueSpec, divide_amounts
-from headrace.scheduling.fragmentation import NOTHING_EXPECTED, expect
+from headrace.scheduling.amounts import Amounts
+from headrace.scheduling.books import Books
+from headrace.scheduling.division import QueueSpec
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
     PENDING,
     PIPELINED,
-    PLACED,
-    RELEASING,
     RUNNING,
-    STUCK,
-    USING,
     Gang,
     Place,
     Shape,
     Task,
 )
-from headrace.scheduling.lines import Lines
-from headrace.scheduling.machines import (
-    COMING,
-    HELD,
-    LEAVING,
-    Machine,
-    MachineSpec,
-    memory_bounds,
-)
-
-TOUCHED_MAX = 20_000  # changes remembered before every machine is ranked anew
-KINDS_MAX = 256  # shapes whose ranking is kept from turn to turn
-
-
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a turn is taken. Durations in microseconds."""
-
-    policy: str = "binpack"  # which machine is taken: a name in POLICIES
-    cpu_policy: str = ""  # for tasks without GPUs, if it is another one
-    policies: Mapping[str, str] = {}  # by pool, where it is another one
-    spread_devices: bool = False  # shares on the emptiest device instead of the fullest
-    levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
-    staleness_grace_us: int = 60_000_000
-    usage_strength: int = 0
-    steps_max: int = 20_000  # evictions tried for one gang: more would make a turn too long
+from headrace.scheduling.machines import COMING, HELD, LEAVING, MachineSpec
+from headrace.scheduling.settings import Settings
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,34 +36,8 @@ class Gain(msgspec.Struct, frozen=True, kw_only=True):
     gang: str
 
 
-class Fleet:
-    """All machines together. `changed`: to be measured again."""
-
-    def __init__(self) -> None:
-        self.changed = True
-        self.amounts = NOTHING
-        self.memory_min_bytes = self.memory_max_bytes = 0  # of one device
-
-    def measure(self, machines: Iterable[Machine]) -> bool:
-        """Add up what there is; whether tasks may ask for other amounts now."""
-        if not self.changed:
-            return False
-        self.changed = False
-        specs = [machine.spec for machine in machines]
-        before = (self.memory_min_bytes, self.memory_max_bytes)
-        self.amounts = total(spec.amounts for spec in specs)
-        self.memory_min_bytes, self.memory_max_bytes = memory_bounds(specs)
-        return before != (self.memory_min_bytes, self.memory_max_bytes)
-
-
-class Names(Protocol):
-    """Something that ranks machines."""
-
-    def names(self) -> Iterator[str]: ...
-
-
-class World:
-    """Everything one turn looks at. Ages and ranks are unique, so that every order is total."""
+class World(Books):
+    """The books of a turn that can be taken back to any mark."""
 
     def __init__(
         self,
@@ -105,113 +49,9 @@ class World:
         settings: Settings | None = None,
         usage: Mapping[str, Amounts] | None = None,
     ) -> None:
-        self.now_us = now_us
-        self.settings = settings or Settings()
-        self.machines: dict[str, Machine] = {}
-        self.gangs: dict[str, Gang] = {}
-        self.holders: dict[str, dict[str, Gang]] = {}  # by queue, the gangs that may have something
-        self.lines = Lines()
-        self.accounts = Accounts({})
-        self.fleet = Fleet()
+        super().__init__(machines, queues, gangs, now_us=now_us, settings=settings, usage=usage)
         self.gains: dict[str, Gain] = {}  # by the gang that loses something
-        self.free_milli = 0  # later, over all machines
-        self.steps = 0  # counts what was tried, in all turns
-        self.touched: list[str] = []  # every machine that changed, for rankings to follow
-        self.rankings: dict[Shape, Names] = {}
-        self.expected = NOTHING_EXPECTED
-        self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
-        self._requests: dict[str, Amounts] = {}  # by gang, what it has and wants
-        self._wanted: dict[str, Amounts] = {}  # the same, by queue
-        self._divided: object = None  # what the shares in force were divided from
         self._undo: list[partial[None]] = []
-        for spec in machines:
-            self.set_machine(spec)
-        self.set_queues(queues or {}, usage)
-        for gang in gangs:
-            self.enter(gang)
-        self.begin(now_us)
-
-    def set_settings(self, settings: Settings) -> None:
-        """Turns are taken otherwise from now on."""
-        self.settings = settings
-        self.rankings.clear()
-
-    def set_machine(self, spec: MachineSpec) -> None:
-        """A machine is new or has changed; what is booked on it stays."""
-        self.drop_machine(spec.name)
-        self.machines[spec.name] = machine = Machine(spec)
-        for gangs in self.holders.values():
-            for gang in gangs.values():
-                for task in gang.all_tasks():
-                    place, book = _booked(task)
-                    if place is not None and place.node == spec.name:
-                        machine.book(place, book)
-        self.free_milli += machine.free_milli
-
-    def drop_machine(self, name: str) -> None:
-        """A machine is there no more."""
-        machine = self.machines.pop(name, None)
-        self.free_milli -= machine.free_milli if machine is not None else 0
-        self.fleet.changed = True
-        self.rankings.clear()
-        self.holdable.clear()
-
-    def set_queues(
-        self, queues: Mapping[str, QueueSpec], usage: Mapping[str, Amounts] | None = None
-    ) -> None:
-        """The whole tree, and what each queue used lately."""
-        self.accounts = Accounts(queues)
-        self.queues, self._usage, self._divided = queues, usage, None
-        for gang in self.gangs.values():
-            self._account(gang, 1)
-
-    def enter(self, gang: Gang) -> None:
-        """A gang is new, or replaces the one of its name."""
-        self.leave(gang.name)
-        self.gangs[gang.name] = gang
-        self._enter(gang, 1)
-        self._want(gang)
-        if gang.any_in(USING):
-            self.holders.setdefault(gang.queue, {})[gang.name] = gang
-        if gang.any_in((PENDING,)):
-            self.lines.put(gang)
-
-    def leave(self, name: str) -> None:
-        """A gang has gone."""
-        gang = self.gangs.pop(name, None)
-        if gang is None:
-            return
-        self._enter(gang, -1)
-        self.lines.drop(gang)
-        self.holders.get(gang.queue, {}).pop(name, None)
-        self._wanted[gang.queue] = minus(self._wanted[gang.queue], self._requests.pop(name))
-
-    def begin(self, now_us: int) -> None:
-        """A turn begins: shares are divided again if what they depend on has changed."""
-        self.now_us = now_us
-        if len(self.touched) > TOUCHED_MAX or len(self.rankings) > KINDS_MAX:
-            self.touched.clear()
-            self.rankings.clear()
-        if self.fleet.measure(self.machines.values()):
-            self._wanted.clear()
-            for gang in self.gangs.values():
-                self._want(gang)
-        if (self._wanted, self.fleet.amounts) != self._divided:
-            self._divided = (dict(self._wanted), self.fleet.amounts)
-            strength = self.settings.usage_strength
-            amounts = self.fleet.amounts
-            shares = divide_amounts(self.queues, self._wanted, amounts, self._usage, strength)
-            self.accounts.redivide(shares, amounts)
-
-    def request_of(self, task: Task) -> Amounts:
-        """What a waiting task asks for, memory counted in the smallest devices there are."""
-        return task.shape.amounts(self.fleet.memory_min_bytes)
-
-    def learn(self, arrivals: Arrivals) -> None:
-        """Rank machines from now on by what these arrivals let expect. It takes milliseconds: who
-        makes a world for every turn keeps `expected` and hands it on.
-        """
-        self.expected = expect(arrivals)
 
     def mark(self) -> int:
         """A point to come back to."""
@@ -225,7 +65,7 @@ class World:
     def place(self, task: Task, place: Place, *, at_once: bool) -> None:
         """Give a waiting or evicted task a place: at once, or promised."""
         gang, before = self.gangs[task.gang], task.state
-        self._book(place, HELD if at_once else COMING)
+        self.book(place, HELD if at_once else COMING)
         self.holders.setdefault(gang.queue, {})[gang.name] = gang
         self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
         gang.move(task, BOUND if at_once else PIPELINED)
@@ -303,8 +143,8 @@ class World:
         self._undo.pop()
 
     def _turn_over(self, place: Place, book: int, other: int) -> None:
-        self._book(place, book, -1)
-        self._book(place, other)
+        self.book(place, book, -1)
+        self.book(place, other)
 
     def _evict_again(self, task: Task) -> None:
         self.evict(task)
@@ -318,52 +158,10 @@ class World:
 
     def _unplace(self, task: Task, place: Place, before: str, *, at_once: bool) -> None:
         gang = self.gangs[task.gang]
-        self._book(place, HELD if at_once else COMING, -1)
+        self.book(place, HELD if at_once else COMING, -1)
         self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
         gang.move(task, before)
         if at_once:
             task.place = None
         else:
             task.coming = None
-
-    def _enter(self, gang: Gang, sign: int) -> None:
-        """Book what the gang has and is promised, or strike it out."""
-        for task in gang.all_tasks():
-            place, book = _booked(task)
-            if place is not None and place.node in self.machines:
-                self._book(place, book, sign)
-        self._account(gang, sign)
-
-    def _book(self, place: Place, book: int, sign: int = 1) -> None:
-        machine = self.machines[place.node]
-        before = machine.free_milli
-        machine.book(place, book, sign)
-        self.free_milli += machine.free_milli - before
-        self.touched.append(place.node)
-
-    def _account(self, gang: Gang, sign: int) -> None:
-        for task in gang.all_tasks():
-            place, _ = _booked(task)
-            if place is not None and task.state in PLACED:
-                firm = not gang.preemptible
-                self.accounts.book(gang.queue, place.amounts, firm=firm, sign=sign)
-
-    def _want(self, gang: Gang) -> None:
-        """Count what the gang has and wants."""
-        mine = NOTHING
-        for task in gang.all_tasks():
-            if task.state in PLACED and task.place is not None:
-                mine = plus(mine, task.place.amounts)
-            elif task.state == PENDING:
-                mine = plus(mine, self.request_of(task))
-        self._requests[gang.name] = mine
-        self._wanted[gang.queue] = plus(self._wanted.get(gang.queue, NOTHING), mine)
-
-
-def _booked(task: Task) -> tuple[Place | None, int]:
-    """The place that a task takes on a machine, and in which of its books."""
-    if task.state == PIPELINED:
-        return task.coming, COMING
-    if task.state in (RELEASING, EVICTED):
-        return task.place, LEAVING
-    return (task.place if task.state in (*PLACED, STUCK) else None), HELD

@@ -28,7 +28,7 @@ from headrace.scheduling.gangs import (
 from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
 from headrace.scheduling.machines import Kind, MachineSpec, takes
 from headrace.scheduling.rations import leaf_of
-from headrace.scheduling.world import Settings
+from headrace.scheduling.settings import Settings
 
 ROLE = "worker"
 POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use

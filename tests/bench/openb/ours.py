@@ -9,7 +9,8 @@ from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import Gang, Group, Role, Shape, Task
 from headrace.scheduling.machines import DEVICE_MILLI, MachineSpec
 from headrace.scheduling.placing import choices, place_gang
-from headrace.scheduling.world import Settings, World
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 from .workload import Machine, Pod
 

@@ -12,7 +12,8 @@ from headrace.scheduling.amounts import UNLIMITED
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import RUNNING, Constraint, Gang, Group, Place, Role, Shape, Task
 from headrace.scheduling.machines import MachineSpec
-from headrace.scheduling.world import Settings, World
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 GPUS = 8
 RACK = 9  # machines
