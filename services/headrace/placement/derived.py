@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from headrace.placement.life_rules import is_due
 from headrace.placement.modelling import gang_of, machine_of, settings_of
 from headrace.placement.state import Job, Run, State
 from headrace.scheduling.rations import specs_of
@@ -127,6 +128,15 @@ def total_milli(state: State) -> int:
     if index.total_milli < 0:
         index.total_milli = sum(node.capacity_milli for node in state.nodes.values())
     return index.total_milli
+
+
+def settle(state: State, job_id: str, job: Job) -> None:
+    """After a change of this job: does its life need a decision, does it wait, does it run?"""
+    if is_due(job):
+        state.due[job_id] = None
+    else:
+        state.due.pop(job_id, None)
+    index_of(state).sync(job_id, job)
 
 
 def world_of(state: State) -> World:
