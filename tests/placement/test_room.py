@@ -4,6 +4,7 @@ from headrace.events import tag_of
 from headrace.events.gangs import GangEvicted, GangPlaced, SearchSuspended
 from headrace.events.jobs import Accelerator, Gang
 from headrace.placement import room_rules
+from headrace.placement.decide import DECIDER
 from headrace.placement.explain_rules import explain
 
 GB = 10**9
@@ -191,6 +192,8 @@ def test_preemptible_work_is_moved_when_a_gang_fits_only_then(empty_history):
     history.exits("b")
     history.settled()
     history.job("two", gpus=2000)
+    assert history.settled() == []  # somebody may yet end by itself
+    history.now_us = DECIDER.wakeup(history.state)
     (event,) = history.settled()
     assert (event.job, event.gainer, event.reason) == ("c", "two", "moved")
     history.exits("c", reason="stopped", exit_code=143)

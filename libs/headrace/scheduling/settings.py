@@ -15,6 +15,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     policies: Mapping[str, str] = {}  # by pool, where it is another one
     spread_devices: bool = False  # shares on the emptiest device instead of the fullest
     levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
+    consolidate_after_us: int = 0  # who waits shorter moves nobody
     staleness_grace_us: int = 60_000_000
     usage_strength: int = 0
     steps_max: int = 20_000  # evictions tried for one gang: more would make a turn too long
