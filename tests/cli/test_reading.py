@@ -3,6 +3,7 @@
 import asyncio
 import json
 
+import msgspec
 import pytest
 from tests.cli.program import TIMEOUT_S, in_log
 from tests.gateway.histories import (
@@ -19,8 +20,10 @@ from tests.gateway.histories import (
 )
 from tests.gateway.test_streams import Agent
 
+from headrace.bus import subjects
 from headrace.events import Refusal
 from headrace.events.jobs import JobCancelling, JobHeld, JobRefused
+from headrace.scheduling.explanation import Explanation
 
 
 async def test_ps_shows_where_jobs_run_or_why_they_do_not(world, headrace):
@@ -109,6 +112,38 @@ async def test_describe_tells_the_story_of_a_job(world, headrace):
     assert "gang.released.v1" in out
 
 
+async def test_why_shows_what_placement_says_and_how_a_job_ended(world, headrace):
+    said = Explanation(
+        rule="no-room",
+        text="needs 2 nodes with H100:8 each; 1 free now",
+        job="hello-a",
+        project="vision",
+        position=1843,
+        at_us=1,
+        numbers={"waited_us": 38_000_000},
+        excluded={"taken": 1},
+        sooner="nodes: 1",
+    )
+
+    async def answer(message):
+        await world.bus.publish(message.reply, msgspec.json.encode(said))
+
+    await world.bus.subscribe(subjects.WHY, answer)
+    await in_log(world, requested(), admitted())
+    _, out, _ = await headrace("why", "hel")
+    assert out.splitlines()[:4] == [
+        "hello-a  waiting 38s   project vision",
+        "  now     needs 2 nodes with H100:8 each; 1 free now",
+        "  nodes   1 taken",
+        "  sooner  nodes: 1 would start now",
+    ]
+    code, out, _ = await headrace("why", "hello-a", "-o", "json")
+    assert (code, msgspec.json.decode(out)["excluded"]) == (0, {"taken": 1})
+    await in_log(world, finished(outcome="cancelled", reason="cancelled"))
+    _, out, _ = await headrace("why", "hello-a")
+    assert out.splitlines()[0] == "hello-a  cancelled   project vision"
+
+
 async def test_who_cancelled_a_job_stays_known(world, headrace):
     event = JobCancelling(job="hello-a", project="vision", user="ada")
     end = finished(outcome="cancelled", reason="cancelled", message="stopped: cancelled")
@@ -118,8 +153,6 @@ async def test_who_cancelled_a_job_stays_known(world, headrace):
 
 
 async def test_output_of_several_workers_says_whose_it_is(world, headrace):
-    import msgspec
-
     gang = placed()
     second = msgspec.structs.replace(gang.workers[0], rank=1, devices=())
     gang = msgspec.structs.replace(gang, workers=(gang.workers[0], second))

@@ -151,6 +151,15 @@ def test_the_distributed_example_trains_on_two_nodes_as_one_process_would(fleet)
     assert "difference" in done.stdout
 
 
+WIDE = """
+name: wide
+project: vision
+command: sleep 60
+nodes: 2
+resources: {gpus: 8}
+"""
+
+
 def test_idle_gpus_are_lent_and_taken_back_with_the_reason(fleet, tmp_path):
     lent = submitted(fleet.headrace("submit", write(tmp_path, IDLE)))
     fleet.wait(lambda: held(fleet, "vision") == 16_000, "16 GPUs of vision")
@@ -161,6 +170,12 @@ def test_idle_gpus_are_lent_and_taken_back_with_the_reason(fleet, tmp_path):
     assert all(event["gainer"].startswith("true-") for event in evicted)
     again = fleet.json("describe", evicted[0]["job"])
     assert again["attempts"][0]["evicted"] == "reclaimed"
+    wide = submitted(fleet.headrace("submit", write(tmp_path, WIDE)))
+    fleet.wait(lambda: fleet.json("why", wide)["rule"] == "no-room", "a reason")
+    told = fleet.headrace("why", wide).stdout
+    assert "needs 2 nodes with GPU:8 each" in told
+    assert "vision holds" in told
+    fleet.headrace("cancel", wide)
     fleet.headrace("cancel", lent)
     fleet.wait(lambda: held(fleet, "vision") == 0, "vision giving back")
 

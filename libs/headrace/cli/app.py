@@ -29,6 +29,7 @@ VERBS = {
     "submit": Verb("submitting", "submit job files"),
     "ps": Verb("reading", "jobs: where they run, or why they do not"),
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
+    "why": Verb("explaining", "why a job waits, and what would let it start"),
     "logs": Verb("following", "what a job's workers wrote"),
     "cancel": Verb("submitting", "end jobs"),
     "events": Verb("following", "the log, from any moment on"),
@@ -45,7 +46,7 @@ VERBS = {
 }
 
 NOT_YET = frozenset(
-    ("attach", "delete", "exec", "login", "open", "outputs", "pause", "resume", "whatif", "why")
+    ("attach", "delete", "exec", "login", "open", "outputs", "pause", "resume", "whatif")
 )
 
 

@@ -25,6 +25,7 @@ from headrace.client.model import (
     ProjectRow,
     Status,
 )
+from headrace.scheduling.explanation import Explanation
 
 T = TypeVar("T")
 
@@ -71,6 +72,10 @@ class Client:
     def job(self, job: str) -> Description:
         """One job in full, by its id or an unambiguous prefix of it."""
         return self._get(f"/v1/jobs/{_job(job)}", Description)
+
+    def why(self, job: str) -> Explanation:
+        """Why a job waits, or what it does, as of now."""
+        return self._get(f"/v1/jobs/{_job(job)}/why", Explanation)
 
     def cancel(self, job: str, *, key: str = "") -> Answer:
         """End a job."""

@@ -12,6 +12,7 @@ import msgspec
 
 from headrace.scheduling.accounts import Barrier
 from headrace.scheduling.amounts import CPU, GPU, MEMORY
+from headrace.scheduling.explanation import Explanation
 from headrace.scheduling.gangs import PIPELINED, PLACED, Gang, Shape, Task, next_tasks
 from headrace.scheduling.legality import Taker, may_lose, may_take
 from headrace.scheduling.machines import Machine, takes
@@ -29,26 +30,6 @@ OTHER_KIND = "another kind of GPU"
 TOO_SMALL = "too small"
 TAKEN = "taken"
 OWN = "already has a worker of it"
-
-
-class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The rule that keeps a job waiting, its numbers and names, and the line a person reads.
-
-    `rule` is one of held, unknown-project, limit, quota, no-such-gpu, topology, no-room, releasing,
-    next, stopping, running. `excluded` counts the nodes on which it cannot be by what excludes
-    them; `kept` the gangs that hold what it would take by why they may keep it; `sooner` is a
-    smaller request that would start now.
-    """
-
-    rule: str
-    text: str
-    numbers: dict[str, int] = {}
-    names: dict[str, str] = {}
-    excluded: dict[str, int] = {}
-    kept: dict[str, int] = {}
-    quota: str = ""
-    evicts: str = ""
-    sooner: str = ""
 
 
 def why_waiting(world: World, gang: Gang) -> Explanation:

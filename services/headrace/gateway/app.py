@@ -32,6 +32,7 @@ ROUTES = (
     jobs_api.list_jobs,
     jobs_api.describe_job,
     jobs_api.cancel_job,
+    jobs_api.job_why,
     jobs_api.job_logs,
     events_api.events,
     fleet_api.list_nodes,

@@ -18,6 +18,7 @@ from headrace.bus import subjects
 from headrace.bus.interface import Bus, NoReply, NotConnected
 from headrace.client.model import Answer
 from headrace.gateway.errors import BadRequest, NoAnswer
+from headrace.scheduling.explanation import Explanation
 
 ANSWER_S_MAX = 15.0  # in all; a takeover takes 3 s
 REPLY_S_MAX = 4.0  # of one try
@@ -25,6 +26,7 @@ RETRY_S = 0.2
 KEY_LENGTH_MAX = 200
 
 _ANSWERS = msgspec.json.Decoder(Answer)
+_WHYS = msgspec.json.Decoder(Explanation | None)
 
 
 class Asker:
@@ -60,6 +62,11 @@ class Asker:
             answer = _ANSWERS.decode(await self._until_answered(subject, data, headers))
         answer.key = key
         return answer
+
+    async def why(self, job: str) -> Explanation | None:
+        """Why a live job is where it is; None when placement does not know it. Raises `NoAnswer`."""
+        data = await self._until_answered(subjects.WHY, job.encode(), {"ce-id": job})
+        return _WHYS.decode(data)
 
     async def _until_answered(self, subject: str, data: bytes, headers: dict[str, str]) -> bytes:
         now_s: Callable[[], float] = asyncio.get_running_loop().time

@@ -25,6 +25,7 @@ from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.logs import LogQuery, Offsets, parse_offsets
 from headrace.gateway.projection import Job
+from headrace.scheduling.explanation import Explanation
 
 DEFAULT_PROJECT = "default"
 LINES = "application/x-ndjson"
@@ -116,6 +117,28 @@ async def cancel_job(
     )
     answer.job = found.job
     return response_of(await gateway.visible(answer))
+
+
+@get(["/jobs/{job:str}/why", "/jobs/{job:str}/{index:int}/why"], summary="Why a job waits")
+async def job_why(gateway: Gate, job: JobName, index: Index = None) -> Explanation:
+    """The rule that keeps it waiting, with its numbers, as of now. `job` may be a prefix."""
+    found = await gateway.job(job, index)
+    if found.tasks:
+        word = "trial" if found.kind_of_group == "sweep" else "task"
+        raise BadRequest("job", found.job, f"is many; name one {word}", f"{found.job}/0")
+    live = await gateway.asker.why(found.job) if not found.ended_at_us else None
+    if live is not None:
+        return live
+    row = gateway.row(found)
+    text = f"{row.state}: {row.why}" if row.why else row.state
+    return Explanation(
+        rule=row.state,
+        text=text,
+        job=row.job,
+        project=row.project,
+        position=gateway.projection.position,
+        at_us=gateway.follower.now_us(),
+    )
 
 
 @get(

@@ -10,7 +10,8 @@ import msgspec
 from headrace.placement.derived import index_of, world_of
 from headrace.placement.modelling import gang_of
 from headrace.placement.state import Job, State
-from headrace.scheduling.explain import Explanation, why_waiting
+from headrace.scheduling.explain import why_waiting
+from headrace.scheduling.explanation import Explanation
 
 NAMED_MAX = 5  # jobs named in one line
 
@@ -20,6 +21,11 @@ def explain(state: State, job_id: str, now_us: int) -> Explanation | None:
     job = state.jobs.get(job_id)
     if job is None:
         return None
+    found = _explained(state, job_id, job, now_us)
+    return msgspec.structs.replace(found, job=job_id, project=job.project, at_us=now_us)
+
+
+def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
     waited = {"waited_us": max(0, now_us - job.admitted_us)}
     if job.run is not None:
         return _placed(state, job, waited)

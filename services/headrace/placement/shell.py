@@ -174,4 +174,6 @@ class PlacementShell:
             return
         job = message.data.decode("utf-8", "replace")
         found = explain(self._runtime.state, job, self._runtime.now_us())
+        if found is not None:
+            found = msgspec.structs.replace(found, position=self._runtime.position)
         await self._runtime.bus.publish(message.reply, msgspec.json.encode(found))

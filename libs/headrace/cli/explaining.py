@@ -1,0 +1,57 @@
+"""`why`: what keeps a job waiting, and what would let it start.
+
+Rule: nothing is worked out here; the answer is placement's own, as it stands now.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from headrace.cli.arguments import add_connection, add_output
+from headrace.cli.exits import DONE, printable
+from headrace.cli.output import clock, duration, show
+from headrace.client.client import Client
+from headrace.scheduling.explanation import Explanation
+
+
+def why_options(parser: ArgumentParser) -> None:
+    """The arguments of `why`."""
+    parser.add_argument(
+        "job", metavar="JOB", help="an id, an unambiguous prefix, or <sweep>/<trial>"
+    )
+    add_connection(parser)
+    add_output(parser)
+
+
+def why(*, job: str, url: str, token: str, project: str, output: str) -> int:
+    """Say why one job is where it is."""
+    del project
+    found = Client.from_config(url=url, token=token).why(job)
+    if output in {"json", "yaml"}:
+        show(found, output)
+        return DONE
+    for line in lines_of(found, wide=output == "wide"):
+        print(printable(line).rstrip())
+    return DONE
+
+
+def lines_of(found: Explanation, *, wide: bool = False) -> list[str]:
+    """What a person reads; `wide` adds the rule and its numbers."""
+    waited_us = found.numbers.get("waited_us", 0)
+    state = "running" if found.rule == "running" else f"waiting {duration(waited_us)}"
+    if not found.numbers:
+        state = found.rule
+    excluded = ", ".join(f"{count} {reason}" for reason, count in found.excluded.items())
+    parts = {
+        "now": found.text,
+        "nodes": excluded,
+        "quota": found.quota,
+        "evicts": found.evicts,
+        "sooner": f"{found.sooner} would start now" if found.sooner else "",
+        "from": f"position {found.position:,}, {clock(found.at_us)}".replace(",", " ", 1),
+    }
+    if wide:
+        parts["rule"] = found.rule
+        parts["numbers"] = "  ".join(f"{name}={n}" for name, n in found.numbers.items())
+    head = f"{found.job}  {state}   project {found.project}"
+    return [head, *(f"  {name:<7} {text}" for name, text in parts.items() if text)]
