@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = ("make up", ". .venv", "headrace down")  # tried by the platform's own tests
 ID = r"-[a-z0-9]{4}\b"
 UUID = r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
-DIFFERS = re.compile(rf"{UUID}|(?P<id>{ID})|[\d.]+ ?m?s\b|\d+ \.\. [\d ]+|\d+ of \d+|\bn\d\b")
+DIFFERS = re.compile(
+    rf"{UUID}|(?P<id>{ID})|[\d.]+ ?m?s\b|\d+ \.\. [\d ]+|\d+ of (\d+|others)|\bn\d\b"
+    r"|\d+ [\d:]+\.\d+|\d+(?= GPUs free)|is \d+$"
+)
 
 
 def session():
@@ -39,7 +42,7 @@ def pattern(line):
     line, pieces, at = re.sub(" {2,}", " ", line), [], 0
     for found in DIFFERS.finditer(line):
         pieces.append(re.escape(line[at : found.start()]))
-        pieces.append(ID if found["id"] else UUID if found[0].startswith("GPU-") else r"[\w .]+")
+        pieces.append(ID if found["id"] else UUID if found[0].startswith("GPU-") else r"[\w .:]+")
         at = found.end()
     return "".join(pieces) + re.escape(line[at:])
 
