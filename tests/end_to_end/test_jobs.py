@@ -90,7 +90,12 @@ def test_a_pool_is_applied_and_jobs_are_held_to_it(fleet, tmp_path):
     assert "no node is in that pool" in done.stdout
     spec = fleet.json("describe", submitted(done))["spec"]
     assert (spec["max_duration_us"], spec["gang"]["pools"]) == (7_200_000_000, ["spot"])
-    fleet.headrace("cancel", submitted(done), check=False)
+    waiting = fleet.json("why", submitted(done))
+    assert (waiting["rule"], waiting["excluded"]) == (
+        "no-such-gpu",
+        {"outside its pools, volumes or labels": 2},
+    )
+    fleet.headrace("cancel", submitted(done))
 
 
 def test_a_job_is_listed_described_and_its_output_kept(fleet):

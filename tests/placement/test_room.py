@@ -1,9 +1,13 @@
 """Who gets which devices."""
 
+import msgspec
+
 from headrace.events import tag_of
-from headrace.events.gangs import GangPlaced
+from headrace.events.gangs import GangEvicted, GangPlaced
 from headrace.events.jobs import Accelerator, Gang
+from headrace.events.pools import Pool, PoolConfigured
 from headrace.placement.explain_rules import explain
+from headrace.scheduling.explain import ELSEWHERE
 
 GB = 10**9
 
@@ -114,3 +118,52 @@ def test_a_job_of_an_unknown_project_waits_and_says_so(history):
     assert explain(history.state, "a", history.now_us).rule == "unknown-project"
     history.queue("nowhere")
     assert [tag_of(event) for event in history.settled()] == ["gang.placed.v1"]
+
+
+def test_a_pool_places_by_its_own_policy_and_its_jobs_stay_in_it(empty_history):
+    history = empty_history
+    history.node("n1", gpus=2)
+    for name in ("n2", "n3"):
+        history.node(name, gpus=2, labels={"pool": "wide"})
+    history.queue("default")
+    pool = Pool(pool="wide", label="pool", value="wide", placement="spread")
+    history.given(PoolConfigured(name="wide", pool=pool, change="created"))
+    for name in ("a", "b"):
+        gang = Gang(accelerators=(Accelerator(milli=1000),), pools=("wide",))
+        history.job(name, gang=gang)
+        history.settled()
+    history.job("c")
+    history.settled()
+    assert {history.placed(name).workers[0].node for name in "ab"} == {"n2", "n3"}
+    assert history.placed("a").act.names == {"policy": "spread", "pool": "wide"}
+    history.job("d", gang=Gang(accelerators=(Accelerator(milli=1000),), pools=("gone",)))
+    assert history.settled() == []
+    assert explain(history.state, "d", history.now_us).excluded == {ELSEWHERE: 3}
+
+
+def test_workers_that_must_be_in_one_rack_are(empty_history):
+    history = empty_history
+    for name, rack in (("n1", "r1"), ("n2", "r2"), ("n3", "r2")):
+        history.node(name, gpus=2, labels={"pool": "train", "rack": rack})
+    history.queue("default")
+    pool = Pool(pool="train", label="pool", value="train", topology=("rack",))
+    history.given(PoolConfigured(name="train", pool=pool, change="created"))
+    gang = Gang(nodes=2, accelerators=(Accelerator(milli=2000),), topology_required="rack")
+    history.job("near", gang=gang)
+    history.settled()
+    assert {worker.node for worker in history.placed("near").workers} == {"n2", "n3"}
+    history.job("large", gang=msgspec.structs.replace(gang, nodes=3))
+    assert history.settled() == []
+    assert explain(history.state, "large", history.now_us).rule == "topology"
+
+
+def test_users_of_a_project_share_it_equally(empty_history):
+    history = empty_history
+    history.node("n1", gpus=4)
+    history.queue("default", users_equal=True)
+    for number in range(8):
+        history.job(f"a{number}", user="ada")
+    history.settled()
+    history.job("b", user="bob")
+    events = history.settled()
+    assert [event.gainer for event in events if isinstance(event, GangEvicted)] == ["b"]

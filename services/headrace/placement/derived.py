@@ -32,6 +32,7 @@ class Index:
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
         self.changed_nodes: dict[str, None] = {}
         self.changed_queues = False
+        self.learned = 0  # how many arrivals the world's policies know of
         self.changed_pools = False
         self.changed_users = False
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
@@ -174,6 +175,9 @@ def world_of(state: State) -> World:
         world.set_settings(settings_of(state))
         index.changed_nodes = dict.fromkeys(state.nodes)
         index.changed_queues = True
+    if index.learned != state.learned.number:
+        index.learned = state.learned.number
+        world.learn(state.learned)
     _follow_machines(state, index, world)
     if index.changed_queues:  # and to other queues, perhaps
         index.changed_jobs = dict.fromkeys(state.jobs)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.attempts import AttemptExited, AttemptStarted
@@ -20,6 +22,7 @@ from headrace.events.gangs import (
     SearchSuspended,
 )
 from headrace.events.jobs import (
+    Gang,
     JobAdmitted,
     JobCancelling,
     JobEligible,
@@ -85,8 +88,20 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         traceparent=entry.header.traceparent,
     )
     state.jobs[event.job] = job
+    _arrived(state, job.gang)
     evolve_groups.task_admitted(state, event.job, job)
     settle(state, event.job, job)
+
+
+def _arrived(state: State, gang: Gang) -> None:
+    """Each worker counts in what is expected to come."""
+    gpu_milli = gang.accelerators[0].milli if gang.accelerators else 0
+    for _ in range(gang.nodes):
+        state.arrivals.add(gpu_milli, gang.cpu_milli)
+        if state.arrivals.tell:
+            state.learned = msgspec.structs.replace(
+                state.arrivals, devices=dict(state.arrivals.devices)
+            )
 
 
 def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:

@@ -60,7 +60,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
     stopped = {j: gain for j, gain in room.stopped.items() if j not in spared}
     drafts = [_evicted(state, world, (j, j in room.moved), gain) for j, gain in stopped.items()]
-    drafts += _Placements(state).drafts(room.placed)
+    drafts += _Placements(state, world).drafts(room.placed)
     return drafts + _search(state, suspended)
 
 
@@ -128,8 +128,9 @@ def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) 
 class _Placements:
     """The placements of one turn, one after the other: each counts for the next."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: State, world: World) -> None:
         self._state = state
+        self._world = world
         self._tree = Tree(state.queues, state.usage, total_milli(state))
         self._ports: dict[str, int] = {}
 
@@ -159,19 +160,23 @@ class _Placements:
             cpu_milli=job.gang.cpu_milli,
             memory_bytes=job.gang.memory_bytes,
             per_gpu_processes=job.gang.per_gpu_processes,
-            act=self._act(job, milli, len(workers)),
+            act=self._act(job, milli, workers),
         )
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
 
-    def _act(self, job: Job, milli: int, nodes: int) -> Act:
+    def _act(self, job: Job, milli: int, workers: tuple[Worker, ...]) -> Act:
         numbers = {
             "gpu_milli": milli,
             "used_milli": self._tree.used(job.project).milli,
             "quota_milli": self._tree.quota_milli(job.project),
-            "nodes": nodes,
+            "nodes": len(workers),
         }
-        rule = "made-room" if job.gaining else "fits"
-        return Act(rule=rule, numbers=numbers, names={"policy": "binpack"})
+        pool = self._world.machines[workers[0].node].spec.pool
+        settings = self._world.settings
+        names = {"policy": settings.policies.get(pool, settings.policy)}
+        if pool:
+            names["pool"] = pool
+        return Act(rule="made-room" if job.gaining else "fits", numbers=numbers, names=names)
 
     def _port(self, first: Worker) -> int | None:
         """A port of rank 0's node that no live gang at its address has, in turn."""

@@ -13,6 +13,7 @@ from headrace.events.jobs import Gang
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
+from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Booking, Node
 from headrace.scheduling.tree import Usage
 
@@ -190,6 +191,8 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     due: dict[str, None] = {}
     groups_due: dict[str, None] = {}
     changes: dict[int, Change] = {}  # by position of the request
+    arrivals: Arrivals = msgspec.field(default_factory=Arrivals)
+    learned: Arrivals = msgspec.field(default_factory=Arrivals)  # what policies expect more of
     searching: Searching = msgspec.field(default_factory=Searching)
     pools: dict[str, Pool] = {}
     pools_applied: dict[int, PoolApply] = {}  # by position of the request
