@@ -52,9 +52,7 @@ def consolidate(world: World, budget: Budget) -> None:
     search = Search(
         reaches=_everywhere, may_lose=_is_preemptible, keeps_minimum=_nobody, accepts=not_
     )
-    patient = partial(_has_waited, world.now_us - world.settings.consolidate_after_us)
-    may = partial(_could_be_gathered, world)
-    for gang in _evicting(world, "consolidate", budget, may, patient):
+    for gang in _evicting(world, "consolidate", budget, partial(_could_be_gathered, world)):
         any(make_room(world, gang, search) for _ in choices(world, gang))
 
 
@@ -187,10 +185,9 @@ def _heads(
     *,
     again: bool,
     may: Callable[[Gang], bool] = always,
-    patient: Callable[[Gang], bool] = always,
 ) -> Heads:
     turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=again))
-    return Heads(world.lines, world.gangs, turns, may, patient)
+    return Heads(world.lines, world.gangs, turns, may)
 
 
 def _evicting(
@@ -198,16 +195,15 @@ def _evicting(
     rule: str,
     budget: Budget,
     may: Callable[[Gang], bool] = always,
-    patient: Callable[[Gang], bool] = always,
 ) -> Iterator[Gang]:
     """The gangs that may have others evicted, in turn order, without those like one for which
     nothing could be done while nothing has changed.
     """
 
-    def is_patient(gang: Gang) -> bool:
-        return _has_waited(world.now_us - gang.patience_us, gang) and patient(gang)
+    def may_evict(gang: Gang) -> bool:
+        return _has_waited(world, gang, gang.patience_us) and may(gang)
 
-    heads = _heads(world, again=True, may=may, patient=is_patient)
+    heads = _heads(world, again=True, may=may_evict)
     while (gang := heads.take()) is not None:
         mark = world.mark()
         if budget.allows_for(rule, gang):
@@ -220,8 +216,8 @@ def _evicting(
         heads.reopen()
 
 
-def _has_waited(since_us: int, gang: Gang) -> bool:
-    return gang.submitted_at_us <= since_us
+def _has_waited(world: World, gang: Gang, wait_us: int) -> bool:
+    return world.now_us - gang.submitted_at_us >= wait_us
 
 
 def _is_overdue(world: World, gang: Gang) -> bool:
@@ -237,8 +233,9 @@ def _age(gang: Gang) -> tuple[int, str]:
 
 
 def _could_be_gathered(world: World, gang: Gang) -> bool:
-    wanted = request_of(world, gang, again=True)[GPU]
-    return gang.preemptible and wanted <= world.free_milli
+    if not gang.preemptible or not _has_waited(world, gang, world.settings.consolidate_after_us):
+        return False
+    return request_of(world, gang, again=True)[GPU] <= world.free_milli
 
 
 def _has_less_important(world: World, gang: Gang) -> bool:

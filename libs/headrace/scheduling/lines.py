@@ -60,8 +60,8 @@ class Lines:
 
 
 class Heads:
-    """One action's way through the lines: the first of each, whose turn it is first. `may` is the
-    same for all of a line, until something changes; `patient` is every gang's own.
+    """One action's way through the lines: the first of each, whose turn it is first. What the first
+    of a line may not, none of it may, until something changes.
     """
 
     def __init__(
@@ -70,10 +70,8 @@ class Heads:
         gangs: dict[str, Gang],
         turns: Turns,
         may: Callable[[Gang], bool],
-        patient: Callable[[Gang], bool],
     ) -> None:
-        self._lines, self._gangs, self._turns = lines, gangs, turns
-        self._may, self._patient = may, patient
+        self._lines, self._gangs, self._turns, self._may = lines, gangs, turns, may
         self._ways = {kind: lines.of(kind) for kind in lines.kinds()}
         self._closed: dict[Hashable, None] = {}
         for kind in self._ways:
@@ -105,7 +103,7 @@ class Heads:
     def _advance(self, kind: Hashable) -> None:
         for name in self._ways[kind]:
             gang = self._gangs[name]
-            if not _is_waiting(gang) or not self._patient(gang):
+            if not _is_waiting(gang):
                 continue
             if self._may(gang):
                 self._turns.put(gang, gang.standing())
@@ -124,4 +122,5 @@ def _kind_of(gang: Gang) -> Hashable:
     )
     if any(task.state != PENDING for task in gang.all_tasks()):
         return gang.name
-    return (gang.queue, gang.priority, gang.preemptible, gang.root, gang.options, asks)
+    rank = (gang.priority, gang.preemptible, gang.patience_us)
+    return (gang.queue, rank, gang.root, gang.options, asks)

@@ -10,16 +10,16 @@ import argparse
 import gc
 import sys
 import time
-from collections.abc import Callable
-from itertools import chain
+from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import TypeVar
 
 from tests.bench.printing import facts, row
-from tests.bench.scheduler import clusters
+from tests.bench.scheduler import clusters, service
 
 from headrace.events import encode
 from headrace.events.gangs import Act, GangPlaced, Share, Worker
+from headrace.placement.bench import History
 from headrace.scheduling.actions import take_turn
 from headrace.scheduling.gangs import BOUND, PIPELINED, Gang, Place
 from headrace.scheduling.world import World
@@ -87,27 +87,29 @@ def worker_of(rank: int, place: Place) -> Worker:
 
 
 def waiting(nodes: int, pending: int) -> None:
-    """A full cluster and a long queue: one machine comes free, then nothing changes."""
-    running = list(clusters.running_everywhere(nodes))
-    jobs = [
-        clusters.gang(f"job-{i:06}", workers=1, devices=1 + i % 8, queue="theirs", age=nodes + i)
-        for i in range(pending)
-    ]
-    world, built_ms = timed(lambda: clusters.world(nodes, chain(running, jobs)))
-    _, first_ms = timed(lambda: take_turn(world))
+    """Placement itself on a full fleet with a long queue: a node comes free, then nothing changes."""
+    history, built_ms = timed(lambda: service.full(nodes, pending))
+    _, first_ms = timed(lambda: service.written(history))
     row(f"{pending} waiting: the first turn of all", f"{first_ms:.0f} ms", "≤ 250 ms")
-    world.leave(running[0].name)
-    _, changed_ms = timed(lambda: take_turn_at(world, now_us=1))
-    row(f"{pending} waiting: a turn after one node came free", f"{changed_ms:.0f} ms", "≤ 200 ms")
-    _, idle_ms = timed(lambda: take_turn_at(world, now_us=2))
+    while service.written(history):
+        pass
+    service.end(history, "run-0")
+    turns = list(turns_of(history))
+    row(f"{pending} waiting: turns after one node came free", f"{len(turns)}", "-")
+    row("  the longest of them", f"{max(turns):.0f} ms", "≤ 200 ms")
+    _, idle_ms = timed(lambda: service.written(history))
     row(f"{pending} waiting: a turn in which nothing changed", f"{idle_ms:.1f} ms", "≤ 2 ms")
-    row(f"  reading {nodes} nodes and {pending} jobs into a world", f"{built_ms:.0f} ms", "-")
+    rule, why_ms = timed(lambda: service.explained(history, f"wait-{pending - 1}"))
+    row(f"  why a job waits ({rule})", f"{why_ms:.0f} ms", "-")
+    row(f"  folding {nodes} nodes and {pending} jobs", f"{built_ms:.0f} ms", "-")
 
 
-def take_turn_at(world: World, *, now_us: int) -> None:
-    """A turn of a world that lives on."""
-    world.begin(now_us)
-    take_turn(world)
+def turns_of(history: History) -> Iterator[float]:
+    """How long each turn takes until nothing more is decided."""
+    decided = 1
+    while decided:
+        decided, turn_ms = timed(lambda: service.written(history))
+        yield turn_ms
 
 
 def reclaim(nodes: int) -> None:

@@ -1,0 +1,70 @@
+"""What placement's own turns cost, with its events, acts and explanations: the decider itself.
+
+Rule: the fleet is full, every project holds as much as any other, and what waits is of many kinds.
+"""
+
+from __future__ import annotations
+
+from headrace.events import encode
+from headrace.events.gangs import GangPlaced
+from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobEligible
+from headrace.events.queues import Queue, QueueConfigured
+from headrace.placement.bench import History, fleet, report
+from headrace.placement.explain_rules import explain
+
+PROJECTS = 30
+KINDS = 10  # of each project's waiting jobs
+GPUS = 8
+
+
+def full(nodes: int, pending: int) -> History:
+    """A fleet with a job on every node, and jobs of PROJECTS x KINDS kinds that wait."""
+    history = History()
+    fleet(history, nodes, GPUS)
+    for number in range(PROJECTS):
+        queue = Queue(queue=f"p{number}", kind="project")
+        history.add(QueueConfigured(name=queue.queue, queue=queue, change="created"))
+    for number in range(nodes):
+        submit(history, f"run-{number}", number % PROJECTS, milli=GPUS * 1000, cpu_milli=1000)
+    while history.decide():
+        pass
+    for number in range(pending):
+        kind = number // PROJECTS % KINDS
+        milli = (1 + kind % GPUS) * 1000
+        submit(history, f"wait-{number}", number % PROJECTS, milli=milli, cpu_milli=1000 + kind)
+    return history
+
+
+def submit(history: History, job: str, project: int, *, milli: int, cpu_milli: int) -> None:
+    """One job, admitted and eligible."""
+    name = f"p{project}"
+    gang = Gang(accelerators=(Accelerator(milli=milli),), cpu_milli=cpu_milli)
+    admitted = JobAdmitted(
+        job=job, project=name, name=job, user="bench", gang=gang, requested_at=history.position,
+        priority=40,
+    )  # fmt: skip
+    history.add(admitted)
+    history.add(JobEligible(job=job, project=name))
+
+
+def end(history: History, job: str) -> None:
+    """The job's workers have gone, and its devices are free."""
+    run = history.state.jobs[job].run
+    assert run is not None  # it runs
+    placed = GangPlaced(
+        job=job, project=history.state.jobs[job].project, attempt=run.attempt, workers=run.workers,
+        requested_at=0, act=None,
+    )  # type: ignore[arg-type]  # fmt: skip
+    report(history, placed)
+
+
+def written(history: History) -> int:
+    """The bytes of what one turn decides."""
+    return sum(len(encode(draft.event)) for draft in history.decide())
+
+
+def explained(history: History, job: str) -> str:
+    """Why the job waits."""
+    found = explain(history.state, job, history.now_us)
+    assert found is not None  # it waits
+    return found.rule
