@@ -30,6 +30,9 @@ from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
 
+CHUNKS_PER_STEP = 8  # listed in about the time of one try
+STEPS_PER_TASK = 8  # beyond those of the settings: a large gang takes more tries
+
 Left = dict[str, list[Amounts]]  # by queue, piece by piece, what would be taken for good
 
 
@@ -79,6 +82,7 @@ def make_room(world: World, gang: Gang, search: Search) -> bool:
     if not tasks or not fits_alone or not could_gather(world, gang, tasks):
         return False
     chunks = list(_chunks(world, gang, search))
+    world.steps += len(chunks) // CHUNKS_PER_STEP
     if not chunks:
         return False
     scenarios = _Scenarios(world, gang, search, chunks)
@@ -95,9 +99,17 @@ class _Scenarios:
         self.chunks = chunks
         self.free_milli = world.free_milli
         self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
-        self.waiting = list(world.lines.heads(world.gangs))
-        self._left = world.settings.steps_max
+        self.waiting = {
+            name: request_of(world, world.gangs[name], again=True)
+            for name in world.lines.heads(world.gangs)
+        }
+        self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
         self._failed: set[tuple[int, tuple[int, ...]]] = set()
+
+    def _asks(self, name: str) -> Amounts:
+        if name in self.waiting and name != self.gang.name:
+            return self.waiting[name]
+        return request_of(self.world, self.world.gangs[name], again=True)
 
     def make(self, chunk: Chunk, room: dict[str, int]) -> int:
         """Add to the room of each machine what the chunk gives there; how much of that room was
@@ -157,11 +169,11 @@ class _Scenarios:
         for chunk in chunks:
             for loss in chunk.losses:
                 world.evict(loss.task)
-        turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=True))
+        turns = Turns(world.accounts, self._asks)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
         for name in dict.fromkeys((*served, *self.waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
-        while (next_ := turns.take()) is not None:
+        while served and (next_ := turns.take()) is not None:
             if next_ not in served:
                 continue
             other = world.gangs[next_]
@@ -170,6 +182,8 @@ class _Scenarios:
                     return False
             elif place_gang(world, other, promised=True) and other.any_in((EVICTED,)):
                 turns.put(other, other.standing())
+                continue
+            del served[next_]
         return self.search.accepts(_left_of(chunks))
 
 

@@ -32,6 +32,7 @@ from headrace.scheduling.settings import Settings
 
 ROLE = "worker"
 SECOND_US = 1_000_000
+STEPS_MAX = 200  # evictions tried for one gang: a turn has its limit
 POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use
 NOWHERE = Pool(pool="", label="", value="")
 
@@ -42,6 +43,7 @@ def settings_of(state: State) -> Settings:
     """How turns are taken: each pool with its own policy and levels."""
     pools = state.pools
     return Settings(
+        steps_max=STEPS_MAX,
         consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
         levels={name: pool.topology for name, pool in pools.items()},
