@@ -120,6 +120,12 @@ class Accounts:
             elif account.spec.parent in self.by_name:
                 self.by_name[account.spec.parent].children.append(account)
 
+    def emptied(self) -> Accounts:
+        """The same queues, holding nothing."""
+        specs = {name: account.spec for name, account in self.by_name.items()}
+        shares = {name: account.share for name, account in self.by_name.items()}
+        return Accounts(specs, shares, self.total)
+
     def __contains__(self, queue: str) -> bool:
         """Whether work of this queue can be placed: it exists and its path ends at a root."""
         account = self.by_name.get(queue)

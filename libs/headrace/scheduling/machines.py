@@ -68,6 +68,11 @@ class Machine:
         memory = self.spec.memory_bytes - self._memory[HELD] - self._memory[COMING]
         return (self.free_milli, cpu, memory)
 
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is leaving."""
+        return not self._count[LEAVING]
+
     def book(self, place: Place, book: int, sign: int = 1) -> None:
         """Enter a place in a book or, with `sign` -1, strike it out."""
         self._cpu[book] += sign * place.amounts[1]
@@ -109,7 +114,7 @@ class Machine:
         return self._fit_whole(shape, at_once=at_once)
 
     def still_fits(self, place: Place) -> bool:
-        """Whether a task that is leaving this very place could stay."""
+        """Whether a task could be, or stay, on this very place once all is gone that is leaving."""
         spec, amounts = self.spec, place.amounts
         if (
             spec.cpu_milli < self._cpu[HELD] + self._cpu[COMING] + amounts[1]
@@ -120,7 +125,7 @@ class Machine:
         if any(self.free_on(device)[1] < place.milli for device in place.devices):
             return False
         empties = sum(self._is_empty(device) for device in place.devices)
-        return empties <= self.wholes_later
+        return empties + place.count <= self.wholes_later
 
     def _is_empty(self, device: int) -> bool:
         return not self.milli[HELD][device] and not self.milli[COMING][device]

@@ -22,6 +22,7 @@ from headrace.scheduling.gangs import (
     Nearness,
     Place,
     Role,
+    Shape,
     Task,
     next_tasks,
     ordered_members,
@@ -44,7 +45,9 @@ def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = N
     demand = Demand(gang=gang, roles=gang.roles, tasks=tasks)
     if not _place_member(world, gang.root, demand, Where(), promised=promised):
         world.back_to(mark)
-        return False
+        if promised or not _take_seats(world, gang, tasks):
+            world.back_to(mark)
+            return False
     if not promised and _must_wait(gang):
         _wait_together(world, tasks)
     return True
@@ -95,6 +98,7 @@ def _sites(
 
 
 def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bool:
+    gang = world.gangs[task.gang]
     for name in _order(world, task, where):
         if task.shape.near is not None and not _is_near(world, task.shape.near, name):
             continue
@@ -103,8 +107,10 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
             continue
         if promised and task.state == EVICTED and _stays(world, task, found[0]):
             return True
-        world.place(task, found[0], at_once=found[1] and not promised)
-        return True
+        at_once = found[1] and not promised
+        if world.may_backfill(gang, found[0], promised=promised):
+            world.place(task, found[0], at_once=at_once)
+            return True
     return False
 
 
@@ -152,13 +158,35 @@ def _must_wait(gang: Gang) -> bool:
 
 def _wait_together(world: World, tasks: Sequence[Task]) -> None:
     for task in tasks:
-        place = task.place
-        if task.state == BOUND and place is not None:
-            if task.shape.devices and not task.shape.is_shared:
-                later = Place(node=place.node, amounts=place.amounts, count=task.shape.devices)
-                world.promise(task, later)
-            else:
-                world.promise(task, place)
+        if task.state == BOUND and task.place is not None:
+            world.promise(task, to_come(task.shape, task.place))
+
+
+def to_come(shape: Shape, place: Place) -> Place:
+    """The place as a promise: of whole devices only how many."""
+    if not shape.devices or shape.is_shared:
+        return place
+    return Place(node=place.node, amounts=place.amounts, count=shape.devices)
+
+
+def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
+    """Place a gang as its reservation says, once it has begun; shared devices first as those are named."""
+    reservation = world.reservations.get(gang.name)
+    if reservation is None or world.now_us < reservation.at_us:
+        return False
+    seats = {seat.task: seat.place for seat in reservation.seats}
+    if any(task.name not in seats for task in tasks):
+        return False
+    for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
+        seat = seats[task.name]
+        machine = world.machines[seat.node]
+        found = machine.fit(task.shape)
+        if task.shape.is_shared and found is not None and machine.still_fits(seat):
+            found = seat, machine.is_settled
+        if found is None:
+            return False
+        world.place(task, found[0], at_once=found[1])
+    return True
 
 
 def _is_near(world: World, near: Nearness, name: str) -> bool:

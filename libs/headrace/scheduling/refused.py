@@ -25,16 +25,20 @@ class Refused:
         if self._world.mark() != self._mark:
             self._mark = self._world.mark()
             self._kinds.clear()
-        return bool(self._kinds) and _kind_of(gang) in self._kinds
+        if not self._kinds or gang.name in self._world.reservations:
+            return False  # only it may use what is reserved for it
+        return kind_of(gang) in self._kinds
 
     def add(self, gang: Gang) -> None:
         """Note that this gang does not fit in the world as it is."""
         if all(task.state == PENDING for task in gang.all_tasks()):
-            self._kinds.add(_kind_of(gang))
+            self._kinds.add(kind_of(gang))
 
 
-def _kind_of(gang: Gang) -> Hashable:
+def kind_of(gang: Gang) -> Hashable:
+    """What gangs that are alike have in common."""
     asks = tuple(
         (task.state, task.role, task.priority, task.shape, task.tags) for task in gang.all_tasks()
     )
-    return (gang.queue, gang.priority, gang.preemptible, gang.root, asks)
+    traits = (gang.queue, gang.priority, gang.preemptible, gang.max_duration_us, gang.root)
+    return (*traits, asks)

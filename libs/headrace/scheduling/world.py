@@ -29,6 +29,7 @@ from headrace.scheduling.gangs import (
     Shape,
     Task,
 )
+from headrace.scheduling.horizon import NEVER_US, Claim, Future, Holding, Horizon, Reservation
 from headrace.scheduling.machines import (
     COMING,
     HELD,
@@ -48,6 +49,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
     staleness_grace_us: int = 60_000_000
     usage_strength: int = 0
+    max_duration_us: int = 86_400_000_000  # of a gang that has none of its own
+    release_us: int = 60_000_000  # what is being released is gone after that
+    reserve_after_us: int = 600_000_000  # a gang that has waited longer gets a reservation
+    reservations_max: int = 8
     steps_max: int = 20_000  # evictions tried for one gang: more would make a turn too long
 
 
@@ -78,6 +83,8 @@ class World:
         self.touched: list[str] = []  # every machine that changed, for rankings to follow
         self.rankings: dict[Shape, Names] = {}
         self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
+        self.reservations: Mapping[str, Reservation] = {}
+        self._horizon = Horizon(())
         self._undo: list[Callable[[], None]] = []
         capacity = total(spec.amounts for spec in machines)
         requests = self._requests()
@@ -106,7 +113,7 @@ class World:
         gang, before = self.gangs[task.gang], task.state
         self.machines[place.node].book(place, HELD if at_once else COMING)
         self.touched.append(place.node)
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
+        self._count(task, place, BOUND if at_once else PIPELINED)
         gang.move(task, BOUND if at_once else PIPELINED)
         if at_once:
             task.place = place
@@ -124,9 +131,8 @@ class World:
             return
         assert place is not None  # only what holds something is ever evicted
         self._turn_over(place, HELD, LEAVING)
-        gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
-        gang.move(task, EVICTED)
+        self._discount(task, place)
+        self.gangs[task.gang].move(task, EVICTED)
         self._undo.append(partial(self._unevict, task, place, before))
 
     def keep(self, task: Task, state: str) -> None:
@@ -143,6 +149,89 @@ class World:
         self._unplace(task, held, PENDING, at_once=True)
         self._undo.append(partial(self._replace, task, held, at_once=True))
         self.place(task, place, at_once=False)
+
+    def reserve_for(self, reservations: Mapping[str, Reservation]) -> None:
+        """Keep these reservations, by gang, from now on."""
+        self.reservations = reservations
+        claims = [
+            self.claim(self.gangs[name], reservations[name])
+            for name in sorted(reservations)
+            if name in self.gangs
+        ]
+        self._horizon = Horizon([Future(claim, *self._then(claim)) for claim in claims])
+        if claims:
+            self._horizon.enter(self._holdings())
+
+    def claim(self, gang: Gang, reservation: Reservation) -> Claim:
+        """The reservation with its end; one that is overdue begins now."""
+        from_us = max(self.now_us, reservation.at_us)
+        until_us = from_us + self.duration_us(gang)
+        return Claim(gang=gang, reservation=reservation, from_us=from_us, until_us=until_us)
+
+    def duration_us(self, gang: Gang) -> int:
+        """How long the gang may run."""
+        return gang.max_duration_us or self.settings.max_duration_us
+
+    def ends_at_us(self, gang: Gang, state: str) -> int:
+        """When what the gang has in this state is free again at the latest."""
+        if state == STUCK:
+            return NEVER_US
+        begins_us = self.now_us
+        if state == PIPELINED:
+            begins_us += self.settings.release_us
+        elif state == RUNNING and gang.started_at_us is not None:
+            begins_us = gang.started_at_us
+        return begins_us + self.duration_us(gang)
+
+    def may_backfill(self, gang: Gang, place: Place, *, promised: bool) -> bool:
+        """Whether the gang may have this place now and no reservation of others is broken."""
+        until_us = self.ends_at_us(gang, PIPELINED if promised else BOUND)
+        return self._horizon.allows(gang, place, self.now_us, until_us)
+
+    def go_to(self, now_us: int) -> None:
+        """Look at the world as of another moment, until that is taken back."""
+        self._undo.append(partial(setattr, self, "now_us", self.now_us))
+        self.now_us = now_us
+
+    def set_aside(self, claim: Claim, sign: int = 1) -> None:
+        """Let a reservation begin or, with `sign` -1, end."""
+        gang = claim.gang
+        for place in (seat.place for seat in claim.reservation.seats):
+            self.machines[place.node].book(place, COMING, sign)
+            self.touched.append(place.node)
+            self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=sign)
+        self._undo.append(partial(self._unset_aside, claim, -sign))
+
+    def _unset_aside(self, claim: Claim, sign: int) -> None:
+        self.set_aside(claim, sign)
+        self._undo.pop()
+
+    def _then(self, claim: Claim) -> tuple[list[MachineSpec], Accounts]:
+        nodes = dict.fromkeys(seat.place.node for seat in claim.reservation.seats)
+        return [self.machines[node].spec for node in nodes], self.accounts.emptied()
+
+    def _holdings(self) -> Iterator[tuple[Task, Holding]]:
+        for gang in self.gangs.values():
+            for task in gang.all_tasks():
+                place = task.coming if task.state == PIPELINED else task.place
+                if place is not None and (task.state in PLACED or task.state == STUCK):
+                    yield task, self._holding(gang, place, task.state)
+
+    def _holding(self, gang: Gang, place: Place, state: str) -> Holding:
+        until_us = self.ends_at_us(gang, state)
+        return Holding(queue=gang.queue, firm=not gang.preemptible, place=place, until_us=until_us)
+
+    def _count(self, task: Task, place: Place, state: str) -> None:
+        gang = self.gangs[task.gang]
+        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
+        if self.reservations:
+            self._horizon.add(task, self._holding(gang, place, state))
+
+    def _discount(self, task: Task, place: Place) -> None:
+        gang = self.gangs[task.gang]
+        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
+        if self.reservations:
+            self._horizon.remove(task)
 
     def _cancel(self, task: Task) -> None:
         at_once = task.state == BOUND
@@ -168,16 +257,14 @@ class World:
 
     def _unevict(self, task: Task, place: Place, before: str) -> None:
         self._turn_over(place, LEAVING, HELD)
-        gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
-        gang.move(task, before)
+        self._count(task, place, RUNNING)
+        self.gangs[task.gang].move(task, before)
 
     def _unplace(self, task: Task, place: Place, before: str, *, at_once: bool) -> None:
-        gang = self.gangs[task.gang]
         self.machines[place.node].book(place, HELD if at_once else COMING, -1)
         self.touched.append(place.node)
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
-        gang.move(task, before)
+        self._discount(task, place)
+        self.gangs[task.gang].move(task, before)
         if at_once:
             task.place = None
         else:
