@@ -108,7 +108,7 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
         if promised and task.state == EVICTED and _stays(world, task, found[0]):
             return True
         at_once = found[1] and not promised
-        if world.may_backfill(gang, found[0], promised=promised):
+        if world.may_backfill(gang, found[0], PIPELINED if promised else BOUND):
             world.place(task, found[0], at_once=at_once)
             return True
     return False
@@ -134,6 +134,8 @@ def _stays(world: World, task: Task, new: Place) -> bool:
     if task.shape.is_shared and new.devices != place.devices:
         return False
     if not world.machines[new.node].still_fits(place):
+        return False
+    if not world.may_backfill(world.gangs[task.gang], place, RUNNING):
         return False
     world.keep(task, RUNNING)
     return True

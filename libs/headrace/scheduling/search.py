@@ -192,9 +192,9 @@ def _chunks(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
             turns.put(other, standing_of(other, held[other.name]))
 
     for other in world.gangs.values():
-        if other is not gang and other.preemptible and other.any_in(PLACED) and (
-            search.may_lose(other)
-        ):  # fmt: skip
+        if other is gang or other.name in world.reservations:
+            continue  # who waits with a reservation only has what this turn gave it
+        if other.preemptible and other.any_in(PLACED) and search.may_lose(other):
             held[other.name] = held_of(other)
             offer(other)
     while (name := turns.take()) is not None:

@@ -183,9 +183,9 @@ class World:
             begins_us = gang.started_at_us
         return begins_us + self.duration_us(gang)
 
-    def may_backfill(self, gang: Gang, place: Place, *, promised: bool) -> bool:
-        """Whether the gang may have this place now and no reservation of others is broken."""
-        until_us = self.ends_at_us(gang, PIPELINED if promised else BOUND)
+    def may_backfill(self, gang: Gang, place: Place, state: str) -> bool:
+        """Whether the gang may have this place, in that state, and breaks no other reservation."""
+        until_us = self.ends_at_us(gang, state)
         return self._horizon.allows(gang, place, self.now_us, until_us)
 
     def go_to(self, now_us: int) -> None:
