@@ -14,8 +14,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
-        test-frameworks test-readme bench bench-openb bench-scheduler conformance constraints \
-        system-deps clean
+        test-frameworks test-readme bench bench-openb bench-scheduler conformance \
+        determinism constraints system-deps clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-16s %s\n", $$1, $$2}'
@@ -86,6 +86,9 @@ bench-scheduler: $(STAMP) ## what the scheduling core's turns cost on 5,000 node
 
 conformance: $(STAMP) ## the scheduling core on KAI-Scheduler's scenarios: make conformance CASES=file
 	@$(BIN)/python -m tests.conformance "$(CASES)"
+
+determinism: $(STAMP) ## 10,000 decisions derived again from permuted states, under other hash seeds, without vectors
+	@$(BIN)/python -m tests.determinism
 
 constraints: ## pin every dependency anew, with hashes
 	$(BIN)/pip install --quiet pip-tools

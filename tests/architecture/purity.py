@@ -22,6 +22,8 @@ NUMPY_BANNED = {
     "float64", "float16", "argpartition", "partition", "random", "mean", "average", "std", "var",
     "divide", "true_divide", "sqrt", "inner", "outer", "tensordot",
 }  # fmt: skip
+SET_METHODS = {"union", "intersection", "difference", "symmetric_difference"}
+SET_OPERATORS = (ast.BitOr, ast.BitAnd, ast.Sub, ast.BitXor)
 ORDER_FREE = {"sorted", "len", "any", "all", "min", "max", "sum", "set", "frozenset", "Counter"}
 
 
@@ -70,11 +72,11 @@ def _calls(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 def _set_orders(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Where elements of a set are taken in the set's own order."""
-    sets = _names_of_sets(tree)
+    sets = names_of_sets(tree)
     harmless = _order_free_iterations(tree)
     for node in ast.walk(tree):
         for taken in _iterated(node):
-            if id(node) not in harmless and _is_set(taken, sets):
+            if id(node) not in harmless and is_set(taken, sets):
                 yield taken.lineno, "order of a set"
 
 
@@ -84,6 +86,8 @@ def _iterated(node: ast.AST) -> list[ast.expr]:
     if isinstance(node, ast.ListComp | ast.DictComp | ast.GeneratorExp):
         return [generator.iter for generator in node.generators]
     if isinstance(node, ast.Starred):
+        return [node.value]
+    if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple | ast.List):
         return [node.value]
     if isinstance(node, ast.Call) and node.args:
         name = getattr(node.func, "id", getattr(node.func, "attr", ""))
@@ -103,11 +107,11 @@ def _order_free_iterations(tree: ast.Module) -> set[int]:
     return harmless
 
 
-def _names_of_sets(tree: ast.Module) -> set[str]:
+def names_of_sets(tree: ast.Module) -> set[str]:
     """Every name and attribute that is a set somewhere in this module."""
     names: set[str] = set()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and _is_set(node.value, names):
+        if isinstance(node, ast.Assign) and is_set(node.value, names):
             names.update(_target(target) for target in node.targets)
         if isinstance(node, ast.AnnAssign) and _annotates_set(node.annotation):
             names.add(_target(node.target))
@@ -124,11 +128,19 @@ def _target(node: ast.expr) -> str:
     return getattr(node, "id", getattr(node, "attr", ""))
 
 
-def _is_set(node: ast.expr, names: set[str]) -> bool:
+def is_set(node: ast.expr, names: set[str]) -> bool:
+    """Whether the expression is a set, as far as its module tells. `names` are those of sets."""
     if isinstance(node, ast.Set | ast.SetComp):
         return True
     if isinstance(node, ast.Call):
-        return getattr(node.func, "id", "") in {"set", "frozenset"}
-    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr | ast.BitAnd | ast.Sub):
-        return _is_set(node.left, names) or _is_set(node.right, names)
+        name = getattr(node.func, "id", getattr(node.func, "attr", ""))
+        return name in {"set", "frozenset", *SET_METHODS}
+    if isinstance(node, ast.BinOp) and isinstance(node.op, SET_OPERATORS):
+        sides = (node.left, node.right)
+        return any(is_set(side, names) or _is_keys(side) for side in sides)
     return _target(node) in names if isinstance(node, ast.Name | ast.Attribute) else False
+
+
+def _is_keys(node: ast.expr) -> bool:
+    """A mapping's keys, which with another's make a set."""
+    return isinstance(node, ast.Call) and getattr(node.func, "attr", "") in {"keys", "items"}

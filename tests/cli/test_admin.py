@@ -28,6 +28,27 @@ async def test_apply_tells_what_became_of_each_document(world, headrace):
     assert (code, out) == (0, "department research created · project ads unchanged\n")
 
 
+async def test_a_pool_is_applied_where_pools_are_decided(world, headrace, tmp_path):
+    (tmp_path / "pool.yaml").write_text("type: pool\nname: train\nnodes: {label: pool=train}\n")
+    await accept(world, "pool.apply", change="created")
+    assert (await headrace("apply", "pool.yaml"))[:2] == (0, "pool train created\n")
+
+
+async def test_apply_tells_what_it_was_warned_of(world, headrace, tmp_path):
+    (tmp_path / "ads.yaml").write_text("type: project\nname: ads\n")
+    await accept(world, "queue.apply", change="created", warning="accepted, but it is large")
+    said = "project ads created (accepted, but it is large)\n"
+    assert (await headrace("apply", "ads.yaml"))[:2] == (0, said)
+
+
+async def test_nothing_is_applied_of_a_file_that_is_not_understood(world, headrace, tmp_path):
+    text = "type: project\nname: ads\n---\ntype: pool\nname: train\nnode: x\n"
+    (tmp_path / "fleet.yaml").write_text(text)
+    code, _, err = await headrace("apply", "fleet.yaml")
+    assert (code, err) == (120, "refused: node — unknown field; did you mean nodes? (line 6)\n")
+    assert world.asked == []
+
+
 async def test_a_publisher_gets_a_credential_file_that_only_its_owner_reads(
     world, headrace, tmp_path
 ):

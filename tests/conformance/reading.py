@@ -19,7 +19,8 @@ from headrace.scheduling.gangs import (
     Task,
 )
 from headrace.scheduling.machines import MachineSpec
-from headrace.scheduling.world import Settings, World
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 NOW_US = 10**15
 UNCOUNTED = 10**9
@@ -111,7 +112,7 @@ def _machine(name: str, node: dict[str, Any], *, checked: bool) -> MachineSpec:
     return MachineSpec(
         name=name,
         devices=node["allocatable_whole_gpus"],
-        device_memory_mib=0 if node["gpu_memory_synced"] is False else node["gpu_memory_mib"],
+        device_memory_bytes=0 if node["gpu_memory_synced"] is False else node["gpu_memory_mib"],
         cpu_milli=node["cpu_milli"],
         memory_bytes=node["memory_bytes"],
         tasks_max=node["max_pods"] if checked else UNCOUNTED,
@@ -194,7 +195,7 @@ def _shape(job: dict[str, Any], task: dict[str, Any], *, checked: bool) -> Shape
     return Shape(
         devices=(per["gpu_fraction_devices"] or 1) if shared else int(gpu),
         device_milli=round(gpu * 1000) if shared and not memory else 1000,
-        device_memory_mib=memory,
+        device_memory_bytes=memory,
         cpu_milli=per["cpu_milli"],
         memory_bytes=per["memory_bytes"],
         only=tuple(task["node_affinity_names"]) or None if checked else None,
@@ -223,7 +224,7 @@ def _place(
     if record.node not in specs or state not in HOLDING:
         return None
     spec = specs[record.node]
-    milli = shape.milli_of(spec.device_memory_mib)
+    milli = shape.milli_of(spec.device_memory_bytes)
     mine = used[record.node]
     devices = record.devices
     if devices is None:
@@ -241,7 +242,7 @@ def _place(
         mine[device] = mine.get(device, 0) + milli
     return Place(
         node=record.node,
-        amounts=shape.amounts(spec.device_memory_mib),
+        amounts=shape.amounts(spec.device_memory_bytes),
         devices=devices,
         milli=milli,
     )
@@ -256,8 +257,8 @@ def _settings(case: dict[str, Any]) -> Settings:
     }
     placement = plugins.get("nodeplacement", {})
     return Settings(
-        spread_gpu=placement.get("gpu") == "spread",
-        spread_cpu=placement.get("cpu") == "spread",
+        policy=placement.get("gpu", "binpack"),
+        cpu_policy=placement.get("cpu", "binpack"),
         spread_devices="gpuspread" in plugins,
         levels={t["name"]: tuple(t["levels"]) for t in case["input"].get("topologies", [])},
         staleness_grace_us=case["default_staleness_grace_s"] * SECOND_US,

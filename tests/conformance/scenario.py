@@ -99,4 +99,4 @@ def _books(machine: Machine) -> tuple[int, int]:
     held, leaving, coming = (machine.milli[book] for book in (HELD, LEAVING, COMING))
     empty = [d for d in range(machine.spec.devices) if not held[d] and not coming[d]]
     fresh = sum(not leaving[d] for d in empty)
-    return fresh, len(empty) - fresh - machine.wholes_coming
+    return fresh, len(empty) - fresh - sum(bank.wholes_coming for bank in machine.banks)

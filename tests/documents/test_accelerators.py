@@ -9,8 +9,10 @@ from headrace.events.jobs import Accelerator
 GB = 10**9
 
 
-def kind(milli=1000, model="", low=0, high=0):
-    return Accelerator(milli=milli, model=model, memory_bytes_min=low, memory_bytes_max=high)
+def kind(milli=1000, model="", low=0, high=0, profile=""):
+    return Accelerator(
+        milli=milli, model=model, memory_bytes_min=low, memory_bytes_max=high, profile=profile
+    )
 
 
 @pytest.mark.parametrize(
@@ -31,6 +33,9 @@ def kind(milli=1000, model="", low=0, high=0):
         ("A100:0.25", kind(250, "A100")),
         ("H100-80GB:2", kind(2000, "H100-80GB")),
         ("16GiB:1", kind(1000, "", 16 * 2**30)),
+        ("1g.10gb", kind(1000, profile="1g.10gb")),
+        ("3G.40GB:2", kind(2000, profile="3g.40gb")),
+        ("H100:1g.10gb+me:1", kind(1000, "H100", profile="1g.10gb+me")),
     ],
 )
 def test_the_grammar_is_understood(value, expected):
@@ -50,8 +55,11 @@ def test_a_list_keeps_its_order_of_preference():
 @pytest.mark.parametrize(
     ("value", "field", "rule"),
     [
-        ("1g.10gb:1", "resources.gpus", "not yet"),
-        ("1g.10gb", "resources.gpus", "not yet"),
+        ("1g.10gb:0.5", "resources.gpus", "shares cannot be cut from MIG slices"),
+        ("1g.10gb:1.5", "resources.gpus", "more than one GPU is a number of whole GPUs"),
+        ("1g.10gb:2g.20gb", "resources.gpus", "has two parts that are a profile"),
+        ("1g.10gb:80GB", "resources.gpus", "a MIG profile says its memory itself"),
+        (1.5, "resources.gpus", "more than one GPU is a number of whole GPUs"),
         ("H100:2..8", "resources.gpus", "not yet"),
         ("2.5", "resources.gpus", "more than one GPU is a number of whole GPUs"),
         ("0.0001", "resources.gpus", "is finer than thousandths"),

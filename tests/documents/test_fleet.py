@@ -4,10 +4,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.documents import read_queue
-from headrace.documents.fleet import GpuAmounts, QueueDocument
+from headrace.documents import read_fleet, read_pool, read_queue
+from headrace.documents.fleet import QueueDocument
+from headrace.documents.pool_file import PoolDocument
+from headrace.documents.yaml_text import parse_documents
 from headrace.events import Refusal
-from headrace.events.queues import Queue
+from headrace.events.pools import Pool
+from headrace.events.queues import Allowance, Queue
 
 
 def test_a_project_has_what_its_document_says_and_defaults_for_the_rest():
@@ -37,35 +40,109 @@ def test_what_a_project_cannot_have_yet_is_refused_by_name(name):
     assert str(refusal) == f"refused: {name} — not yet"
 
 
-@pytest.mark.parametrize("name", GpuAmounts.not_yet)
-def test_what_an_amount_cannot_have_yet_is_refused_by_name(name):
-    refusal = read_queue({"type": "project", "name": "a", "gpus": {name: {}}})
-    assert str(refusal) == f"refused: gpus.{name} — not yet"
+HOUR_US = 3_600_000_000
+
+FLEET = """
+type: department
+name: research
+gpus: {quota: 24}
+priority: 100
+min_runtime: {preempt: 60s, reclaim: 0s}
+max_evictions: {count: 20, per: 1h}
+max_duration: 24h
+---
+type: project
+name: vision
+department: research
+gpus: {quota: 16, limit: 32, over_quota_weight: 2, per_type: {H100: {quota: 8}}, per_pool: {train: {limit: 4.5}}}
+cpu: {quota: 64}
+memory: {quota: 0, limit: 512GB}
+pools: {workspace: [build], training: [train, spot], inference: [train]}
+users: {fair: equal, max_gpus: 8}
+---
+type: pool
+name: train
+nodes: {label: pool=train}
+placement: fragmentation-aware
+price: {H100: 2.10, A100: 1.20, currency: EUR, per: gpu_hour}
+max_duration: 3d
+topology: [zone, rack, nvlink-domain]
+"""
+
+
+def test_a_fleet_is_read_as_it_is_written():
+    department, project, pool = (read_fleet(d.fields, d.lines) for d in parse_documents(FLEET))
+    assert department == Queue(
+        queue="research", kind="department", quota_milli=24_000, reclaim_after_us=0,
+        preempt_after_us=60_000_000, max_duration_us=24 * HOUR_US, evictions_max=20,
+        evictions_per_us=HOUR_US,
+    )  # fmt: skip
+    assert project == Queue(
+        queue="vision", kind="project", parent="research", quota_milli=16_000, limit_milli=32_000,
+        weight=2, per_type={"H100": Allowance(quota_milli=8_000)},
+        per_pool={"train": Allowance(limit_milli=4_500)}, cpu_quota_milli=64_000,
+        memory_quota_bytes=0, memory_limit_bytes=512 * 10**9,
+        users_equal=True, user_max_milli=8_000,
+        pools={"workspace": ("build",), "training": ("train", "spot"), "inference": ("train",)},
+    )  # fmt: skip
+    assert pool == Pool(
+        pool="train", label="pool", value="train", placement="fragmentation-aware",
+        topology=("zone", "rack", "nvlink-domain"), prices={"H100": 2_100_000, "A100": 1_200_000},
+        currency="EUR", max_duration_us=72 * HOUR_US,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("document", "said"),
     [
-        ({"type": "pool", "name": "a", "nodes": {}}, "refused: type = pool — not yet; department or project"),
-        ({"type": "volume"}, "refused: type = volume — not yet; department or project"),
+        ({"type": "volume"}, "refused: type = volume — not yet; department, project or pool"),
         ({"type": "projct", "name": "a"}, "refused: type = projct — is not a document that can be applied; did you mean project?"),
         ({"type": "training"}, "refused: type = training — is a job; headrace submit"),
-        ({"name": "a"}, "refused: type — must be given; department or project"),
+        ({"name": "a"}, "refused: type — must be given; department, project or pool"),
         ({"type": "project"}, "refused: name — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
         ({"type": "project", "name": "A.b"}, "refused: name = A.b — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
         ({"type": "project", "name": "a", "gpus": {"quota": -1}}, "refused: gpus.quota = -1 — must be a number, not negative; such as 2 or 0.5"),
         ({"type": "project", "name": "a", "gpus": {"quotas": 1}}, "refused: gpus.quotas — unknown field; did you mean quota?"),
         ({"type": "project", "name": "a", "quota": 1}, "refused: quota — unknown field; did you mean gpus.quota?"),
         ({"type": "project", "name": "a", "priority": "high"}, "refused: priority = high — must be a whole number from 0 to 1000000"),
+        ({"type": "project", "name": "a", "gpus": {"per_type": {"H100": {"quotas": 1}}}}, "refused: gpus.per_type.H100.quotas — unknown field; did you mean quota?"),
+        ({"type": "project", "name": "a", "gpus": {"per_type": {"H100": 8}}}, "refused: gpus.per_type.H100 = 8 — must be a mapping of names to values"),
+        ({"type": "project", "name": "a", "gpus": {"per_pool": 8}}, "refused: gpus.per_pool = 8 — must be a mapping of names to values"),
+        ({"type": "project", "name": "a", "gpus": {"per_type": {"H100": {"quota": -1}}}}, "refused: gpus.per_type.H100.quota = -1 — must be a number, not negative; such as 2 or 0.5"),
+        ({"type": "project", "name": "a", "memory": {"quota": 8}}, "refused: memory.quota = 8 — is not a size with its unit; 8GB (10⁹ bytes) or 8GiB (2³⁰ bytes)"),
+        ({"type": "project", "name": "a", "min_runtime": {"preempt": "soon"}}, "refused: min_runtime.preempt = soon — is not a duration; 90s, 15m, 8h or 3d"),
+        ({"type": "project", "name": "a", "max_evictions": {"count": 0, "per": "1h"}}, "refused: max_evictions.count = 0 — must be a whole number from 1 to 1000000"),
+        ({"type": "project", "name": "a", "max_evictions": {"count": 1}}, "refused: max_evictions.per — is not a duration; 90s, 15m, 8h or 3d"),
+        ({"type": "project", "name": "a", "max_duration": "400d"}, "refused: max_duration = 400d — is longer than a year; leave it out"),
+        ({"type": "project", "name": "a", "pools": {"batch": ["x"]}}, "refused: pools.batch — is not a type of job; training, workspace, inference"),
+        ({"type": "project", "name": "a", "pools": {"training": ["x", "x"]}}, "refused: pools.training[1] = x — is named twice"),
+        ({"type": "project", "name": "a", "users": {"fair": "random"}}, "refused: users.fair = random — is not one of the words known here; equal"),
+        ({"type": "department", "name": "a", "users": {"fair": "equal"}}, "refused: users — only a project has users; say it in its projects"),
+        ({"type": "pool", "name": "a"}, "refused: nodes.label — must be given; nodes: {label: pool=train}"),
+        ({"type": "pool", "name": "a", "nodes": {"label": "train"}}, "refused: nodes.label = train — must be a label and its value; nodes: {label: pool=train}"),
+        ({"type": "pool", "name": "a", "gpus": {"quota": 1}}, "refused: gpus — unknown field"),
+        ({"type": "pool", "name": "a", "placement": "best"}, "refused: placement = best — is not a way of placing; binpack, spread, fragmentation-aware"),
+        ({"type": "pool", "name": "a", "nodes": {"label": "a=b"}, "topology": ["rack", "rack"]}, "refused: topology[1] = rack — is a level already"),
+        ({"type": "pool", "name": "a", "nodes": {"label": "a=b"}, "price": {"H100": 2}}, "refused: price.currency — must be the three letters of a currency; EUR"),
+        ({"type": "pool", "name": "a", "nodes": {"label": "a=b"}, "price": {"H100": -2, "currency": "EUR"}}, "refused: price.H100 = -2 — must be a number, not negative; such as 2.10"),
+        ({"type": "pool", "name": "a", "nodes": {"label": "a=b"}, "price": {"H100": 2, "currency": "EUR", "per": "day"}}, "refused: price.per = day — is not a unit of price; gpu_hour"),
+        ({"type": "pool", "name": "a", "nodes": {"label": "a=b"}, "price": {"currency": "EUR"}}, "refused: price — has the prices of 1 to 64 models; H100: 2.10"),
         ([], "refused: document — must be a mapping of names to values"),
     ],
 )  # fmt: skip
 def test_what_is_no_such_document_is_refused_in_one_line(document, said):
-    assert str(read_queue(document)) == said
+    assert str(read_fleet(document)) == said
+
+
+def test_each_door_takes_its_own_documents():
+    said = "refused: type = pool — is not a document that can be applied; department or project"
+    assert str(read_queue({"type": "pool", "name": "a"})) == said
+    said = "refused: type = project — is not a document that can be applied; pool"
+    assert str(read_pool({"type": "project", "name": "a"})) == said
 
 
 def test_a_refusal_names_the_line():
-    refusal = read_queue({"type": "project", "name": "a", "pool": 1}, {"": 3, "pool": 6})
+    refusal = read_fleet({"type": "project", "name": "a", "pool": 1}, {"": 3, "pool": 6})
     assert str(refusal).endswith("did you mean pools? (line 6)")
 
 
@@ -79,3 +156,8 @@ ANY = st.recursive(
 @given(st.dictionaries(st.sampled_from(QueueDocument.__struct_fields__), ANY, max_size=5))
 def test_any_document_is_a_queue_or_a_refusal(document):
     assert isinstance(read_queue({"type": "project", "name": "a"} | document), Queue | Refusal)
+
+
+@given(st.dictionaries(st.sampled_from(PoolDocument.__struct_fields__), ANY, max_size=5))
+def test_any_document_is_a_pool_or_a_refusal(document):
+    assert isinstance(read_pool({"type": "pool", "name": "a"} | document), Pool | Refusal)

@@ -1,5 +1,7 @@
 """What a job file comes to, and every value that is refused."""
 
+import sys
+
 import msgspec
 import pytest
 
@@ -93,7 +95,14 @@ def test_a_whole_job_file_is_understood():
         ({"nodes": 0}, "refused: nodes = 0 — must be a whole number from 1 to 1024"),
         ({"nodes": 1.5}, "refused: nodes = 1.5 — must be a whole number from 1 to 1024"),
         ({"nodes": 5000}, "refused: nodes = 5000 — must be a whole number from 1 to 1024"),
-        ({"preemptibility": "semi-preemptible"}, "refused: preemptibility = semi-preemptible — not yet; preemptible or non-preemptible"),
+        ({"nodes": "8..2"}, "refused: nodes = 8..2 — the minimum is above the maximum; 2..8"),
+        ({"nodes": "0..2"}, "refused: nodes = 0 — must be a whole number from 1 to 1024"),
+        ({"resources": {"gpus": "1g.10gb", "gpu_memory": "5GB"}}, "refused: resources.gpu_memory = 5GB — shares cannot be cut from MIG slices; leave it out"),
+        ({"pools": ["Train"]}, "refused: pools[0] = Train — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
+        ({"pools": ["a", "a"]}, "refused: pools[1] = a — is named twice"),
+        ({"pools": list("abcdefghi")}, "refused: pools — has at most 8 pools"),
+        ({"topology": {"required": "a rack"}}, "refused: topology.required = a rack — has 1 to 63 letters, digits and . _ / -, beginning with a letter or digit"),
+        ({"topology": {"require": "rack"}}, "refused: topology.require — unknown field; did you mean required?"),
         ({"framework": "tensorflow"}, "refused: framework = tensorflow — not yet; pytorch"),
         ({"processes_per_node": 2}, "refused: processes_per_node = 2 — not yet; 1, and let the command start its own, or per-gpu"),
         ({"processes_per_node": "per-gpu"}, "refused: processes_per_node = per-gpu — there is no GPU to start a process for; resources: {gpus: 2}"),
@@ -161,3 +170,32 @@ def test_every_size_has_its_limit(fields):
 def test_a_plan_is_the_same_after_being_written_down():
     found = planned(array="0..3%2", resources={"gpus": "0.5"})
     assert msgspec.json.decode(msgspec.json.encode(found), type=Plan) == found
+
+
+def test_pools_and_levels_are_asked_for_in_the_order_given():
+    gang = planned(
+        pools=["train", "spot"], topology={"required": "rack", "preferred": "nvlink-domain"}
+    ).gang
+    assert gang == Gang(
+        cpu_milli=1000,
+        pools=("train", "spot"),
+        topology_required="rack",
+        topology_preferred="nvlink-domain",
+    )
+
+
+def test_a_range_of_one_size_is_that_size():
+    assert planned(nodes="2..2").gang == planned(nodes=2).gang
+
+
+def test_of_a_gang_that_never_grows_the_minimum_is_all_of_it():
+    found = planned(nodes=2, preemptibility="semi-preemptible")
+    assert (found.preemptible, found.protected_minimum) == (False, True)
+    assert not planned(preemptibility="non-preemptible").protected_minimum
+
+
+def test_an_elastic_gang_gives_up_what_it_has_above_its_minimum(monkeypatch):
+    monkeypatch.setattr(sys.modules["headrace.documents.plan"], "ELASTIC_BUILT", True)
+    found = planned(nodes="2..8", preemptibility="semi-preemptible")
+    assert (found.gang.nodes, found.gang.nodes_max) == (2, 8)
+    assert (found.preemptible, found.protected_minimum) == (True, True)

@@ -55,6 +55,44 @@ def test_a_job_that_runs_too_long_is_ended_with_its_own_code(fleet):
     assert done.returncode == 124
 
 
+POOL = """
+type: pool
+name: spot
+nodes: {label: pool=spot}
+topology: [zone, rack]
+price: {H100: 2.10, currency: EUR, per: gpu_hour}
+max_duration: 2h
+"""
+IN_POOL = """
+name: pooled
+project: ads
+command: "true"
+resources: {gpus: 1}
+pools: [spot]
+topology: {required: RACK}
+"""
+
+
+def test_a_pool_is_applied_and_jobs_are_held_to_it(fleet, tmp_path):
+    pool, job = tmp_path / "pool.yaml", tmp_path / "job.yaml"
+    pool.write_text(POOL)
+    assert fleet.headrace("apply", str(pool)).stdout == "pool spot created\n"
+    job.write_text(IN_POOL.replace("spot", "sport"))
+    refused = fleet.headrace("submit", str(job), check=False)
+    assert (refused.returncode, refused.stderr) == (
+        120,
+        "refused: pools = sport — there is no such pool; did you mean spot?\n",
+    )
+    job.write_text(IN_POOL)
+    assert "did you mean rack?" in fleet.headrace("submit", str(job), check=False).stderr
+    job.write_text(IN_POOL.replace("RACK", "rack"))
+    done = fleet.headrace("submit", str(job))
+    assert "no node is in that pool" in done.stdout
+    spec = fleet.json("describe", submitted(done))["spec"]
+    assert (spec["max_duration_us"], spec["gang"]["pools"]) == (7_200_000_000, ["spot"])
+    fleet.headrace("cancel", submitted(done), check=False)
+
+
 def test_a_job_is_listed_described_and_its_output_kept(fleet):
     job = submitted(fleet.headrace("run", "--gpus", "0.5", "--", "echo", "kept"))
     (row,) = [row for row in fleet.json("ps", "--all") if row["job"] == job]

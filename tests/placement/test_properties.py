@@ -120,6 +120,9 @@ def book(booked, event):
 def check_turn(history, before, events):
     """A turn's decisions, one after the other, against the state they were made on."""
     held = Counter({name: usage.milli for name, usage in before.usage.items()})
+    for job in before.jobs.values():  # a turn places and promises before it takes back
+        if job.waiting:
+            held[job.project] += sum(kind.milli for kind in job.gang.accelerators) * job.gang.nodes
     for event in events:
         if isinstance(event, GangPlaced):
             job = before.jobs[event.job]
@@ -131,19 +134,28 @@ def check_turn(history, before, events):
             wanted = sum(kind.milli for kind in job.gang.accelerators)
             for worker in event.workers:
                 assert sum(share.milli for share in worker.devices) == wanted
-            held[job.project] += wanted * job.gang.nodes
-        elif isinstance(event, GangEvicted) and event.reason == "reclaimed":
+        elif isinstance(event, GangEvicted) and event.gainer:
             loser, gainer = before.jobs[event.job], before.jobs[event.gainer]
-            queue = before.queues[loser.project]
-            quota = 10**9 if queue.quota_milli == -1 else queue.quota_milli
             assert loser.preemptible
-            assert loser.project != gainer.project
-            assert held[loser.project] > quota
-            held[loser.project] -= loser.run.milli
             assert event.job not in [e.job for e in events if isinstance(e, GangPlaced)]
+            check_eviction(before, event.reason, loser, gainer, held)
         elif isinstance(event, GangReleased):
             run = before.jobs[event.job].run
             assert set(run.exits) == {worker.rank for worker in run.workers}
+
+
+def check_eviction(before, reason, loser, gainer, held):
+    if reason == "reclaimed":
+        queue = before.queues[loser.project]
+        quota = 10**9 if queue.quota_milli == -1 else queue.quota_milli
+        assert loser.project != gainer.project
+        assert held[loser.project] > quota
+        held[loser.project] -= loser.run.milli
+    elif reason == "preempted":
+        assert loser.project == gainer.project
+        assert loser.priority < gainer.priority
+    else:
+        assert reason == "moved"
 
 
 def check_limits(history, before, after):

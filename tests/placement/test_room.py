@@ -1,8 +1,9 @@
 """Who gets which devices, and at whose expense."""
 
 from headrace.events import tag_of
-from headrace.events.gangs import GangEvicted, GangPlaced
+from headrace.events.gangs import GangEvicted, GangPlaced, SearchSuspended
 from headrace.events.jobs import Accelerator, Gang
+from headrace.placement import room_rules
 from headrace.placement.explain_rules import explain
 
 GB = 10**9
@@ -99,8 +100,9 @@ def test_a_queue_within_its_quota_takes_back_what_others_hold_above_theirs(empty
     events = history.settled()
     assert evictions(events) == {"a6": "v", "a7": "v"}
     act = events[0].act
-    assert act.rule == "reclaim-over-quota"
+    assert act.rule == "reclaim"
     assert (act.numbers["held_milli"], act.numbers["quota_milli"]) == (8000, 2000)
+    assert (act.numbers["gainer_held_milli"], act.numbers["gainer_quota_milli"]) == (0, 4000)
     assert explain(history.state, "v", history.now_us).rule == "stopping"
     history.exits("a6", reason="stopped", exit_code=143)
     assert placements(history.settled()) == []
@@ -121,7 +123,7 @@ def test_what_is_freed_for_a_gang_is_kept_for_it(empty_history):
     history.settled()
     history.job("v", project="vision", gpus=4000)
     assert len(evictions(history.settled())) == 4
-    history.job("sneaky", project="ads", priority=90)
+    history.job("sneaky", project="ads")
     for job in ("a4", "a5", "a6"):
         history.exits(job, reason="stopped", exit_code=143)
         assert history.settled()[-1].again
@@ -150,14 +152,50 @@ def test_within_quota_and_non_preemptible_work_is_never_taken(empty_history):
     assert history.settled() == []  # vision is at its quota, and ads not above its own
 
 
-def test_a_queue_above_its_quota_takes_nothing_from_anybody(empty_history):
+def test_a_queue_takes_back_up_to_its_fair_share_and_nothing_beyond(empty_history):
     history = empty_history
-    two_teams(history, quota_milli=0)
+    two_teams(history, quota_milli=0)  # four are vision's, and of the other four one half
     for number in range(8):
         history.job(f"a{number}", project="ads")
     history.settled()
-    history.job("v", project="vision", gpus=5000)
+    history.job("v", project="vision", gpus=7000)
     assert history.settled() == []
+    history.job("w", project="vision", gpus=6000)
+    assert len(evictions(history.settled())) == 6
+
+
+def test_more_important_work_of_the_same_queue_comes_first(empty_history):
+    history = empty_history
+    history.node("n1", gpus=2)
+    history.queue("default")
+    history.job("early")
+    history.job("late")
+    history.settled()
+    history.job("urgent", priority=80)
+    (event,) = history.settled()
+    assert (event.job, event.gainer, event.reason) == ("late", "urgent", "preempted")
+    history.exits("late", reason="stopped", exit_code=143)
+    assert placements(history.settled()) == ["urgent"]
+    history.exits("early")
+    assert placements(history.settled()) == ["late"]
+
+
+def test_preemptible_work_is_moved_when_a_gang_fits_only_then(empty_history):
+    history = empty_history
+    history.node("n1", gpus=2)
+    history.node("n2", gpus=2)
+    history.queue("default", quota_milli=-1)
+    for name in ("a", "b", "c"):
+        history.job(name)
+        history.settled()
+    history.exits("b")
+    history.settled()
+    history.job("two", gpus=2000)
+    (event,) = history.settled()
+    assert (event.job, event.gainer, event.reason) == ("c", "two", "moved")
+    history.exits("c", reason="stopped", exit_code=143)
+    assert placements(history.settled()) == ["two", "c"]
+    assert [worker.node for worker in history.placed("c").workers] == ["n1"]
 
 
 def test_only_the_victims_that_are_needed_are_stopped(empty_history):
@@ -238,3 +276,23 @@ def test_a_job_of_an_unknown_project_waits_and_says_so(history):
     assert explain(history.state, "a", history.now_us).rule == "unknown-project"
     history.queue("nowhere")
     assert [tag_of(event) for event in history.settled()] == ["gang.placed.v1"]
+
+
+def test_a_search_that_takes_too_long_goes_on_in_the_next_turn(empty_history, monkeypatch):
+    history = empty_history
+    monkeypatch.setattr(room_rules, "STEPS_MAX", 1)
+    history.node("n1", gpus=2)
+    history.queue("vision", quota_milli=2000)
+    history.queue("ads", quota_milli=0)
+    history.queue("lab", quota_milli=0)
+    history.job("a0", project="ads", priority=90)
+    history.job("a1", project="ads", priority=80)
+    history.settled()
+    history.job("behind", project="ads", priority=85)
+    history.job("v", project="vision", preemptible=False)
+    events = history.settled()
+    assert {(e.job, e.gainer) for e in events if isinstance(e, GangEvicted)} == {("a1", "v")}
+    searches = [(e.action, e.job) for e in events if isinstance(e, SearchSuspended)]
+    assert searches[-1] == ("", "")
+    assert len(searches) > 1
+    assert history.state.searching.over

@@ -3,11 +3,13 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.events.jobs import Accelerator, Gang
 from headrace.scheduling.arrivals import Arrivals
-from headrace.scheduling.cluster import DEVICE_MILLI, Device, Node, Scratch
-from headrace.scheduling.fitting import Fitting
 from headrace.scheduling.fragmentation import MICRO, STARVED_PART, expect
+from headrace.scheduling.gangs import Place, Shape
+from headrace.scheduling.machines import DEVICE_MILLI, HELD, MachineSpec
+from headrace.scheduling.ranking import Ranking, ranked
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 MILLI = st.sampled_from([0, 50, 333, 470, 810, 1000, 2000])
 PODS = st.lists(st.tuples(MILLI, st.integers(0, 20_000)), max_size=30)
@@ -20,22 +22,26 @@ def arrivals(pods):
     return seen
 
 
-def node(name, gpus=4, cpu=48_000, used=0):
-    devices = [
-        Device(device=f"{name}-{i}", index=i, model="A10", memory_bytes=1, used_milli=used)
-        for i in range(gpus)
-    ]
-    return Node(node=name, devices=devices, cpu_milli=cpu, memory_bytes=1)
+def spec(name, gpus=4, cpu=48_000):
+    return MachineSpec(name=name, devices=gpus, cpu_milli=cpu)
 
 
-def gang(milli, cpu):
-    return Gang(accelerators=(Accelerator(milli=milli),) if milli else (), cpu_milli=cpu)
+def shape(milli, cpu):
+    whole, share = divmod(milli, DEVICE_MILLI)
+    return Shape(devices=whole + bool(share), device_milli=share or DEVICE_MILLI, cpu_milli=cpu)
 
 
-def fitting(nodes, seen):
-    found = Fitting(Scratch({n.node: n for n in nodes}), "fragmentation")
-    found.learn(seen)
-    return found
+def world(specs, seen, used=()):
+    made = World(specs, {}, [], settings=Settings(policy="fragmentation"))
+    for name, milli in used:
+        take(made, name, Place(node=name, amounts=(milli, 0, 0), devices=(0,), milli=milli))
+    made.learn(seen)
+    return made
+
+
+def take(made, name, place):
+    made.machines[name].book(place, HELD)
+    made.touched.append(name)
 
 
 def test_room_that_nothing_that_arrived_fits_into_is_left_over_whole():
@@ -52,15 +58,22 @@ def test_gpus_that_the_free_cores_cannot_feed_are_starved():
 
 def test_a_share_goes_where_what_it_leaves_will_be_used():
     seen = arrivals([(600, 0), (400, 0)] * 8)
-    nodes = [node("a", gpus=1, used=300), node("b", gpus=1, used=600)]
-    booking = fitting(nodes, seen).fit(gang(400, 0))
-    assert [worker.node for worker in booking.workers] == ["b"]
+    made = world([spec("a", 1), spec("b", 1)], seen, used=[("a", 300), ("b", 600)])
+    assert list(ranked(made, shape(400, 0))) == ["b", "a"]
 
 
-def test_a_job_without_gpus_takes_the_cores_that_no_gpu_needs():
+def test_a_task_without_gpus_takes_the_cores_that_no_gpu_needs():
     seen = arrivals([(1000, 12_000)] * 8)
-    booking = fitting([node("a", cpu=48_000), node("b", cpu=96_000)], seen).fit(gang(0, 8000))
-    assert [worker.node for worker in booking.workers] == ["b"]
+    made = world([spec("a", cpu=48_000), spec("b", cpu=96_000)], seen)
+    assert list(ranked(made, shape(0, 8000))) == ["b", "a"]
+
+
+def test_what_was_learned_ranks_machines_anew():
+    used = [("a", 300), ("b", 600)]
+    made = world([spec("a", 1), spec("b", 1)], arrivals([(700, 0)] * 8), used)
+    assert next(ranked(made, shape(200, 0))) == "b"
+    made.learn(arrivals([(500, 0), (200, 0), (400, 0)] * 8))
+    assert next(ranked(made, shape(200, 0))) == "a"
 
 
 @given(PODS, st.lists(st.integers(0, 1000), min_size=1, max_size=8), st.integers(0, 64_000), MILLI)
@@ -79,17 +92,19 @@ def test_what_is_expected_does_not_depend_on_the_order_of_arrival(pods, chooser)
     assert expect(arrivals(shuffled)) == expect(arrivals(pods))
 
 
-@given(PODS, st.permutations([node("a"), node("b", 2, 8000), node("c", 8, 96_000), node("d", 0)]))
-def test_where_pods_go_depends_neither_on_the_order_of_nodes_nor_on_what_was_ranked_before(
-    pods, nodes
+@given(PODS, st.permutations([spec("a"), spec("b", 2, 8000), spec("c", 8, 96_000), spec("d", 0)]))
+def test_where_pods_go_depends_neither_on_the_order_of_machines_nor_on_what_was_ranked_before(
+    pods, specs
 ):
-    seen = arrivals(pods)
-    ordered = fitting(sorted(nodes, key=lambda n: n.node), seen)
-    permuted = fitting(nodes, seen)
+    seen = Arrivals()
+    ordered = world(sorted(specs, key=lambda s: s.name), seen)
+    permuted = world(specs, seen)
     for milli, cpu in pods:
-        booking = ordered.fit(gang(milli, cpu))
-        fresh = fitting([permuted.scratch.node(n.node).copy() for n in nodes], seen)
-        assert booking == permuted.fit(gang(milli, cpu)) == fresh.fit(gang(milli, cpu))
-        if booking is not None:
-            ordered.take(booking)
-            permuted.take(booking)
+        seen.add(milli, cpu)
+        one = shape(milli, cpu)
+        for each in (ordered, permuted) if seen.tell else ():
+            each.learn(seen)
+        names = list(ranked(ordered, one))
+        assert names == list(ranked(permuted, one)) == list(Ranking(permuted, one).names())
+        for each in (ordered, permuted) if names else ():
+            take(each, names[0], each.machines[names[0]].fit(one)[0])

@@ -11,8 +11,9 @@ from headrace.scheduling.actions import allocate, take_turn
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import Constraint, Gang, Group, Role, Shape, Task
 from headrace.scheduling.machines import MachineSpec
-from headrace.scheduling.reservations import improved, renewed
-from headrace.scheduling.world import Settings, World
+from headrace.scheduling.reservations import renewed
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 FREE = Ration(quota=-1)
 SETTINGS = Settings(
@@ -46,7 +47,7 @@ class Cluster:
     def __init__(self, devices, jobs, *, settings=SETTINGS, turn=take_turn, limit=-1):
         self.specs = [
             MachineSpec(
-                name=f"n{number}", devices=count, device_memory_mib=80_000, cpu_milli=64_000,
+                name=f"n{number}", devices=count, device_memory_bytes=80_000, cpu_milli=64_000,
                 labels={"rack": f"r{number // 2}"},
             )
             for number, count in enumerate(devices)
@@ -80,7 +81,6 @@ class Cluster:
         there = [self.gang(name, now) for name, job in self.jobs.items() if job[0] <= now]
         world = World(self.specs, self.queues, there, now_us=now, settings=self.settings)
         self.reservations = renewed(world, self.reservations)
-        self.reservations = improved(world, self.reservations)
         for name, one in self.reservations.items():
             assert one.at_us <= self.promised.get(name, one.at_us), "a reservation moved later"
             self.promised[name] = one.at_us

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.scheduling import gangs
-from headrace.scheduling.actions import consolidate, preempt, reclaim
+from headrace.scheduling.actions import take_turn
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import Gang, Group, Place, Role, Shape, Task
 from headrace.scheduling.machines import MachineSpec
@@ -42,7 +42,7 @@ def gang(name, age, one):
 def world(devices, quotas, held, asked):
     """Machines filled with what fits, and one gang of `ads` that waits."""
     specs = [
-        MachineSpec(name=f"n{i}", devices=d, device_memory_mib=80_000, cpu_milli=64_000)
+        MachineSpec(name=f"n{i}", devices=d, device_memory_bytes=80_000, cpu_milli=64_000)
         for i, d in enumerate(devices)
     ]
     queues = {
@@ -77,7 +77,7 @@ def evicted(one):
     return [task for task in one.all_tasks() if task.state == gangs.EVICTED]
 
 
-@pytest.mark.parametrize("action", [consolidate, reclaim, preempt])
+@pytest.mark.parametrize("action", ["consolidate", "reclaim", "preempt"])
 @given(
     devices=st.lists(st.integers(1, 4), min_size=1, max_size=4),
     quotas=st.tuples(st.integers(0, 8), st.integers(0, 8)),
@@ -87,7 +87,7 @@ def evicted(one):
 @settings(max_examples=150, deadline=None)
 def test_whoever_is_evicted_could_not_have_stayed(action, devices, quotas, held, asked):
     turn = world(devices, quotas, held, asked)
-    action(turn)
+    take_turn(turn, (action,))
     new = turn.gangs["new"]
     for one in turn.gangs.values():
         lost = evicted(one)
@@ -119,15 +119,15 @@ def test_taking_everything_back_leaves_the_world_as_it_was(devices, quotas, held
     turn = world(devices, quotas, held, asked)
     before = books(turn)
     mark = turn.mark()
-    for action in (consolidate, reclaim, preempt):
-        action(turn)
+    for action in ("consolidate", "reclaim", "preempt"):
+        take_turn(turn, (action,))
     turn.back_to(mark)
     assert books(turn) == before
 
 
 def books(turn):
     return (
-        [(m.milli[0][:], m.milli[1][:], m.milli[2][:], m.free_later, m.wholes_now, m.wholes_later)
+        [(m.milli[0][:], m.milli[1][:], m.milli[2][:], m.free_later, [(b.wholes_now, b.wholes_later) for b in m.banks])
          for m in turn.machines.values()],
         [(t.name, t.state, t.place, t.coming) for g in turn.gangs.values() for t in g.all_tasks()],
         [(a.held[:], a.firm[:]) for a in turn.accounts.by_name.values()],
@@ -137,7 +137,7 @@ def books(turn):
 def test_a_machine_that_could_never_hold_the_gang_costs_nobody_a_place():
     full = [("vision", 1, 0, 2000, 20), ("vision", 1, 0, 2000, 20)]
     turn = world([2, 2], (4, 0), full, (1, 3000))
-    reclaim(turn)
+    take_turn(turn, ("reclaim",))
     assert [task.state for g in turn.gangs.values() for task in g.all_tasks()] == [
         gangs.RUNNING, gangs.RUNNING, gangs.PENDING,
     ]  # fmt: skip

@@ -31,7 +31,7 @@ rounds = st.lists(st.lists(asked, max_size=5), min_size=1, max_size=4)
 
 def spec(number, devices):
     return MachineSpec(
-        name=f"n{number}", devices=devices, device_memory_mib=80_000, cpu_milli=64_000,
+        name=f"n{number}", devices=devices, device_memory_bytes=80_000, cpu_milli=64_000,
         memory_bytes=2**40, tasks_max=100,
     )  # fmt: skip
 

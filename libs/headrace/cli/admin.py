@@ -45,9 +45,10 @@ def apply(*, file: list[str], files: list[str], url: str, token: str, project: s
 
 
 def _applied(document: dict[str, Any], answer: Answer) -> str:
-    """`project vision created`."""
+    """`project vision created`, and the warning when there is one."""
     name = answer.name or document.get("name", "")
-    return f"{document.get('type', 'document')} {name} {answer.change or 'applied'}"
+    said = f"{document.get('type', 'document')} {name} {answer.change or 'applied'}"
+    return f"{said} ({answer.warning})" if answer.warning else said
 
 
 def secret_options(parser: ArgumentParser) -> None:

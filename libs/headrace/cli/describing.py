@@ -100,23 +100,33 @@ def _tasks(tasks: list[JobRow], *, wide: bool) -> list[str]:
 
 def _spec(spec: dict[str, Any]) -> str:
     gang = spec.get("gang", {})
-    choices = " | ".join(
-        f"{choice.get('model', 'any')}:{gpus(int(choice.get('milli', 0)))}"
-        for choice in gang.get("accelerators", [])
-    )
+    topology = (gang.get("topology_required", ""), gang.get("topology_preferred", ""))
     parts = {
         "nodes": gang.get("nodes", 1),
-        "gpus": choices,
+        "gpus": " | ".join(_choice(choice) for choice in gang.get("accelerators", [])),
         "cpu": gpus(int(gang.get("cpu_milli", 0))) if gang.get("cpu_milli") else "",
         "memory": size(int(gang["memory_bytes"])) if gang.get("memory_bytes") else "",
         "priority": spec.get("priority"),
-        "preemptible": "yes" if spec.get("preemptible", True) else "no",
+        "pools": " ".join(gang.get("pools", ())),
+        "topology": " ".join(level for level in topology if level),
+        "preemptible": _preemptible(spec),
         "max_duration": duration(int(spec.get("max_duration_us") or 0))
         if spec.get("max_duration_us")
         else "",
         "secrets": " ".join(spec.get("secrets", ())),
     }
     return _pairs({name: value for name, value in parts.items() if value not in (None, "")})
+
+
+def _choice(choice: dict[str, Any]) -> str:
+    kind = ":".join(choice[name] for name in ("model", "profile") if choice.get(name))
+    return f"{kind or 'any'}:{gpus(int(choice.get('milli', 0)))}"
+
+
+def _preemptible(spec: dict[str, Any]) -> str:
+    if spec.get("protected_minimum"):
+        return "above its minimum"
+    return "yes" if spec.get("preemptible", True) else "no"
 
 
 def _pairs(values: dict[str, Any]) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from headrace.client.connection import ClientError, Refused
 from headrace.client.model import Answer
-from headrace.documents import plan, read_job
+from headrace.documents import plan, read_fleet, read_job
 from headrace.documents.yaml_text import Document, parse_documents
 from headrace.events import Refusal
 
@@ -22,8 +22,15 @@ STDIN = "-"
 
 
 def documents(name: str) -> list[dict[str, Any]]:
-    """The documents of a file (`-` is stdin). Raises `ClientError`, `Refused`."""
-    return [document.fields for document in _parsed(name)]
+    """The documents of a file (`-` is stdin). Raises `ClientError`, and `Refused` with the line of
+    what is wrong.
+    """
+    found = _parsed(name)
+    for document in found:
+        understood = read_fleet(document.fields, document.lines)
+        if isinstance(understood, Refusal):
+            _refuse(understood)
+    return [document.fields for document in found]
 
 
 def job_documents(

@@ -1,8 +1,8 @@
-"""The GPU grammar: `2`, `0.5`, `H100:8`, `A100:80GB:2`, `24GB..80GB:1`, or a list of these.
+"""The GPU grammar: `2`, `0.5`, `H100:8`, `A100:80GB:2`, `24GB..80GB:1`, `1g.10gb:1`, or a list.
 
 Rule: parts are separated by `:`, in any order, each at most once: a model, a memory size (a range
-with `..`; a lone size is a minimum), a count. A count below 1 is a share of one GPU; above 1 it is
-whole GPUs. A list is in order of preference.
+with `..`; a lone size is a minimum), a MIG profile, a count. A count below 1 is a share of one GPU;
+above 1 it is whole GPUs; of a MIG profile it is whole slices. A list is in order of preference.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from headrace.events.jobs import Accelerator
 
 GPUS_PER_NODE_MAX = 64
 PREFERENCES_MAX = 8
-GRAMMAR = "2, 0.5, H100:8, A100:80GB:2, 24GB..80GB:1 or 24GB"
+GRAMMAR = "2, 0.5, H100:8, A100:80GB:2, 24GB..80GB:1, 24GB or 1g.10gb:1"
 
 _MODEL = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,40}")
 _MIG = re.compile(r"[0-9]+g\.[0-9]+gb(\+me)?", re.IGNORECASE)
@@ -51,17 +51,21 @@ def _accelerator(field: str, value: object) -> Accelerator:
             refuse(field, f"has two parts that are a {kind}", value=value, instead=GRAMMAR)
         parts[kind] = part
     low, high = _bounds(field, value, parts.get("size", ""))
+    amount = _count(field, value, parts.get("count", "1"))
+    if "profile" in parts:
+        _check_slices(field, value, parts, amount)
     return Accelerator(
-        milli=_count(field, value, parts.get("count", "1")),
+        milli=amount,
         model=parts.get("model", ""),
         memory_bytes_min=low,
         memory_bytes_max=high,
+        profile=parts.get("profile", "").lower(),
     )
 
 
 def _kind_of(field: str, value: str, part: str) -> str:
     if _MIG.fullmatch(part):
-        not_yet(field, value=value, instead="whole GPUs, a share (gpus: 0.5) or gpu_memory")
+        return "profile"
     if number_text(part) is not None:
         return "count"
     if part and all(not end or is_size(end) for end in part.split("..", 1)):
@@ -83,6 +87,15 @@ def _bounds(field: str, value: str, size: str) -> tuple[int, int]:
     if high_bytes and low_bytes > high_bytes:
         refuse(field, "the range ends before it begins", value=value, instead="24GB..80GB")
     return low_bytes, high_bytes
+
+
+def _check_slices(field: str, value: str, parts: dict[str, str], amount: int) -> None:
+    if "size" in parts:
+        rule = "a MIG profile says its memory itself"
+        refuse(field, rule, value=value, instead=parts["profile"])
+    if amount % MILLI:
+        rule = "shares cannot be cut from MIG slices"
+        refuse(field, rule, value=value, instead=f"{parts['profile']}:1")
 
 
 def _count(field: str, value: object, text: str) -> int:

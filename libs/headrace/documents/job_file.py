@@ -49,16 +49,23 @@ class Sweep(Part):
     objective: NotYet = None
 
 
+class Topology(Part):
+    """The levels whose domain all nodes of the job share: must, and rather should."""
+
+    required: str = ""
+    preferred: str = ""
+
+
 class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
         "volumes", "outputs", "checkpoint", "on_disconnect", "image", "python", "retry", "after",
-        "schedule", "triggers", "deadline", "notify", "pools", "topology", "roles",
+        "schedule", "triggers", "deadline", "notify", "roles",
         "succeeds_when", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
         "drain",
     )  # fmt: skip
-    parts: ClassVar[Parts] = {"resources": Resources, "sweep": Sweep}
+    parts: ClassVar[Parts] = {"resources": Resources, "sweep": Sweep, "topology": Topology}
 
     type: str = "training"
     name: str = ""
@@ -76,6 +83,8 @@ class JobFile(Part):
     sweep: Sweep | None = None
     priority: str = "medium"
     preemptibility: str = "preemptible"
+    pools: list[str] = []
+    topology: Topology = msgspec.field(default_factory=Topology)
     max_duration: str = ""
     allow_plain_secret: bool = False
     volumes: NotYet = None
@@ -90,8 +99,6 @@ class JobFile(Part):
     triggers: NotYet = None
     deadline: NotYet = None
     notify: NotYet = None
-    pools: NotYet = None
-    topology: NotYet = None
     roles: NotYet = None
     succeeds_when: NotYet = None
     app: NotYet = None

@@ -13,14 +13,15 @@ import msgspec
 
 from headrace.documents.accelerators import accelerators
 from headrace.documents.environment import environment, secret_names
-from headrace.documents.job_file import JobFile
+from headrace.documents.job_file import JobFile, Resources
+from headrace.documents.names import level_of, name_of, pool_names
 from headrace.documents.nearest import nearest
 from headrace.documents.quantities import MILLI, byte_size, duration_us, milli, whole
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.events import Refusal
-from headrace.events.jobs import Gang
+from headrace.events.jobs import Accelerator, Gang
 
 NODES_MAX = 1_024
 COMMAND_BYTES_MAX = 65_536  # command and setup each
@@ -43,11 +44,10 @@ PRIORITIES = {
     "very-high": 70,
 }
 PREEMPTIBILITIES = ("preemptible", "semi-preemptible", "non-preemptible")
+ELASTIC_BUILT = False  # node agents cannot let a running gang grow or shrink yet
 SHELL = ("/bin/bash", "-eu", "-o", "pipefail", "-c")
-NAME_RULE = "has 1 to 41 of a-z 0-9 and '-', not starting with '-'"
 
-NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
-_ELASTIC = re.compile(r"[0-9]+ ?\.\. ?[0-9]*")
+_ELASTIC = re.compile(r"([0-9]{1,9}) ?\.\. ?([0-9]{1,9})")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,6 +65,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     priority: str = "medium"
     preemptible: bool = True
     max_duration_us: int = 0
+    protected_minimum: bool = False
     tasks: Tasks | None = None
 
 
@@ -81,8 +82,8 @@ def _plan(job: JobFile) -> Plan:
     gang = _gang(job)
     tasks = _tasks(job)
     planned = Plan(
-        name=_name("name", job.name or DEFAULT_NAME),
-        project=_name("project", job.project) if job.project else "",
+        name=name_of("name", job.name or DEFAULT_NAME),
+        project=name_of("project", job.project) if job.project else "",
         gang=gang,
         command=_argv("command", job.command),
         setup=_argv("setup", job.setup) if job.setup else (),
@@ -91,8 +92,9 @@ def _plan(job: JobFile) -> Plan:
         workdir=_workdir(job.workdir),
         processes=max(1, gang.accelerators[0].milli // MILLI) if gang.per_gpu_processes else 1,
         priority=job.priority,
-        preemptible=job.preemptibility == "preemptible",
-        max_duration_us=_max_duration_us(job.max_duration),
+        preemptible=_preemptible(job.preemptibility, gang),
+        max_duration_us=max_duration_us(job.max_duration),
+        protected_minimum=job.preemptibility == "semi-preemptible",
         tasks=tasks,
     )
     check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
@@ -105,8 +107,7 @@ def _check_words(job: JobFile) -> None:
     if job.framework:
         _one_of("framework", job.framework, FRAMEWORKS + FRAMEWORKS_NOT_YET, built=FRAMEWORKS)
     _one_of("priority", job.priority, tuple(PRIORITIES))
-    built = ("preemptible", "non-preemptible")
-    _one_of("preemptibility", job.preemptibility, PREEMPTIBILITIES, built=built)
+    _one_of("preemptibility", job.preemptibility, PREEMPTIBILITIES)
 
 
 def _one_of(field: str, value: str, words: tuple[str, ...], *, built: tuple[str, ...] = ()) -> None:
@@ -118,16 +119,17 @@ def _one_of(field: str, value: str, words: tuple[str, ...], *, built: tuple[str,
         not_yet(field, value=value, instead=" or ".join(built))
 
 
+def _preemptible(preemptibility: str, gang: Gang) -> bool:
+    """Whether anything may be taken from the gang. One that never grows is all minimum."""
+    if preemptibility == "semi-preemptible":
+        return gang.nodes_max > gang.nodes
+    return preemptibility == "preemptible"
+
+
 def _gang(job: JobFile) -> Gang:
     resources = job.resources
     kinds = accelerators("resources.gpus", resources.gpus)
-    gpu_memory = 0
-    if resources.gpu_memory:
-        gpu_memory = byte_size("resources.gpu_memory", resources.gpu_memory)
-        if any(kind.milli != MILLI for kind in kinds):
-            rule = "is memory of one GPU"
-            instead = "leave gpus out, or name one GPU (gpus: H100)"
-            refuse("resources.gpu_memory", rule, value=resources.gpu_memory, instead=instead)
+    gpu_memory = _gpu_memory(resources, kinds)
     cpu = DEFAULT_CPU_MILLI if not kinds and not gpu_memory else 0
     if resources.cpu != "":
         cpu = milli("resources.cpu", resources.cpu)
@@ -140,14 +142,33 @@ def _gang(job: JobFile) -> Gang:
         if any(kind.milli != kinds[0].milli for kind in kinds):
             instead = "the same number of GPUs in every preference"
             not_yet("processes_per_node", value="per-gpu", instead=instead)
+    nodes, nodes_max = _nodes(job.nodes)
+    required, preferred = job.topology.required, job.topology.preferred
     return Gang(
-        nodes=_nodes(job.nodes),
+        nodes=nodes,
         accelerators=kinds,
         gpu_memory_bytes=gpu_memory,
         cpu_milli=cpu,
         memory_bytes=memory,
         per_gpu_processes=per_gpu,
+        nodes_max=nodes_max,
+        pools=pool_names("pools", job.pools),
+        topology_required=required and level_of("topology.required", required),
+        topology_preferred=preferred and level_of("topology.preferred", preferred),
     )
+
+
+def _gpu_memory(resources: Resources, kinds: tuple[Accelerator, ...]) -> int:
+    if not resources.gpu_memory:
+        return 0
+    rule = instead = ""
+    if any(kind.milli != MILLI for kind in kinds):
+        rule, instead = "is memory of one GPU", "leave gpus out, or name one GPU (gpus: H100)"
+    if any(kind.profile for kind in kinds):
+        rule, instead = "shares cannot be cut from MIG slices", "leave it out"
+    if rule:
+        refuse("resources.gpu_memory", rule, value=resources.gpu_memory, instead=instead)
+    return byte_size("resources.gpu_memory", resources.gpu_memory)
 
 
 def _per_gpu(job: JobFile) -> bool:
@@ -162,10 +183,17 @@ def _per_gpu(job: JobFile) -> bool:
     return False
 
 
-def _nodes(value: object) -> int:
-    if isinstance(value, str) and _ELASTIC.fullmatch(value):
-        not_yet("nodes", value=value, instead=f"nodes: {value.partition('..')[0].strip()}")
-    return whole("nodes", value, 1, NODES_MAX)
+def _nodes(value: object) -> tuple[int, int]:
+    """How many nodes at least, and up to how many an elastic gang grows (0: it does not)."""
+    found = _ELASTIC.fullmatch(value) if isinstance(value, str) else None
+    if found is None:
+        return whole("nodes", value, 1, NODES_MAX), 0
+    low, high = (whole("nodes", end, 1, NODES_MAX) for end in found.groups())
+    if low > high:
+        refuse("nodes", "the minimum is above the maximum", value=value, instead=f"{high}..{low}")
+    if not ELASTIC_BUILT and low != high:
+        not_yet("nodes", value=value, instead=f"nodes: {low}")
+    return low, high if high > low else 0
 
 
 def _tasks(job: JobFile) -> Tasks | None:
@@ -174,12 +202,6 @@ def _tasks(job: JobFile) -> Tasks | None:
     if job.sweep is not None:
         return sweep_of(job.sweep)
     return array_of(job.array) if job.array else None
-
-
-def _name(field: str, value: str) -> str:
-    if not NAME.fullmatch(value):
-        refuse(field, NAME_RULE, value=value)
-    return value
 
 
 def _argv(field: str, value: str | list[str | int | float | bool]) -> tuple[str, ...]:
@@ -214,7 +236,8 @@ def _workdir(value: str) -> str:
     return value
 
 
-def _max_duration_us(value: str) -> int:
+def max_duration_us(value: str) -> int:
+    """0 when nothing is said. Raises `DocumentError`."""
     if not value:
         return 0
     amount = duration_us("max_duration", value)

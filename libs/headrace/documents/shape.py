@@ -32,12 +32,13 @@ _WORDS = {
 
 
 class Part(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
-    """A mapping of a document. Subclasses name their fields that are `not_yet` built, and the
-    `parts` that are mappings with a Struct of their own.
+    """A mapping of a document. Subclasses name their fields that are `not_yet` built, the `parts`
+    that are mappings with a Struct of their own, and those that map any names to such parts (`each`).
     """
 
     not_yet: ClassVar[tuple[str, ...]] = ()
     parts: ClassVar[Parts] = {}
+    each: ClassVar[Parts] = {}
 
 
 Parts: TypeAlias = Mapping[str, type[Part]]
@@ -73,9 +74,20 @@ def _checked(document: object, kind: type[Part], path: str) -> dict[str, Any]:
             continue
         if name in kind.not_yet:
             not_yet(f"{path}{name}")
-        part = kind.parts.get(name)
-        fields[name] = _checked(value, part, f"{path}{name}.") if part else value
+        fields[name] = _checked_value(value, kind, name, f"{path}{name}")
     return fields
+
+
+def _checked_value(value: object, kind: type[Part], name: str, path: str) -> object:
+    """One field's value: as it is, as a part, or as a part under each of its names."""
+    if name in kind.parts:
+        return _checked(value, kind.parts[name], f"{path}.")
+    if name not in kind.each:
+        return value
+    if not isinstance(value, Mapping):
+        refuse(path, "must be a mapping of names to values", value=_scalar(value))
+    part = kind.each[name]
+    return {key: _checked(below, part, f"{path}.{key}.") for key, below in value.items()}
 
 
 def _refuse_unknown(path: str, name: object, kind: type[Part]) -> None:

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.events import access, attempts, gangs, jobs, nodes, platform, queues
+from headrace.events import (
+    access,
+    attempts,
+    gangs,
+    jobs,
+    nodes,
+    performance,
+    platform,
+    pools,
+    queues,
+)
 from headrace.events.base import (
     Decision,
     Entry,
@@ -34,6 +44,7 @@ EVENTS: tuple[type[Event], ...] = (
     gangs.GangEvicted,
     gangs.GangReleased,
     gangs.GuardTripped,
+    gangs.SearchSuspended,
     attempts.AttemptStarted,
     attempts.AttemptExited,
     nodes.NodeJoined,
@@ -46,6 +57,10 @@ EVENTS: tuple[type[Event], ...] = (
     queues.QueueConfigured,
     queues.QueueRefused,
     queues.SharesDivided,
+    pools.PoolApplyRequested,
+    pools.PoolConfigured,
+    pools.PoolRefused,
+    pools.PoolPriced,
     access.SecretSetRequested,
     access.SecretSet,
     access.SecretRefused,
@@ -58,6 +73,8 @@ EVENTS: tuple[type[Event], ...] = (
     access.ProjectKeysDropped,
     platform.ServiceLed,
     platform.UsageAccounted,
+    performance.PerformanceMeasured,
+    performance.PerformanceBandwidth,
 )
 
 CATALOGUE: dict[str, type[Event]] = {tag_of(event): event for event in EVENTS}

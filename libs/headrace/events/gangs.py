@@ -95,6 +95,19 @@ class GangReleased(Decision, frozen=True, kw_only=True, omit_defaults=True, tag=
     again: bool = False
 
 
+class SearchSuspended(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="search.suspended.v1"
+):
+    """A turn ended for its number of steps: the search for whom to stop goes on with `action` for
+    `job` in the next. Empty when it has come to its end.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "search"
+    action: str = ""
+    job: str = ""
+
+
 class GuardTripped(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="guard.tripped.v1"):
     """The log refused to book a device above its capacity: an alarm, never a routine.
 

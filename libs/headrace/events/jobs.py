@@ -17,20 +17,25 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """One acceptable kind of GPU and how much of it, per node.
 
     `milli` is thousandths of a GPU: 2000 is two whole GPUs, 250 a quarter of one. An empty `model`
-    means any. The memory bounds are the marketed sizes in bytes (0: unbounded).
+    means any. The memory bounds are the marketed sizes in bytes (0: unbounded). With a MIG
+    `profile` (`1g.10gb`), 1000 is one slice of that profile and there are no shares.
     """
 
     milli: int
     model: str = ""
     memory_bytes_min: int = 0
     memory_bytes_max: int = 0
+    profile: str = ""
 
 
 class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a job asks for. `nodes` workers at once or none; everything else is per node.
 
     `accelerators` is a list in order of preference, never mixed inside one gang; empty means no
-    GPU. `gpu_memory_bytes` asks for this much memory of one GPU instead of a share.
+    GPU. `gpu_memory_bytes` asks for this much memory of one GPU instead of a share. An elastic gang
+    grows from `nodes` to `nodes_max` (0: it does not). `pools` are tried in this order (none: every
+    node). Its nodes share a domain of the level `topology_required`, and of `topology_preferred`
+    where that can be had.
     """
 
     nodes: int = 1
@@ -39,6 +44,10 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpu_milli: int = 0
     memory_bytes: int = 0
     per_gpu_processes: bool = False
+    nodes_max: int = 0
+    pools: tuple[str, ...] = ()
+    topology_required: str = ""
+    topology_preferred: str = ""
 
 
 class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.requested.v1"):
@@ -46,7 +55,8 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
 
     `job` is the id the shell drew. `launch` is the sealed `Launch`, under the project key
     `launch_key`. `trials` holds the parameters of a sweep's trials or an array's indexes, each a
-    mapping of names to strings, drawn by the shell; empty for a single job.
+    mapping of names to strings, drawn by the shell; empty for a single job. `protected_minimum`:
+    only what an elastic gang has above its minimum may be taken from it.
     """
 
     owner: ClassVar[str] = "admission"
@@ -67,12 +77,14 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     trials_parallel: int = 0
     stop_after_failures: int = 0
     kind_of_group: str = ""  # "sweep" or "array" when `trials` is set
+    protected_minimum: bool = False
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):
     """The job may wait for GPUs. Carries all that quota and placement need to know of it.
 
-    `requested_at` is the position of its `job.requested`. A sweep or array is admitted once as a
+    `requested_at` is the position of its `job.requested`. `max_duration_us` is the job's own, else
+    what its project or its pool says. A sweep or array is admitted once as a
     `group` of `tasks` jobs, then each task on its own with `group` and `index` set; a task's id is
     `<group>/<index>`.
     """
@@ -95,6 +107,7 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     tasks_parallel: int = 0
     stop_after_failures: int = 0
     warning: str = ""
+    protected_minimum: bool = False
 
 
 class JobRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.refused.v1"):

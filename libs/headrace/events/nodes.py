@@ -10,7 +10,10 @@ from headrace.events.base import Decision, Fact, Refusal
 
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One GPU: its UUID, its index on the node, model (`H100-80GB`) and memory as the driver says."""
+    """One GPU, or one MIG slice of one: its UUID, its index on the node, model (`H100-80GB`) and
+    memory as the driver says. A slice has its `profile`; `island` names the GPUs of a node that
+    NVLink joins ("": not known).
+    """
 
     device: str
     index: int
@@ -18,13 +21,18 @@ class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_bytes: int
     kind: str = "nvml"  # nvml | simulated
     healthy: bool = True
+    vendor: str = "nvidia"
+    profile: str = ""
+    island: str = ""
 
 
 class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.joined.v1"):
     """A node agent said what its machine has. Repeated whenever that or the boot changes.
 
     `boot` is the kernel's boot id, `incarnation` names the agent's journal: reports are numbered
-    within it. `public_key` (X25519, base64) is what launches for this node are sealed to.
+    within it. `public_key` (X25519, base64) is what launches for this node are sealed to. Among the
+    `labels` are its site and its domain at each level of a topology. Only who tolerates all of its
+    `taints` is placed on it.
     """
 
     owner: ClassVar[str] = "placement"
@@ -42,6 +50,7 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     port_last: int = 29999
     labels: dict[str, str] = {}
     version: str = ""
+    taints: tuple[str, ...] = ()
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):

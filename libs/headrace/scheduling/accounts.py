@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from headrace.scheduling.amounts import RESOURCES, UNLIMITED, Amounts
+from headrace.scheduling.amounts import NOTHING, RESOURCES, UNLIMITED, Amounts
 from headrace.scheduling.division import QueueSpec
 from headrace.scheduling.legality import Standing
 
@@ -43,16 +43,21 @@ class Account:
         "version",
     )
 
-    def __init__(self, spec: QueueSpec, share: Amounts, total: Amounts) -> None:
+    def __init__(self, spec: QueueSpec) -> None:
         self.spec = spec
-        self.share = share
-        self.total = total
         self.held = [0, 0, 0]
         self.firm = [0, 0, 0]
         self.version = 0  # rises with every change
         self.path: list[Account] = []  # itself first, the root last
         self.children: list[Account] = []
+        self.redivide(NOTHING, NOTHING)
+
+    def redivide(self, share: Amounts, total: Amounts) -> None:
+        """It has another fair share from now on."""
+        self.share, self.total = share, total
+        spec = self.spec
         self.allocatable = Standing(quota=spec.quota, limit=spec.limit, share=share).allocatable
+        self.version += 1
 
     def is_over_share(self) -> bool:
         """Whether it holds more than its fair share of every resource."""
@@ -93,7 +98,7 @@ class Account:
 
     def quota_barrier(self, request: Amounts) -> Barrier | None:
         """What forbids that much more for work that cannot be preempted."""
-        quota = self.spec.quota
+        quota = self.spec.firm_limit
         for r in RESOURCES:
             would = self.firm[r] + request[r]
             if request[r] > 0 and quota[r] != UNLIMITED and would > quota[r]:
@@ -107,12 +112,10 @@ class Account:
 class Accounts:
     """Every queue whose path ends at a root."""
 
-    def __init__(
-        self, specs: Mapping[str, QueueSpec], shares: Mapping[str, Amounts], total: Amounts
-    ) -> None:
-        self.total = total
-        self.by_name = {name: Account(spec, shares[name], total) for name, spec in specs.items()}
+    def __init__(self, specs: Mapping[str, QueueSpec]) -> None:
+        self.by_name = {name: Account(spec) for name, spec in specs.items()}
         self.roots: list[Account] = []
+        self._standings: tuple[int, dict[str, Standing]] | None = None
         for name, account in self.by_name.items():
             account.path = self._path(name)
             if not account.spec.parent:
@@ -120,16 +123,15 @@ class Accounts:
             elif account.spec.parent in self.by_name:
                 self.by_name[account.spec.parent].children.append(account)
 
-    def emptied(self) -> Accounts:
-        """The same queues, holding nothing."""
-        specs = {name: account.spec for name, account in self.by_name.items()}
-        shares = {name: account.share for name, account in self.by_name.items()}
-        return Accounts(specs, shares, self.total)
-
     def __contains__(self, queue: str) -> bool:
         """Whether work of this queue can be placed: it exists and its path ends at a root."""
         account = self.by_name.get(queue)
         return account is not None and not account.path[-1].spec.parent
+
+    def redivide(self, shares: Mapping[str, Amounts], total: Amounts) -> None:
+        """Give every queue its fair share of the total."""
+        for name, account in self.by_name.items():
+            account.redivide(shares[name], total)
 
     def book(self, queue: str, amounts: Amounts, *, firm: bool, sign: int = 1) -> None:
         """Enter what a task takes for its queue and everything above it."""
@@ -159,6 +161,12 @@ class Accounts:
 
     def standings(self) -> dict[str, Standing]:
         """Every queue as the rules of reclaim see it, at this moment."""
+        version = sum(root.version for root in self.roots)
+        if self._standings is None or self._standings[0] != version:
+            self._standings = (version, self._standing())
+        return self._standings[1]
+
+    def _standing(self) -> dict[str, Standing]:
         return {
             name: Standing(
                 parent=account.spec.parent,
@@ -167,6 +175,7 @@ class Accounts:
                 share=account.share,
                 held=(account.held[0], account.held[1], account.held[2]),
                 firm=(account.firm[0], account.firm[1], account.firm[2]),
+                bounds_firm=account.spec.bounds_firm,
             )
             for name, account in self.by_name.items()
         }

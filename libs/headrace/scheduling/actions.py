@@ -9,137 +9,249 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from operator import not_
+from itertools import chain
+from operator import eq, not_
 
-from headrace.scheduling.gangs import PENDING, PLACED, Gang, is_ready
+import msgspec
+
+from headrace.scheduling.amounts import GPU, UNLIMITED
+from headrace.scheduling.gangs import PENDING, PIPELINED, PLACED, Gang
 from headrace.scheduling.legality import Standing, Taker, is_legal, may_lose, may_take
-from headrace.scheduling.placing import place_gang, request_of
+from headrace.scheduling.lines import Heads
+from headrace.scheduling.placing import choices, place_gang, request_of
 from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
-from headrace.scheduling.refused import Refused
 from headrace.scheduling.search import Left, Search, make_room
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
 
 
-def allocate(world: World) -> None:
-    """Place every gang that fits, its minimum first, then one more task per turn."""
-    turns = _turns(world, world.gangs.values(), again=False)
-    refused = Refused(world)
-    while (name := turns.take()) is not None:
-        gang = world.gangs[name]
-        if refused.has(gang):
-            continue
-        if not place_gang(world, gang, promised=False):
-            refused.add(gang)
-        elif gang.any_in((PENDING,)):
-            turns.put(gang, gang.standing())
+def always(_: Gang) -> bool:
+    """Whatever it is."""
+    return True
 
 
-def consolidate(world: World) -> None:
+def allocate(world: World, placed_max: int = UNLIMITED) -> bool:
+    """Place every gang that fits, its minimum first, then one more task per turn; at most so many.
+    Whether that was all.
+    """
+    heads = _heads(world, again=False)
+    while (gang := heads.take()) is not None:
+        if not any(place_gang(world, gang, promised=False) for _ in choices(world, gang)):
+            continue  # nor would any like it
+        placed_max -= 1
+        if not placed_max:
+            return False
+        if gang.any_in((PENDING,)):
+            heads.again(gang)
+        heads.go_on(gang)
+    return True
+
+
+def consolidate(world: World, budget: Budget) -> None:
     """Move preemptible work so that a gang fits; nobody is left without a place."""
-    for gang in _evicting(world):
-        if gang.preemptible and _fits_in_total(world, gang):
-            make_room(world, gang, Search(may_lose=_anyone, keeps_minimum=_nobody, accepts=not_))
+    search = Search(
+        reaches=_everywhere, may_lose=_is_preemptible, keeps_minimum=_nobody, accepts=not_
+    )
+    may = partial(_could_be_gathered, world)
+    for gang in _evicting(world, "consolidate", budget, may):
+        any(make_room(world, gang, search) for _ in choices(world, gang))
 
 
-def reclaim(world: World) -> None:
+def reclaim(world: World, budget: Budget) -> None:
     """Take back, for queues within their share, what others hold beyond theirs."""
-    for gang in _evicting(world):
+    for gang in _evicting(world, "reclaim", budget):
         standings = world.accounts.standings()
         request = request_of(world, gang, again=True)
         taker = Taker(queue=gang.queue, request=request, preemptible=gang.preemptible)
         if may_take(standings, taker):
             search = Search(
-                may_lose=partial(_is_reclaimable, standings, taker),
+                reaches=partial(_is_reclaimable, standings, taker),
+                may_lose=_is_preemptible,
                 keeps_minimum=partial(_reclaims_surplus, world, gang),
                 accepts=partial(is_legal, standings, taker),
             )
-            make_room(world, gang, search)
+            any(make_room(world, gang, search) for _ in choices(world, gang))
 
 
-def preempt(world: World) -> None:
+def preempt(world: World, budget: Budget) -> None:
     """Take from the same queue what is less important."""
-    for gang in _evicting(world):
+    for gang in _evicting(world, "preempt", budget, partial(_has_less_important, world)):
         request = request_of(world, gang, again=True)
         if gang.preemptible or world.accounts.quota_barrier(gang.queue, request) is None:
             search = Search(
+                reaches=partial(eq, gang.queue),
                 may_lose=partial(_is_less_important, gang),
                 keeps_minimum=partial(_preempts_surplus, world),
                 accepts=_anything,
             )
-            make_room(world, gang, search)
+            any(make_room(world, gang, search) for _ in choices(world, gang))
 
 
-def evict_stale(world: World) -> None:
+def evict_stale(world: World, _: Budget) -> None:
     """Evict what is left of gangs that have been below their minimum for too long."""
-    for gang in world.gangs.values():
-        grace_us = gang.staleness_grace_us
-        if grace_us is None:
-            grace_us = world.settings.staleness_grace_us
-        since_us = world.now_us if gang.stale_since_us is None else gang.stale_since_us
-        if grace_us < 0 or world.now_us - since_us < grace_us or not gang.is_stale():
-            continue
+    holders = chain.from_iterable(gangs.values() for gangs in world.holders.values())
+    for gang in sorted((gang for gang in holders if _is_overdue(world, gang)), key=_age):
         for task in list(gang.all_tasks()):
             if task.state in PLACED:
                 world.evict(task)
 
 
-ACTIONS: dict[str, Callable[[World], None]] = {
-    "allocate": allocate,
+def bind(world: World, _: Budget) -> None:
+    """Give at once what was promised and turns out to be free: whoever was placed in this turn
+    and made way for somebody else in it has nothing to stop.
+    """
+    promised = dict.fromkeys(t.gang for t in world.changed(0) if t.state == PIPELINED)
+    for name in promised:
+        gang = world.gangs[name]
+        tasks = [task for task in gang.all_tasks() if task.state == PIPELINED]
+        if any(task.place is not None for task in tasks):
+            continue  # it moves: what it has goes first
+        mark = world.mark()
+        for task in tasks:
+            world.evict(task)
+        if not place_gang(world, gang, promised=False) or gang.any_in((PIPELINED,)):
+            world.back_to(mark)
+
+
+EVICTING: dict[str, Callable[[World, Budget], None]] = {
     "consolidate": consolidate,
     "reclaim": reclaim,
     "preempt": preempt,
     "evict_stale": evict_stale,
+    "bind": bind,
 }
+ACTIONS = ("allocate", *EVICTING)
 
 
-def take_turn(world: World, actions: Iterable[str] = tuple(ACTIONS)) -> None:
-    """Do these actions, one after the other."""
-    for action in actions:
-        ACTIONS[action](world)
-
-
-def _turns(world: World, gangs: Iterable[Gang], *, again: bool) -> Turns:
-    """Those of the gangs that have something to place and enough tasks for it."""
-    turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=again))
-    for gang in gangs:
-        if gang.any_in((PENDING,)) and is_ready(gang, gang.root):
-            turns.put(gang, gang.standing())
-    return turns
-
-
-def _evicting(world: World) -> Iterator[Gang]:
-    """The gangs that may have others evicted, in turn order, without those like one for which
-    nothing could be done.
+def take_turn(
+    world: World,
+    actions: Iterable[str] = ACTIONS,
+    *,
+    placed_max: int = UNLIMITED,
+    steps_max: int = UNLIMITED,
+    resume: Suspended | None = None,
+) -> Suspended | None:
+    """Do these actions, one after the other; none that evicts while there is more to allocate than
+    `placed_max` gangs. After about `steps_max` steps no further search is begun: what is returned
+    says where the next turn goes on (`resume`), so that nobody's search is put off for ever.
     """
-    patient = (
-        gang
-        for gang in world.gangs.values()
-        if world.now_us - gang.submitted_at_us >= gang.patience_us
-    )
-    turns = _turns(world, patient, again=True)
-    refused = Refused(world)
-    while (name := turns.take()) is not None:
-        gang = world.gangs[name]
-        if refused.has(gang):
-            continue
+    if resume is not None and not _is_waiting(world, resume.gang):
+        resume = None
+    budget = Budget(world, steps_max, resume)
+    for action in actions:
+        if action == "allocate":
+            if not allocate(world, placed_max):
+                return resume
+        elif budget.allows(action):
+            EVICTING[action](world, budget)
+    return budget.suspended
+
+
+class Suspended(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose search comes next, after a turn that ended for its number of steps."""
+
+    action: str
+    gang: str
+
+
+class Budget:
+    """What is left of a turn's steps, and where it goes on."""
+
+    def __init__(self, world: World, steps_max: int, resume: Suspended | None) -> None:
+        self._world = world
+        self._end = world.steps + steps_max if steps_max != UNLIMITED else UNLIMITED
+        self._resume = resume
+        self.suspended: Suspended | None = None
+
+    def allows(self, action: str) -> bool:
+        """Whether anything of this action is to be done."""
+        return self.suspended is None and self._resume in (None, self._resume_of(action))
+
+    def allows_for(self, action: str, gang: Gang) -> bool:
+        """Whether the gang's search is to be done now; notes the first that is not any more."""
+        if self._resume is not None:
+            if self._resume.gang != gang.name:
+                return False
+            self._resume = None
+        if self._end != UNLIMITED and self._world.steps >= self._end and self.suspended is None:
+            self.suspended = Suspended(action=action, gang=gang.name)
+        return self.suspended is None
+
+    def _resume_of(self, action: str) -> Suspended | None:
+        return self._resume if self._resume and self._resume.action == action else None
+
+
+def _heads(
+    world: World,
+    *,
+    again: bool,
+    may: Callable[[Gang], bool] = always,
+    patient: Callable[[Gang], bool] = always,
+) -> Heads:
+    turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=again))
+    return Heads(world.lines, world.gangs, turns, may, patient, apart=world.reservations)
+
+
+def _evicting(
+    world: World, rule: str, budget: Budget, may: Callable[[Gang], bool] = always
+) -> Iterator[Gang]:
+    """The gangs that may have others evicted, in turn order, without those like one for which
+    nothing could be done while nothing has changed.
+    """
+    heads = _heads(world, again=True, may=may, patient=partial(_is_patient, world.now_us))
+    while (gang := heads.take()) is not None:
         mark = world.mark()
-        yield gang
+        if budget.allows_for(rule, gang):
+            yield gang
         if world.mark() == mark:
-            refused.add(gang)
+            heads.close(gang)
+            continue
+        world.note(rule, gang, mark)
+        heads.go_on(gang)
+        heads.reopen()
 
 
-def _fits_in_total(world: World, gang: Gang) -> bool:
-    wanted = request_of(world, gang, again=True)[0]
-    return wanted <= sum(machine.free_milli for machine in world.machines.values())
+def _is_patient(now_us: int, gang: Gang) -> bool:
+    return now_us - gang.submitted_at_us >= gang.patience_us
 
 
-def _is_reclaimable(standings: dict[str, Standing], taker: Taker, other: Gang) -> bool:
-    return other.queue != taker.queue and may_lose(standings, taker, other.queue)
+def _is_overdue(world: World, gang: Gang) -> bool:
+    grace_us = gang.staleness_grace_us
+    if grace_us is None:
+        grace_us = world.settings.staleness_grace_us
+    since_us = world.now_us if gang.stale_since_us is None else gang.stale_since_us
+    return 0 <= grace_us <= world.now_us - since_us and gang.is_stale()
+
+
+def _age(gang: Gang) -> tuple[int, str]:
+    return (gang.age, gang.name)
+
+
+def _could_be_gathered(world: World, gang: Gang) -> bool:
+    wanted = request_of(world, gang, again=True)[GPU]
+    return gang.preemptible and wanted <= world.free_milli
+
+
+def _has_less_important(world: World, gang: Gang) -> bool:
+    holders = world.holders.get(gang.queue, {})
+    return any(_is_less_important(gang, other) for other in holders.values())
+
+
+def _is_waiting(world: World, name: str) -> bool:
+    gang = world.gangs.get(name)
+    return gang is not None and gang.any_in((PENDING,))
+
+
+def _is_reclaimable(standings: dict[str, Standing], taker: Taker, queue: str) -> bool:
+    return queue != taker.queue and may_lose(standings, taker, queue)
+
+
+def _is_preemptible(other: Gang) -> bool:
+    return other.preemptible
 
 
 def _is_less_important(gang: Gang, other: Gang) -> bool:
-    return other.queue == gang.queue and other.priority < gang.priority
+    return other.preemptible and other.priority < gang.priority
 
 
 def _reclaims_surplus(world: World, gang: Gang, other: Gang) -> bool:
@@ -154,7 +266,7 @@ def _nobody(_: Gang) -> bool:
     return False
 
 
-def _anyone(_: Gang) -> bool:
+def _everywhere(_: str) -> bool:
     return True
 
 

@@ -1,13 +1,12 @@
-"""The cluster as the scheduler sees it: nodes, their devices, and what is taken of each.
+"""Nodes as the log tells of them: their devices, and what is taken of each.
 
 Rule: amounts are integers (thousandths of a GPU, thousandths of a core, bytes). A node is changed
-through `take` and `give` only; trying something out works on a `Scratch` that copies what it
-touches.
+through `take` and `give` only; trying something out is what a `World` is for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import msgspec
 
@@ -25,6 +24,7 @@ class Device(msgspec.Struct, kw_only=True, omit_defaults=True):
     memory_bytes: int
     used_milli: int = 0
     usable: bool = True
+    profile: str = ""
 
 
 class Node(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -51,30 +51,6 @@ class Node(msgspec.Struct, kw_only=True, omit_defaults=True):
     def capacity_milli(self) -> int:
         """Thousandths of usable GPUs."""
         return sum(DEVICE_MILLI for d in self.devices if d.usable)
-
-    def copy(self) -> Node:
-        """A node that can be changed without changing this one."""
-        devices = [
-            Device(
-                device=d.device,
-                index=d.index,
-                model=d.model,
-                memory_bytes=d.memory_bytes,
-                used_milli=d.used_milli,
-                usable=d.usable,
-            )
-            for d in self.devices
-        ]
-        return Node(
-            node=self.node,
-            address=self.address,
-            devices=devices,
-            cpu_milli=self.cpu_milli,
-            memory_bytes=self.memory_bytes,
-            cpu_used_milli=self.cpu_used_milli,
-            memory_used_bytes=self.memory_used_bytes,
-            accepting=self.accepting,
-        )
 
     def take(self, shares: Iterable[Share], cpu_milli: int, memory_bytes: int) -> None:
         """Book this much here."""
@@ -105,51 +81,3 @@ class Booking(msgspec.Struct, frozen=True, kw_only=True):
     def milli(self) -> int:
         """Thousandths of GPUs over the whole gang."""
         return sum(share.milli for worker in self.workers for share in worker.devices)
-
-
-class Scratch:
-    """A cluster to try things on: the given nodes stay as they are."""
-
-    def __init__(self, base: Mapping[str, Node], touched: list[str] | None = None) -> None:
-        self._base = base
-        self._copies: dict[str, Node] = {}
-        self.touched = [] if touched is None else touched  # every change, for rankings to follow
-
-    def names(self) -> Iterable[str]:
-        """Every node, in the order in which they joined."""
-        return self._base
-
-    def node(self, name: str) -> Node:
-        """The node as it stands in this trial: to read, never to change."""
-        return self._copies.get(name) or self._base[name]
-
-    def copied(self) -> Iterable[str]:
-        """The nodes that differ from the base."""
-        return self._copies
-
-    def take(self, booking: Booking) -> None:
-        """Book the gang in this trial."""
-        for worker in booking.workers:
-            if worker.node in self._base:
-                node = self._own(worker.node)
-                node.take(worker.devices, booking.cpu_milli, booking.memory_bytes)
-
-    def give(self, booking: Booking) -> None:
-        """Release the gang in this trial."""
-        for worker in booking.workers:
-            if worker.node in self._base:
-                node = self._own(worker.node)
-                node.give(worker.devices, booking.cpu_milli, booking.memory_bytes)
-
-    def fork(self) -> Scratch:
-        """A trial on top of this trial."""
-        fork = Scratch(self._base)
-        fork._copies = {name: node.copy() for name, node in self._copies.items()}
-        return fork
-
-    def _own(self, name: str) -> Node:
-        copy = self._copies.get(name)
-        if copy is None:
-            copy = self._copies[name] = self._base[name].copy()
-        self.touched.append(name)
-        return copy

@@ -15,7 +15,7 @@ from fractions import Fraction
 import msgspec
 
 from headrace.events.queues import Queue
-from headrace.scheduling.amounts import RESOURCES, UNLIMITED, Amounts
+from headrace.scheduling.amounts import EVERYTHING, RESOURCES, UNLIMITED, Amounts, at_most
 
 USAGE_ONE = 1_000_000  # a queue that used the whole total all the time
 STRENGTH_ONE = 1000  # usage counts as much as weight
@@ -49,6 +49,7 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One queue of the tree as the scheduler sees it. `age` orders equals: lower is older.
 
     `reclaim_after_us` and `preempt_after_us` protect what has run shorter; None: as the parent.
+    `bounds_firm`: its quota bounds work that cannot be preempted.
     """
 
     queue: str
@@ -58,12 +59,18 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     rations: tuple[Ration, Ration, Ration] = (Ration(), Ration(), Ration())
     reclaim_after_us: int | None = None
     preempt_after_us: int | None = None
+    bounds_firm: bool = True
 
     @property
     def quota(self) -> Amounts:
         """What is guaranteed."""
         gpu, cpu, memory = self.rations
         return (gpu.quota, cpu.quota, memory.quota)
+
+    @property
+    def firm_limit(self) -> Amounts:
+        """What work that cannot be preempted never exceeds."""
+        return self.quota if self.bounds_firm else EVERYTHING
 
     @property
     def limit(self) -> Amounts:
@@ -207,20 +214,32 @@ def _divide_down(
     """
     children: dict[str, list[str]] = {}
     for name, parent in parents.items():
-        children.setdefault(parent, []).append(name)
-    wants: dict[str, int] = {}
-    shares: dict[str, int] = {}
-    pending = [("", total)]
-    for name in children.get("", []):
-        _add_wants(name, claims, children, wants)
-    while pending:
-        parent, amount = pending.pop()
-        names = children.get(parent, [])
+        if name:
+            children.setdefault(parent, []).append(name)
+    order = list(children.get("", ()))
+    for name in order:
+        order += children.get(name, ())
+    wants = _wants(claims, children, order)
+    shares = {"": total}
+    for parent in ("", *order):
+        if parent not in children:
+            continue
+        names = children[parent]
         mine = [msgspec.structs.replace(claims[n], request_milli=wants[n]) for n in names]
-        divided = divide(mine, amount, grain, usage_strength)
-        shares.update(divided)
-        pending.extend(divided.items())
-    return {name: shares.get(name, 0) for name in claims}
+        shares |= divide(mine, shares[parent], grain, usage_strength)
+    return {name: shares.get(name, 0) if name else 0 for name in claims}
+
+
+def _wants(
+    claims: Mapping[str, Claim], children: Mapping[str, list[str]], order: Sequence[str]
+) -> dict[str, int]:
+    """What every queue and its children can use; `order` has parents before their children."""
+    wants: dict[str, int] = {}
+    for name in reversed(order):
+        below = sum(wants[child] for child in children.get(name, ()))
+        limit = claims[name].limit_milli
+        wants[name] = at_most(limit, claims[name].request_milli + below)
+    return wants
 
 
 def _deserved(claim: Claim, total_milli: int) -> int:
@@ -243,18 +262,3 @@ def _claim(queue: Queue, age: int, requests: Mapping[str, int]) -> Claim:
         request_milli=requests.get(queue.queue, 0),
         age=age,
     )
-
-
-def _add_wants(
-    name: str,
-    claims: Mapping[str, Claim],
-    children: Mapping[str, list[str]],
-    wants: dict[str, int],
-) -> int:
-    """What the queue and its children can use; the tree is free of cycles (quota sees to it)."""
-    own = claims[name].request_milli
-    for child in children.get(name, []):
-        own += _add_wants(child, claims, children, wants)
-    limit = claims[name].limit_milli
-    wants[name] = own if limit == UNLIMITED else min(own, limit)
-    return wants[name]

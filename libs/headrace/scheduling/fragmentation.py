@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from headrace.scheduling.arrivals import Arrivals
-from headrace.scheduling.cluster import DEVICE_MILLI
+from headrace.scheduling.machines import DEVICE_MILLI
 
 OFFERS = 48  # arrivals that each device is expected to be offered
 GRAIN_MILLI = 10  # shares are rounded up to this, what is free of a device down
@@ -22,8 +22,8 @@ MICRO = 1000  # millionths in a thousandth: the unit of waste
 
 
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
-    """What arrivals are expected to leave over of a device, in millionths of a GPU by free grains;
-    and the sums whose ratio is the cores that a GPU needs.
+    """What arrivals are expected to leave over of a device, in millionths of a GPU, by how many
+    thousandths of it are free; and the sums whose ratio is the cores that a GPU needs.
     """
 
     leftover: tuple[int, ...]
@@ -32,8 +32,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
 
     def waste(self, free_milli: Sequence[int], cpu_milli: int) -> int:
         """Millionths of a GPU wasted on a node with so much free of each device and of cores."""
-        left = sum(self.leftover[milli // GRAIN_MILLI] for milli in free_milli)
-        return left + self._starved(sum(free_milli), cpu_milli)
+        left = sum(self.leftover[milli] for milli in free_milli)
+        return left + self._starved(sum(free_milli), cpu_milli) if self.cpu_milli else left
 
     def growth(
         self, taken: Iterable[tuple[int, int]], free_milli: int, cpu_milli: int, cpu_taken: int
@@ -41,12 +41,12 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
         """How much the waste of a node grows, when of its devices `taken` are (free, taken) pairs,
         and `free_milli` and `cpu_milli` are free in all.
         """
-        left = amount = 0
+        leftover, left, amount = self.leftover, 0, 0
         for free, milli in taken:
-            left += (
-                self.leftover[(free - milli) // GRAIN_MILLI] - self.leftover[free // GRAIN_MILLI]
-            )
+            left += leftover[free - milli] - leftover[free]
             amount += milli
+        if not self.cpu_milli:
+            return left
         before = self._starved(free_milli, cpu_milli)
         return left + self._starved(free_milli - amount, cpu_milli - cpu_taken) - before
 
@@ -55,10 +55,8 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
         return growth // (STEP_MILLI * MICRO)
 
     def _starved(self, free_milli: int, cpu_milli: int) -> int:
-        if not self.cpu_milli:
-            return 0
-        fed_milli = cpu_milli * self.gpu_milli // self.cpu_milli
-        return max(0, free_milli - fed_milli) * MICRO // STARVED_PART
+        starved_milli = free_milli - cpu_milli * self.gpu_milli // self.cpu_milli
+        return starved_milli * MICRO // STARVED_PART if starved_milli > 0 else 0
 
 
 def expect(arrivals: Arrivals) -> Expected:
@@ -71,8 +69,13 @@ def expect(arrivals: Arrivals) -> Expected:
     for _ in range(OFFERS if asked else 0):
         leftover = [_after_offer(leftover, free, asked, total) for free in range(len(leftover))]
     return Expected(
-        leftover=tuple(leftover), gpu_milli=arrivals.gpu_milli, cpu_milli=arrivals.cpu_milli
+        leftover=tuple(leftover[milli // GRAIN_MILLI] for milli in range(DEVICE_MILLI + 1)),
+        gpu_milli=arrivals.gpu_milli,
+        cpu_milli=arrivals.cpu_milli,
     )
+
+
+NOTHING_EXPECTED = expect(Arrivals())
 
 
 def _after_offer(

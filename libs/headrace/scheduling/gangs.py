@@ -62,35 +62,41 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """What one task asks of its node: `devices` GPUs, `device_milli` thousandths of each or, where
-    given, `device_memory_mib` of each.
+    given, `device_memory_bytes` of each; of a `model` and with so much memory in all, if given.
 
-    `only` names the nodes it may run on, `labels` what they must be labelled.
+    `only` names the nodes it may run on, `labels` what they must be labelled; `apart` means that no
+    other task of its gang may be on the same node.
     """
 
     devices: int = 0
     device_milli: int = 1000
-    device_memory_mib: int = 0
+    device_memory_bytes: int = 0
+    model: str = ""
+    profile: str = ""
+    memory_min_bytes: int = 0
+    memory_max_bytes: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
     only: tuple[str, ...] | None = None
     labels: tuple[tuple[str, str], ...] = ()
     tolerations: tuple[str, ...] = ()
     near: Nearness | None = None
+    apart: bool = False
 
     @property
     def is_shared(self) -> bool:
         """Whether it leaves room for others on its devices."""
-        return bool(self.devices) and (self.device_milli < 1000 or bool(self.device_memory_mib))
+        return bool(self.devices) and (self.device_milli < 1000 or bool(self.device_memory_bytes))
 
-    def milli_of(self, device_memory_mib: int) -> int:
+    def milli_of(self, device_memory_bytes: int) -> int:
         """Thousandths of one device of that size that it takes."""
-        if not self.device_memory_mib:
+        if not self.device_memory_bytes:
             return self.device_milli
-        return -(-self.device_memory_mib * 1000 // max(1, device_memory_mib))
+        return -(-self.device_memory_bytes * 1000 // max(1, device_memory_bytes))
 
-    def amounts(self, device_memory_mib: int) -> Amounts:
+    def amounts(self, device_memory_bytes: int) -> Amounts:
         """What it takes where devices have that much memory."""
-        gpu = self.devices * self.milli_of(device_memory_mib) if self.devices else 0
+        gpu = self.devices * self.milli_of(device_memory_bytes) if self.devices else 0
         return (gpu, self.cpu_milli, self.memory_bytes)
 
 
@@ -102,9 +108,9 @@ class Nearness(msgspec.Struct, frozen=True, kw_only=True):
     apart_label: str = ""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Where a task is or will be. `devices` are indices; whole devices that are still to come have
-    none yet, only a `count`.
+    none yet, only a `count` of one `bank`.
     """
 
     node: str
@@ -112,6 +118,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     devices: tuple[int, ...] = ()
     milli: int = 0  # of each device
     count: int = 0
+    bank: int = 0
 
 
 class Task(msgspec.Struct, kw_only=True, eq=False):
@@ -130,7 +137,8 @@ class Task(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Gang(msgspec.Struct, kw_only=True, eq=False):
-    """Tasks that are of use only together. `age` orders equals: lower is older.
+    """Tasks that are of use only together. `age` orders equals: lower is older. `options` are what
+    any of its tasks may ask for instead of its shape, the best first; never mixed.
 
     A pending gang younger than `patience_us` evicts nobody. A gang below its minimum for longer
     than `staleness_grace_us` is evicted; below zero: never.
@@ -147,7 +155,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     stale_since_us: int | None = None
     patience_us: int = 0
     staleness_grace_us: int | None = None
-    max_duration_us: int = 0  # it is ended that long after it started; 0: the settings' duration
+    max_duration_us: int = 0  # it is ended that long after its start; 0: the settings' duration
+    options: tuple[Shape, ...] = ()
     tasks: dict[str, list[Task]] = {}  # by role, in the order in which they are placed
     counts: dict[str, dict[str, int]] = {}  # by role and state
 

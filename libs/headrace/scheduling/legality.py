@@ -35,6 +35,11 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     share: Amounts  # its fair share
     held: Amounts = NOTHING
     firm: Amounts = NOTHING
+    bounds_firm: bool = True
+
+    def takes_firm(self, request: Amounts) -> bool:
+        """Whether that much more work that cannot be preempted stays within its quota."""
+        return not self.bounds_firm or within(plus(self.firm, request), self.quota)
 
     @property
     def allocatable(self) -> Amounts:
@@ -63,7 +68,7 @@ def may_take(standings: Mapping[str, Standing], taker: Taker) -> bool:
     queue = standings[taker.queue]
     if not within(plus(queue.held, taker.request), queue.share):
         return False
-    return taker.preemptible or within(plus(queue.firm, taker.request), queue.quota)
+    return taker.preemptible or queue.takes_firm(taker.request)
 
 
 def may_lose(standings: Mapping[str, Standing], taker: Taker, victim_queue: str) -> bool:
@@ -153,7 +158,7 @@ def _stays_fair(
                     (remaining[other][resource], sibling.share[resource]),
                 ):
                     return False
-        if not taker.preemptible and not within(plus(queue.firm, taker.request), queue.quota):
+        if not taker.preemptible and not queue.takes_firm(taker.request):
             return False
     return True
 

@@ -15,202 +15,286 @@ from headrace.scheduling.gangs import Place, Shape
 
 DEVICE_MILLI = 1000
 HELD, LEAVING, COMING = range(3)  # the three books of a machine
+Books = tuple[list[int], list[int], list[int]]  # thousandths of each device
+
+
+class Kind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a device is. `profile` names a slice of a partitioned one."""
+
+    model: str = ""
+    memory_bytes: int = 0
+    profile: str = ""
 
 
 class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine has. `path` names its domain at each level of each topology."""
+    """What a machine has. `labels` name its domain at each level of each topology. `kinds` tells of
+    each device what it is, None of one that takes no work; empty when all are alike.
+    """
 
     name: str
     devices: int = 0
-    device_memory_mib: int = 0
+    device_memory_bytes: int = 0
+    model: str = ""
+    kinds: tuple[Kind | None, ...] = ()
     cpu_milli: int = 0
     memory_bytes: int = 0
     tasks_max: int = 1_000_000
     labels: dict[str, str] = {}
     taints: tuple[str, ...] = ()
     accepting: bool = True
+    pool: str = ""
 
     @property
     def amounts(self) -> Amounts:
-        """Everything it has."""
-        return (self.devices * DEVICE_MILLI, self.cpu_milli, self.memory_bytes)
+        """Everything it has that can be used."""
+        devices = sum(len(devices) for _, devices in self.usable)
+        return (devices * DEVICE_MILLI, self.cpu_milli, self.memory_bytes)
+
+    @property
+    def usable(self) -> list[tuple[Kind, list[int]]]:
+        """The kinds of devices that take work, in order of their first, with their indices."""
+        if not self.kinds:
+            kind = Kind(model=self.model, memory_bytes=self.device_memory_bytes)
+            return [(kind, list(range(self.devices)))] if self.devices else []
+        found: dict[Kind, list[int]] = {}
+        for index, each in enumerate(self.kinds):
+            if each is not None:
+                found.setdefault(each, []).append(index)
+        return list(found.items())
 
 
-class Machine:
-    """A machine's books. `now` counts what is free, `later` what will be once all is gone that is
-    leaving; both without what is already promised.
-    """
+class Bank:
+    """The devices of one kind on a machine."""
 
     __slots__ = (
-        "_count",
-        "_cpu",
-        "_memory",
+        "_fresh",
+        "_milli",
+        "devices",
         "free_milli",
-        "milli",
-        "spec",
+        "kind",
+        "known",
         "wholes_coming",
         "wholes_later",
         "wholes_now",
     )
 
-    def __init__(self, spec: MachineSpec) -> None:
-        self.spec = spec
-        self.milli = ([0] * spec.devices, [0] * spec.devices, [0] * spec.devices)
-        self._cpu, self._memory, self._count = [0, 0, 0], [0, 0, 0], [0, 0, 0]
+    def __init__(self, kind: Kind, devices: list[int], milli: Books) -> None:
+        self.kind = kind
+        self.devices = devices
+        self._milli = milli
+        self._fresh = devices  # those of which nobody has, is promised or is leaving anything
+        self.known: dict[tuple[int, int, bool], tuple[tuple[int, ...], bool]] = {}  # until booked
         self.wholes_coming = 0
-        self.wholes_now = self.wholes_later = spec.devices
-        self.free_milli = spec.devices * DEVICE_MILLI  # later, over all devices
+        self.wholes_now = self.wholes_later = len(devices)
+        self.free_milli = len(devices) * DEVICE_MILLI  # later
 
-    @property
-    def free_later(self) -> Amounts:
-        """What is free once all is gone that is leaving."""
-        cpu = self.spec.cpu_milli - self._cpu[HELD] - self._cpu[COMING]
-        memory = self.spec.memory_bytes - self._memory[HELD] - self._memory[COMING]
-        return (self.free_milli, cpu, memory)
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing is leaving."""
-        return not self._count[LEAVING]
-
-    def book(self, place: Place, book: int, sign: int = 1) -> None:
-        """Enter a place in a book or, with `sign` -1, strike it out."""
-        self._cpu[book] += sign * place.amounts[1]
-        self._memory[book] += sign * place.amounts[2]
-        self._count[book] += sign
-        self.wholes_coming += sign * place.count
-        milli = self.milli[book]
-        for device in place.devices:
-            milli[device] += sign * place.milli
-        if place.devices or place.count:
-            self._recount()
+    def recount(self) -> None:
+        """After a change of the books of its devices, or of what is promised."""
+        held, leaving, coming = self._milli
+        self.known.clear()
+        self._fresh = fresh = []
+        empty = free = 0
+        for device in self.devices:
+            taken = held[device] + coming[device]
+            free += DEVICE_MILLI - taken
+            if not taken:
+                empty += 1
+                if not leaving[device]:
+                    fresh.append(device)
+        self.wholes_later = empty - self.wholes_coming
+        self.wholes_now = min(len(fresh), self.wholes_later)
+        self.free_milli = free - DEVICE_MILLI * self.wholes_coming
 
     def free_on(self, device: int) -> tuple[int, int]:
         """Thousandths of one device free now and later."""
-        held, leaving, coming = (book[device] for book in self.milli)
-        return DEVICE_MILLI - held - max(leaving, coming), DEVICE_MILLI - held - coming
+        held, leaving, coming = self._milli
+        free = DEVICE_MILLI - held[device]
+        return free - max(leaving[device], coming[device]), free - coming[device]
 
-    def fit(self, shape: Shape, *, spread: bool = False) -> tuple[Place, bool] | None:
-        """Where a task of this shape would go here, and whether it could at once; None when it
-        does not fit even later.
+    def is_empty(self, device: int) -> bool:
+        """Whether nobody has or is promised any of it."""
+        return not self._milli[HELD][device] and not self._milli[COMING][device]
+
+    def has_shared_room(self, milli: int) -> bool:
+        """Whether a device that is already shared has that much left."""
+        return any(
+            self.free_on(device)[1] >= milli
+            for device in self.devices
+            if any(book[device] for book in self._milli)
+        )
+
+    def wholes(self, wanted: int) -> tuple[int, ...]:
+        """The first devices that are free now; there are that many."""
+        return tuple(self._fresh[:wanted])
+
+    def shares(self, milli: int, wanted: int, *, spread: bool) -> tuple[tuple[int, ...], bool]:
+        """On which devices shares would lie, and whether they could at once; none when they do not
+        fit even later. The fullest device that has room, a fresh one last; the other way round to
+        spread.
         """
-        spec = self.spec
-        cpu = spec.cpu_milli - self._cpu[HELD] - shape.cpu_milli
-        memory = spec.memory_bytes - self._memory[HELD] - shape.memory_bytes
-        count = spec.tasks_max - self._count[HELD] - 1
-        coming = (self._cpu[COMING], self._memory[COMING], self._count[COMING])
-        if cpu < coming[0] or memory < coming[1] or count < coming[2]:
-            return None
-        at_once = (
-            cpu >= max(coming[0], self._cpu[LEAVING])
-            and memory >= max(coming[1], self._memory[LEAVING])
-            and count >= max(coming[2], self._count[LEAVING])
-        )
-        if not shape.devices:
-            amounts = (0, shape.cpu_milli, shape.memory_bytes)
-            return Place(node=spec.name, amounts=amounts), at_once
-        if shape.is_shared:
-            return self._fit_shared(shape, at_once=at_once, spread=spread)
-        return self._fit_whole(shape, at_once=at_once)
-
-    def still_fits(self, place: Place) -> bool:
-        """Whether a task could be, or stay, on this very place once all is gone that is leaving."""
-        spec, amounts = self.spec, place.amounts
-        if (
-            spec.cpu_milli < self._cpu[HELD] + self._cpu[COMING] + amounts[1]
-            or spec.memory_bytes < self._memory[HELD] + self._memory[COMING] + amounts[2]
-            or spec.tasks_max < self._count[HELD] + self._count[COMING] + 1
-        ):
-            return False
-        if any(self.free_on(device)[1] < place.milli for device in place.devices):
-            return False
-        empties = sum(self._is_empty(device) for device in place.devices)
-        return empties + place.count <= self.wholes_later
-
-    def _is_empty(self, device: int) -> bool:
-        return not self.milli[HELD][device] and not self.milli[COMING][device]
-
-    def _fit_whole(self, shape: Shape, *, at_once: bool) -> tuple[Place, bool] | None:
-        wanted = shape.devices
-        if self.wholes_later < wanted:
-            return None
-        amounts = shape.amounts(self.spec.device_memory_mib)
-        if not at_once or self.wholes_now < wanted:
-            return Place(node=self.spec.name, amounts=amounts, count=wanted), False
-        free = [d for d in range(self.spec.devices) if self.free_on(d)[0] == DEVICE_MILLI]
-        place = Place(
-            node=self.spec.name, amounts=amounts, devices=tuple(free[:wanted]), milli=DEVICE_MILLI
-        )
-        return place, True
-
-    def _fit_shared(
-        self, shape: Shape, *, at_once: bool, spread: bool
-    ) -> tuple[Place, bool] | None:
-        """The fullest device that has room, a fresh one last; the other way round to spread."""
-        milli = shape.milli_of(self.spec.device_memory_mib)
-        if milli > DEVICE_MILLI:
-            return None
-        ranked: list[tuple[int, int, int, bool]] = []
-        for device in range(self.spec.devices):
+        ranked: list[tuple[int, int, int]] = []
+        for device in self.devices:
             now, later = self.free_on(device)
-            if later < milli or (self._is_empty(device) and self.wholes_later < 1):
+            if later < milli or (self.is_empty(device) and self.wholes_later < 1):
                 continue
-            held, leaving, coming = (book[device] for book in self.milli)
+            held, leaving, coming = (book[device] for book in self._milli)
             used = held + leaving + coming
             soon = now >= milli and (held > 0 or not coming)
             if not used:
                 soon = soon and self.wholes_now > 0
-            ranked.append((used if spread else -used, 0 if soon else 1, device, soon))
+            ranked.append((used if spread else -used, int(not soon), device))
         ranked.sort()
-        chosen = self._choose(ranked, shape.devices)
-        if chosen is None:
-            return None
-        place = Place(
-            node=self.spec.name,
-            amounts=shape.amounts(self.spec.device_memory_mib),
-            devices=tuple(device for _, _, device, _ in chosen),
-            milli=milli,
-        )
-        return place, at_once and all(soon for *_, soon in chosen)
+        chosen = self._choose(ranked, wanted)
+        return tuple(device for *_, device in chosen), not any(late for _, late, _ in chosen)
 
     def _choose(
-        self, ranked: list[tuple[int, int, int, bool]], wanted: int
-    ) -> list[tuple[int, int, int, bool]] | None:
-        """The first devices of a ranking, no more of them empty than are not promised as wholes."""
+        self, ranked: list[tuple[int, int, int]], wanted: int
+    ) -> list[tuple[int, int, int]]:
+        """The first of a ranking, no more of them empty than are not promised as wholes."""
         empties, chosen = self.wholes_later, []
         for entry in ranked:
-            if self._is_empty(entry[2]):
+            if self.is_empty(entry[2]):
                 if not empties:
                     continue
                 empties -= 1
             chosen.append(entry)
             if len(chosen) == wanted:
                 return chosen
-        return None
+        return []
 
-    def has_shared_room(self, milli: int) -> bool:
-        """Whether a device that is already shared has that much left."""
+
+class Machine:
+    """A machine's books. `free_milli` is what will be free once all is gone that is leaving, without
+    what is already promised.
+    """
+
+    __slots__ = ("_bank_of", "_later", "_now", "_taken", "banks", "free_milli", "milli", "spec")
+
+    def __init__(self, spec: MachineSpec) -> None:
+        self.spec = spec
+        self.milli: Books = ([0] * spec.devices, [0] * spec.devices, [0] * spec.devices)
+        self._taken = ([0, 0, 0], [0, 0, 0], [0, 0, 0])  # cores, memory and tasks in each book
+        self._now: tuple[int, ...] = (spec.cpu_milli, spec.memory_bytes, spec.tasks_max)  # free
+        self._later: tuple[int, ...] = self._now
+        self.banks = [Bank(kind, devices, self.milli) for kind, devices in spec.usable]
+        self._bank_of = {device: bank for bank in self.banks for device in bank.devices}
+        self.free_milli = sum(bank.free_milli for bank in self.banks)
+
+    @property
+    def free_later(self) -> Amounts:
+        """What is free once all is gone that is leaving."""
+        return (self.free_milli, self._later[0], self._later[1])
+
+    def book(self, place: Place, book: int, sign: int = 1) -> None:
+        """Enter a place in a book or, with `sign` -1, strike it out."""
+        for taken, amount in zip(self._taken, (*place.amounts[1:], 1), strict=True):
+            taken[book] += sign * amount
+        self._recount()
+        milli = self.milli[book]
+        for device in place.devices:
+            milli[device] += sign * place.milli
+        bank = self._bank(place)
+        if bank is not None:
+            bank.wholes_coming += sign * place.count
+            before = bank.free_milli
+            bank.recount()
+            self.free_milli += bank.free_milli - before
+
+    def free_on(self, device: int) -> tuple[int, int]:
+        """Thousandths of one device free now and later; nothing of one that takes no work."""
+        bank = self._bank_of.get(device)
+        return bank.free_on(device) if bank is not None else (0, 0)
+
+    def fit(self, shape: Shape, *, spread: bool = False) -> tuple[Place, bool] | None:
+        """Where a task of this shape would go here, and whether it could at once; None when it
+        does not fit even later. Its devices are all of one kind.
+        """
+        if not _has_room(self._later, shape.cpu_milli, shape.memory_bytes):
+            return None
+        at_once = _has_room(self._now, shape.cpu_milli, shape.memory_bytes)
+        if not shape.devices:
+            amounts = (0, shape.cpu_milli, shape.memory_bytes)
+            return Place(node=self.spec.name, amounts=amounts), at_once
+        later: tuple[Place, bool] | None = None
+        for number, bank in enumerate(self.banks):
+            if takes(shape, bank.kind):
+                found = self._fit_on(number, shape, at_once=at_once, spread=spread)
+                if found is not None and found[1]:
+                    return found
+                later = later or found
+        return later
+
+    def still_fits(self, place: Place) -> bool:
+        """Whether a task could be, or stay, on this very place once all is gone that is leaving."""
+        if not _has_room(self._later, place.amounts[1], place.amounts[2]):
+            return False
+        bank = self._bank(place)
+        if bank is None:
+            return not (place.devices or place.count)
+        if any(bank.free_on(device)[1] < place.milli for device in place.devices):
+            return False
+        return place.count + sum(map(bank.is_empty, place.devices)) <= bank.wholes_later
+
+    def has_shared_room(self, shape: Shape) -> bool:
+        """Whether a device that is already shared has room for one more such share."""
         return any(
-            self.free_on(device)[1] >= milli
-            for device in range(self.spec.devices)
-            if any(book[device] for book in self.milli)
+            bank.has_shared_room(shape.milli_of(bank.kind.memory_bytes))
+            for bank in self.banks
+            if takes(shape, bank.kind)
         )
 
+    def _bank(self, place: Place) -> Bank | None:
+        if place.devices:
+            return self._bank_of.get(place.devices[0])
+        return self.banks[place.bank] if place.count and place.bank < len(self.banks) else None
+
     def _recount(self) -> None:
-        held, leaving, coming = self.milli
-        empty = fresh = free = 0
-        for device in range(self.spec.devices):
-            taken = held[device] + coming[device]
-            free += DEVICE_MILLI - taken
-            if not taken:
-                empty += 1
-                fresh += not leaving[device]
-        self.wholes_later = empty - self.wholes_coming
-        self.wholes_now = min(fresh, self.wholes_later)
-        self.free_milli = free - DEVICE_MILLI * self.wholes_coming
+        spec = self.spec
+        now, later = [spec.cpu_milli, spec.memory_bytes, spec.tasks_max], [0, 0, 0]
+        for number, (held, leaving, coming) in enumerate(self._taken):
+            later[number] = now[number] - held - coming
+            now[number] -= held + max(leaving, coming)
+        self._now, self._later = tuple(now), tuple(later)
+
+    def _fit_on(
+        self, number: int, shape: Shape, *, at_once: bool, spread: bool
+    ) -> tuple[Place, bool] | None:
+        bank, name, wanted = self.banks[number], self.spec.name, shape.devices
+        milli = shape.milli_of(bank.kind.memory_bytes)
+        amounts = (wanted * milli, shape.cpu_milli, shape.memory_bytes)
+        if milli < DEVICE_MILLI or shape.device_memory_bytes:
+            if (key := (milli, wanted, spread)) not in bank.known:
+                bank.known[key] = bank.shares(milli, wanted, spread=spread)
+            chosen, soon = bank.known[key]
+            if not chosen or milli > DEVICE_MILLI:
+                return None
+            return Place(node=name, amounts=amounts, devices=chosen, milli=milli), at_once and soon
+        if bank.wholes_later < wanted:
+            return None
+        if not at_once or bank.wholes_now < wanted:
+            return Place(node=name, amounts=amounts, count=wanted, bank=number), False
+        devices = bank.wholes(wanted)
+        return Place(node=name, amounts=amounts, devices=devices, milli=DEVICE_MILLI), True
+
+
+def _has_room(free: tuple[int, ...], cpu_milli: int, memory_bytes: int) -> bool:
+    """Whether one more task finds cores, memory and a place among the tasks."""
+    return free[0] >= cpu_milli and free[1] >= memory_bytes and free[2] >= 1
+
+
+def takes(shape: Shape, kind: Kind) -> bool:
+    """Whether this kind of device will do: `H100` means any `H100-…`."""
+    if kind.profile != shape.profile:
+        return False
+    if shape.model:
+        model, have = shape.model.lower(), kind.model.lower()
+        if have != model and not have.startswith(model + "-"):
+            return False
+    low, high = shape.memory_min_bytes, shape.memory_max_bytes
+    return kind.memory_bytes >= low and (not high or kind.memory_bytes <= high)
 
 
 def memory_bounds(specs: Iterable[MachineSpec]) -> tuple[int, int]:
     """The smallest and the largest device memory among machines that have devices; 0 for none."""
-    sizes = [spec.device_memory_mib for spec in specs if spec.devices]
+    sizes = [kind.memory_bytes for spec in specs for kind, _ in spec.usable]
     return (min(sizes), max(sizes)) if sizes else (0, 0)

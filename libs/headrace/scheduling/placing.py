@@ -13,6 +13,7 @@ from headrace.scheduling.amounts import Amounts, total
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
+    PENDING,
     PIPELINED,
     PLACED,
     RUNNING,
@@ -28,6 +29,7 @@ from headrace.scheduling.gangs import (
     ordered_members,
     roles_of,
 )
+from headrace.scheduling.machines import Machine
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.topology import Demand, Where, node_sets
 from headrace.scheduling.world import World
@@ -53,11 +55,27 @@ def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = N
     return True
 
 
+def choices(world: World, gang: Gang) -> Iterator[None]:
+    """Let the gang ask for each of its options, the best first, until the caller is content; what
+    has a place already stays with what it asked for.
+    """
+    if not gang.options or gang.any_in((*PLACED, EVICTED)):
+        yield
+        return
+    for shape in gang.options:
+        mark = world.mark()
+        for task in gang.all_tasks():
+            if task.state == PENDING and task.shape != shape:
+                world.reshape(task, shape)
+        yield
+        world.back_to(mark)
+
+
 def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | None:
     """Which limit or quota the tasks would pass; memory counted in the largest devices there are,
     so that nothing is refused that could be within.
     """
-    request = total(task.shape.amounts(world.memory_max_mib) for task in tasks)
+    request = total(task.shape.amounts(world.fleet.memory_max_bytes) for task in tasks)
     return world.accounts.barrier(gang.queue, request, firm=not gang.preemptible)
 
 
@@ -98,8 +116,11 @@ def _sites(
 
 
 def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bool:
-    gang = world.gangs[task.gang]
+    gang, state = world.gangs[task.gang], PIPELINED if promised else BOUND
+    taken = _taken(gang, task)
     for name in _order(world, task, where):
+        if name in taken:
+            continue
         if task.shape.near is not None and not _is_near(world, task.shape.near, name):
             continue
         found = world.machines[name].fit(task.shape, spread=world.settings.spread_devices)
@@ -107,11 +128,18 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
             continue
         if promised and task.state == EVICTED and _stays(world, task, found[0]):
             return True
-        at_once = found[1] and not promised
-        if world.may_backfill(gang, found[0], PIPELINED if promised else BOUND):
-            world.place(task, found[0], at_once=at_once)
+        if world.may_backfill(gang, found[0], state):
+            world.place(task, found[0], at_once=found[1] and not promised)
             return True
     return False
+
+
+def _taken(gang: Gang, task: Task) -> set[str]:
+    """The machines on which the task may not be because others of its gang are."""
+    if not task.shape.apart:
+        return set()
+    places = (t.coming or t.place for t in gang.all_tasks() if t is not task and t.state in PLACED)
+    return {place.node for place in places if place is not None}
 
 
 def _order(world: World, task: Task, where: Where) -> Iterator[str]:
@@ -143,7 +171,7 @@ def _stays(world: World, task: Task, new: Place) -> bool:
 
 def _allowed(world: World, task: Task, place: Place) -> bool:
     """Whether what the task takes on this very machine is within every limit."""
-    if not task.shape.device_memory_mib:
+    if not task.shape.device_memory_bytes:
         return True
     gang = world.gangs[task.gang]
     firm = not gang.preemptible
@@ -161,18 +189,22 @@ def _must_wait(gang: Gang) -> bool:
 def _wait_together(world: World, tasks: Sequence[Task]) -> None:
     for task in tasks:
         if task.state == BOUND and task.place is not None:
-            world.promise(task, to_come(task.shape, task.place))
+            world.promise(task, to_come(world, task.shape, task.place))
 
 
-def to_come(shape: Shape, place: Place) -> Place:
+def to_come(world: World, shape: Shape, place: Place) -> Place:
     """The place as a promise: of whole devices only how many."""
-    if not shape.devices or shape.is_shared:
+    if not place.devices or shape.is_shared:
         return place
-    return Place(node=place.node, amounts=place.amounts, count=shape.devices)
+    banks = enumerate(world.machines[place.node].banks)
+    bank = next(number for number, bank in banks if place.devices[0] in bank.devices)
+    return Place(node=place.node, amounts=place.amounts, count=shape.devices, bank=bank)
 
 
 def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
-    """Place a gang as its reservation says, once it has begun; shared devices first as those are named."""
+    """Place a gang as its reservation says, once it has begun; shared devices first as those are
+    named.
+    """
     reservation = world.reservations.get(gang.name)
     if reservation is None or world.now_us < reservation.at_us:
         return False
@@ -180,15 +212,21 @@ def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
     if any(task.name not in seats for task in tasks):
         return False
     for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
-        seat = seats[task.name]
-        machine = world.machines[seat.node]
-        found = machine.fit(task.shape)
-        if task.shape.is_shared and found is not None and machine.still_fits(seat):
-            found = seat, machine.is_settled
+        found = _seated(world.machines[seats[task.name].node], task.shape, seats[task.name])
         if found is None:
             return False
         world.place(task, found[0], at_once=found[1])
     return True
+
+
+def _seated(machine: Machine, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
+    """The place at a seat, and whether it could be taken at once; None when it is not free."""
+    found = machine.fit(shape)
+    if found is None or found[0].amounts != seat.amounts:
+        return None
+    if not shape.is_shared or not machine.still_fits(seat):
+        return found
+    return seat, found[1] and all(machine.free_on(d)[0] >= seat.milli for d in seat.devices)
 
 
 def _is_near(world: World, near: Nearness, name: str) -> bool:

@@ -1,71 +1,136 @@
 """Which machine a task goes to: every machine on which it fits, best first.
 
-Rule: a machine whose shared GPU has room, then one where it fits at once, then, for a task without
-GPUs, one without GPUs, then the fullest (or the emptiest, to spread), then by name. A ranking is
-kept per shape and only what was touched since is ranked again.
+Rule: the policy's rank decides, then the name. A ranking is kept per shape: only what was touched
+since is tried again, and when other arrivals are expected, what was tried is only judged again.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Iterator
+from typing import NamedTuple
 
+from headrace.scheduling.fragmentation import Expected
 from headrace.scheduling.gangs import Shape
-from headrace.scheduling.machines import Machine, MachineSpec
+from headrace.scheduling.machines import Machine, takes
+from headrace.scheduling.policies import Rank, policy_of
+from headrace.scheduling.trials import Trial
 from headrace.scheduling.world import World
 
-Key = tuple[int, int, int, int, str]
+Key = tuple[bool, int, tuple[int, ...], str]
+
+
+class Judge(NamedTuple):
+    """The policy of some machines. Those under another `turn` are not compared but come earlier or
+    later; of them, who is free at once comes before who has to wait.
+    """
+
+    rank: Rank
+    turn: int
+    mixed: bool
+
+    def key(self, trial: Trial, expected: Expected) -> Key:
+        """Where the machine stands."""
+        rank = self.rank(trial, expected)
+        return (self.mixed and trial.waits, self.turn, rank, trial.machine.spec.name)
 
 
 class Ranking:
-    """The machines for one shape. What was eligible when it was made stays so for the turn."""
+    """The machines for one shape."""
 
     def __init__(self, world: World, shape: Shape) -> None:
         self._world = world
         self._shape = shape
-        self._keys: dict[str, Key] = {}
-        self._order: list[Key] = []
-        self._eligible = {
-            name for name, machine in world.machines.items() if is_eligible(shape, machine.spec)
-        }
+        self._expected = world.expected
+        self._bench = Bench(world, shape)
         self._seen = len(world.touched)
-        for name in world.machines:
-            if name in self._eligible and (key := self._key(name)) is not None:
-                self._keys[name] = key
-                self._order.append(key)
-        self._order.sort()
+        self._specs = {name: machine.spec for name, machine in world.machines.items()}
+        seated = ((n, self._bench.judge_of(m)) for n, m in world.machines.items())
+        self._judges = {name: judge for name, judge in seated if judge is not None}
+        found = ((name, self._try(name)) for name in self._judges)
+        self._trials = {name: trial for name, trial in found if trial is not None}
+        self._judge_all()
 
     def names(self) -> Iterator[str]:
         """Best first; ends early if the caller changes anything."""
         touched = self._world.touched
-        for name in dict.fromkeys(touched[self._seen :]):
-            if name in self._eligible:
+        if self._seen < len(touched):
+            for name in dict.fromkeys(touched[self._seen :]):
                 self._again(name)
-        self._seen = len(touched)
+            self._seen = len(touched)
+        if self._expected is not self._world.expected:
+            self._expected = self._world.expected
+            self._judge_all()
         return (key[-1] for key in self._order)
 
     def _again(self, name: str) -> None:
-        old, new = self._keys.pop(name, None), self._key(name)
+        self._follow(name)
+        if name not in self._judges and name not in self._keys:
+            return
+        trial, old = self._try(name), self._keys.pop(name, None)
+        new = None
+        if trial is None:
+            self._trials.pop(name, None)
+        else:
+            self._trials[name] = trial
+            new = self._keys[name] = self._judges[name].key(trial, self._expected)
+        if old == new:
+            return
         if old is not None:
             del self._order[bisect_left(self._order, old)]
         if new is not None:
-            self._keys[name] = new
             insort(self._order, new)
 
-    def _key(self, name: str) -> Key | None:
-        machine, shape, settings = self._world.machines[name], self._shape, self._world.settings
-        found = machine.fit(shape)
+    def _follow(self, name: str) -> None:
+        """The machine itself may be new, changed or gone."""
+        machine = self._world.machines.get(name)
+        spec = machine.spec if machine is not None else None
+        if spec is self._specs.get(name):
+            return
+        self._judges.pop(name, None)
+        self._specs.pop(name, None)
+        if machine is not None:
+            self._specs[name] = machine.spec
+            if (judge := self._bench.judge_of(machine)) is not None:
+                self._judges[name] = judge
+
+    def _judge_all(self) -> None:
+        judges, expected = self._judges, self._expected
+        self._keys = {
+            name: judges[name].key(trial, expected) for name, trial in self._trials.items()
+        }
+        self._order = sorted(self._keys.values())
+
+    def _try(self, name: str) -> Trial | None:
+        if name not in self._judges:
+            return None
+        machine = self._world.machines[name]
+        found = machine.fit(self._shape, spread=self._world.settings.spread_devices)
         if found is None:
             return None
-        spec = machine.spec
-        shares = shape.is_shared and machine.has_shared_room(shape.milli_of(spec.device_memory_mib))
-        if shape.devices:
-            free, have, spread = machine.free_milli, spec.devices, settings.spread_gpu
-        else:
-            free, have, spread = machine.free_later[1], spec.cpu_milli, settings.spread_cpu
-        rank = -(free * 1000 // max(1, have)) if spread else free
-        bare = shape.devices or not spec.devices
-        return (int(not shares), int(not found[1]), int(not bare), rank, name)
+        return Trial(self._shape, machine, found[0], waits=not found[1])
+
+
+class Bench:
+    """Who judges which machine for a shape. The world's policy comes first, then those of pools in
+    the order in which they are named.
+    """
+
+    def __init__(self, world: World, shape: Shape) -> None:
+        settings = world.settings
+        usual = settings.policy if shape.devices else settings.cpu_policy or settings.policy
+        turns = list(dict.fromkeys((usual, *settings.policies.values())))
+        self._shape, self._usual, self._policies = shape, usual, settings.policies
+        self._judges = {
+            policy: Judge(policy_of(policy), turn, mixed=len(turns) > 1)
+            for turn, policy in enumerate(turns)
+        }
+
+    def judge_of(self, machine: Machine) -> Judge | None:
+        """None when the machine does not take tasks of this shape."""
+        if not is_eligible(self._shape, machine):
+            return None
+        return self._judges[self._policies.get(machine.spec.pool, self._usual)]
 
 
 def ranked(world: World, shape: Shape) -> Iterator[str]:
@@ -76,15 +141,18 @@ def ranked(world: World, shape: Shape) -> Iterator[str]:
     return ranking.names()
 
 
-def is_eligible(shape: Shape, spec: MachineSpec) -> bool:
+def is_eligible(shape: Shape, machine: Machine) -> bool:
     """Whether the machine takes tasks of this shape at all, full or not."""
+    spec = machine.spec
     if not spec.accepting:
         return False
     if shape.only is not None and spec.name not in shape.only:
         return False
-    if any(spec.labels.get(label) != value for label, value in shape.labels):
+    if shape.labels and any(spec.labels.get(label) != value for label, value in shape.labels):
         return False
-    return all(taint in shape.tolerations for taint in spec.taints)
+    if spec.taints and not all(taint in shape.tolerations for taint in spec.taints):
+        return False
+    return not shape.devices or any(takes(shape, bank.kind) for bank in machine.banks)
 
 
 def could_hold(world: World, shape: Shape) -> bool:
@@ -92,7 +160,7 @@ def could_hold(world: World, shape: Shape) -> bool:
     known = world.holdable.get(shape)
     if known is None:
         known = world.holdable[shape] = any(
-            is_eligible(shape, machine.spec) and Machine(machine.spec).fit(shape) is not None
+            is_eligible(shape, machine) and Machine(machine.spec).fit(shape) is not None
             for machine in world.machines.values()
         )
     return known

@@ -22,7 +22,6 @@ from headrace.scheduling.gangs import (
     PLACED,
     Gang,
     Task,
-    is_ready,
     next_tasks,
 )
 from headrace.scheduling.placing import place_gang, request_of
@@ -63,10 +62,11 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one search: which gangs may be touched, which of those keep their minimum, and
-    which losses are acceptable.
+    """The rules of one search: of which queues which gangs may be touched, which of those keep
+    their minimum, and which losses are acceptable.
     """
 
+    reaches: Callable[[str], bool]
     may_lose: Callable[[Gang], bool]
     keeps_minimum: Callable[[Gang], bool]
     accepts: Callable[[Left], bool]
@@ -93,13 +93,9 @@ class _Scenarios:
         self.gang = gang
         self.search = search
         self.chunks = chunks
-        self.free_milli = sum(machine.free_milli for machine in world.machines.values())
+        self.free_milli = world.free_milli
         self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
-        self.waiting = [
-            other.name
-            for other in world.gangs.values()
-            if other.any_in((PENDING,)) and is_ready(other, other.root)
-        ]
+        self.waiting = list(world.lines.heads(world.gangs))
         self._left = world.settings.steps_max
         self._failed: set[tuple[int, tuple[int, ...]]] = set()
 
@@ -139,7 +135,9 @@ class _Scenarios:
             freed = sum(self.chunks[i].amounts[0] for i in scenario)
             if self.free_milli + freed < asked:
                 continue
-            self._left -= 1 + sum(len(self.chunks[i].losses) for i in scenario)
+            steps = 1 + sum(len(self.chunks[i].losses) for i in scenario)
+            self._left -= steps
+            self.world.steps += steps
             if self._left < 0:
                 return None
             mark = self.world.mark()
@@ -191,12 +189,14 @@ def _chunks(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
             upcoming[other.name] = _chunk(other, tasks)
             turns.put(other, standing_of(other, held[other.name]))
 
-    for other in world.gangs.values():
-        if other is gang or other.name in world.reservations:
-            continue  # who waits with a reservation only has what this turn gave it
-        if other.preemptible and other.any_in(PLACED) and search.may_lose(other):
-            held[other.name] = held_of(other)
-            offer(other)
+    for queue, others in world.holders.items():
+        if queue in world.accounts and search.reaches(queue):
+            for other in others.values():
+                if other is gang or other.name in world.reservations:
+                    continue  # who waits with a reservation only has what this turn gave it
+                if search.may_lose(other) and other.any_in(PLACED):
+                    held[other.name] = held_of(other)
+                    offer(other)
     while (name := turns.take()) is not None:
         chunk = upcoming[name]
         yield chunk

@@ -89,10 +89,11 @@ def _could_gather(world: World, member: Group | Role, tasks: Sequence[Task]) -> 
         return True
     depth = levels.index(constraint.required) + 1
     ask, rooms = _least(world, mine), dict[Domain, int]()
+    most = 1 if all(task.shape.apart for task in mine) else len(mine)
     for machine in world.machines.values():
         domain = domain_of(machine.spec, levels)[:depth]
         if len(domain) == depth:
-            room = _room(machine.spec.amounts, ask, len(mine))
+            room = min(most, _room(machine.spec.amounts, ask, len(mine)))
             rooms[domain] = rooms.get(domain, 0) + room
     return max(rooms.values(), default=0) >= len(mine)
 
@@ -167,7 +168,8 @@ def _fits(world: World, names: Sequence[str], free: Amounts, tasks: Sequence[Tas
     if len(kinds) > 1:
         return _filled(free, total(world.request_of(task) for task in tasks)) <= 1
     ask = _least(world, tasks)
-    rooms = (_room(world.machines[name].free_later, ask, len(tasks)) for name in names)
+    most = 1 if all(task.shape.apart for task in tasks) else len(tasks)
+    rooms = (min(most, _room(world.machines[name].free_later, ask, most)) for name in names)
     return sum(rooms) >= len(tasks)
 
 

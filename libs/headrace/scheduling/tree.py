@@ -10,10 +10,9 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
+from headrace.events.jobs import Gang
 from headrace.events.queues import Queue
 from headrace.scheduling.amounts import UNLIMITED
-
-RATIO = 1_000_000  # a queue that has exactly its fair share
 
 
 class Usage(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -79,30 +78,14 @@ class Tree:
                 )
         return None
 
-    def within_quota(self, queue: str, milli: int) -> bool:
-        """Whether the queue stays within its own guarantee with `milli` more."""
-        return self.used(queue).milli + milli <= self.quota_milli(queue)
 
-    def standing(self, queue: str, milli: int, shares: Mapping[str, int]) -> tuple[int | str, ...]:
-        """Ranks who is served next: lowest first, level by level from the root. Within quota before
-        above it, then higher priority, then the smaller part of its fair share, then the name.
-        """
-        keys: list[int | str] = []
-        for name in self.path(queue):
-            used = self.used(name).milli
-            ratio = used * RATIO // max(1, shares.get(name, 0))
-            over = int(used + milli > self.quota_milli(name))
-            keys += (over, -self.queues[name].priority, ratio, name)
-        return tuple(keys)
-
-    def parting(self, one: str, other: str) -> tuple[str, str] | None:
-        """The two queues at which the paths first differ: where they compare. None when one path
-        is part of the other.
-        """
-        for mine, theirs in zip(self.path(one), self.path(other), strict=False):
-            if mine != theirs:
-                return mine, theirs
-        return None
+def asked_milli(gang: Gang) -> int:
+    """Thousandths of GPUs the whole gang asks for (its first preference); 0 when it asks for
+    memory of a GPU, which is a share that depends on the GPU.
+    """
+    if gang.gpu_memory_bytes or not gang.accelerators:
+        return 0
+    return gang.accelerators[0].milli * gang.nodes
 
 
 def path_of(queues: Mapping[str, Queue], queue: str) -> list[str]:

@@ -1,34 +1,55 @@
-"""One worker tried on one node: what a policy judges.
+"""One task tried on one machine: what a policy judges.
 
-Rule: the node stands as it is before the worker comes; nothing here changes it.
+Rule: the machine stands as it is before the task comes; nothing here changes it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+import msgspec
 
-from headrace.events.gangs import Share
-from headrace.scheduling.cluster import DEVICE_MILLI, Node
+from headrace.scheduling.gangs import Place, Shape
+from headrace.scheduling.machines import DEVICE_MILLI, Machine
 
 
-class Trial(NamedTuple):
-    """The node, and the devices and cores that the worker would get there."""
+class Trial(msgspec.Struct, frozen=True, gc=False):
+    """The task's shape, the machine, and the place that it would get there. `waits`: not at once,
+    but when what is leaving has gone.
+    """
 
-    node: Node
-    shares: tuple[Share, ...]
-    cpu_milli: int
+    shape: Shape
+    machine: Machine
+    place: Place
+    waits: bool
+
+    @property
+    def needs(self) -> tuple[bool, bool, bool]:
+        """What every machine is better without: that a share finds no shared device with room, that
+        the task has to wait, that it needs none of the machine's GPUs.
+        """
+        shape = self.shape
+        room = shape.is_shared and self.machine.has_shared_room(shape)
+        return (not room, self.waits, self.strays)
+
+    @property
+    def strays(self) -> bool:
+        """Whether the task has no use for the machine's GPUs."""
+        return not self.shape.devices and bool(self.machine.spec.devices)
+
+    @property
+    def free(self) -> tuple[int, int]:
+        """What is free of the scarcest thing the task needs, GPUs or else cores, in thousandths of
+        one, and how many GPUs or thousandths of cores there are.
+        """
+        machine = self.machine
+        if self.shape.devices:
+            return machine.free_milli, machine.spec.devices
+        return machine.free_later[1], machine.spec.cpu_milli
 
     @property
     def taken(self) -> list[tuple[int, int]]:
-        """Of each device it would get, the thousandths that are free and that it would take."""
-        amounts = {share.device: share.milli for share in self.shares}
-        return [
-            (DEVICE_MILLI - device.used_milli, amounts[device.device])
-            for device in self.node.devices
-            if device.device in amounts
-        ]
-
-    @property
-    def opens(self) -> bool:
-        """Whether it would get only devices of which nobody has a share yet."""
-        return all(free == DEVICE_MILLI for free, _ in self.taken)
+        """Of each device that the task would get, the thousandths free and those it would take."""
+        place, machine = self.place, self.machine
+        wholes = place.count or (place.milli == DEVICE_MILLI and len(place.devices))
+        if wholes:
+            return [(DEVICE_MILLI, DEVICE_MILLI)] * wholes
+        return [(machine.free_on(device)[1], place.milli) for device in place.devices]

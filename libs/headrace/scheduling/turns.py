@@ -32,7 +32,8 @@ class Turns:
         victims: bool = False,
     ) -> None:
         self._accounts = accounts
-        self._amounts_of = amounts_of  # what the next gang asks for or, of a victim, would give
+        self._amounts_of = amounts_of  # what a gang asks for or, of a victim, would give
+        self._amounts: dict[str, Amounts] = {}  # the same, of those who wait
         self._victims = victims
         self._waiting: dict[str, list[GangKey]] = {}
         self._taken: dict[str, Amounts] = {}
@@ -43,6 +44,7 @@ class Turns:
         """Let a gang wait for its turn; one whose queue cannot be served never gets it."""
         if gang.queue not in self._accounts or self._accounts.by_name[gang.queue].children:
             return
+        self._amounts[gang.name] = self._amounts_of(gang.name)
         key = (-gang.priority, standing, gang.age, gang.name)
         insort(self._waiting.setdefault(gang.queue, []), key)
         self._changed(gang.queue, 1)
@@ -63,7 +65,7 @@ class Turns:
         queue = best.spec.queue
         name = self._waiting[queue].pop(-1 if self._victims else 0)[3]
         if self._victims:
-            self._taken[queue] = plus(self._taken.get(queue, NOTHING), self._amounts_of(name))
+            self._taken[queue] = plus(self._taken.get(queue, NOTHING), self._amounts[name])
         self._changed(queue, -1)
         return name
 
@@ -86,7 +88,7 @@ class Turns:
             waiting = [a for a in leaf.children if self._below.get(a.spec.queue)]
             leaf = (max if self._victims else min)(waiting, key=self._key)
         queue = leaf.spec.queue
-        amounts = self._amounts_of(self._waiting[queue][-1 if self._victims else 0][3])
+        amounts = self._amounts[self._waiting[queue][-1 if self._victims else 0][3]]
         if self._victims:
             taken = plus(self._taken.get(queue, NOTHING), amounts)
             request, change = NOTHING, minus(NOTHING, taken)

@@ -1,4 +1,4 @@
-"""A cluster in a turn, to try things on: machines, gangs and queues, and every change undone again.
+"""A cluster in a turn, to try things on: every change of its books, and how it is undone again.
 
 Rule: a task is placed, evicted and kept through `World` only, which books it on its machine and its
 queue and remembers how to take it back. Nothing here decides.
@@ -6,98 +6,55 @@ queue and remembers how to take it back. Nothing here decides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
-from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.amounts import NOTHING, Amounts, plus, total
-from headrace.scheduling.division import QueueSpec, divide_amounts
+from headrace.scheduling.amounts import Amounts
+from headrace.scheduling.books import Books
+from headrace.scheduling.division import QueueSpec
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
     PENDING,
     PIPELINED,
-    PLACED,
-    RELEASING,
     RUNNING,
-    STUCK,
     Gang,
     Place,
     Shape,
     Task,
 )
-from headrace.scheduling.horizon import NEVER_US, Claim, Future, Holding, Horizon, Reservation
-from headrace.scheduling.machines import (
-    COMING,
-    HELD,
-    LEAVING,
-    Machine,
-    MachineSpec,
-    memory_bounds,
-)
+from headrace.scheduling.horizon import Claim, Holding, Horizon, Reservation
+from headrace.scheduling.machines import COMING, HELD, LEAVING, MachineSpec
+from headrace.scheduling.settings import Settings
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a turn is taken. Durations in microseconds."""
+class Gain(msgspec.Struct, frozen=True, kw_only=True):
+    """For whom, and by which action, a gang loses what it has."""
 
-    spread_gpu: bool = False  # GPU tasks on the emptiest machine instead of the fullest
-    spread_cpu: bool = False
-    spread_devices: bool = False  # shares on the emptiest device instead of the fullest
-    levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
-    staleness_grace_us: int = 60_000_000
-    usage_strength: int = 0
-    max_duration_us: int = 86_400_000_000  # of a gang that has none of its own
-    release_us: int = 60_000_000  # what is being released is gone after that
-    reserve_after_us: int = 600_000_000  # a gang that has waited longer gets a reservation
-    reservations_max: int = 8
-    steps_max: int = 20_000  # evictions tried for one gang: more would make a turn too long
+    rule: str
+    gang: str
 
 
-class Names(Protocol):
-    """Something that ranks machines."""
-
-    def names(self) -> Iterator[str]: ...
-
-
-class World:
-    """Everything one turn looks at. Ages and ranks are unique, so that every order is total."""
+class World(Books):
+    """The books of a turn that can be taken back to any mark."""
 
     def __init__(
         self,
-        machines: Sequence[MachineSpec],
-        queues: Mapping[str, QueueSpec],
-        gangs: Iterable[Gang],
+        machines: Iterable[MachineSpec] = (),
+        queues: Mapping[str, QueueSpec] | None = None,
+        gangs: Iterable[Gang] = (),
         *,
         now_us: int = 0,
         settings: Settings | None = None,
         usage: Mapping[str, Amounts] | None = None,
     ) -> None:
-        self.now_us = now_us
-        self.settings = settings or Settings()
-        self.machines = {spec.name: Machine(spec) for spec in machines}
-        self.gangs = {gang.name: gang for gang in gangs}
-        self.memory_min_mib, self.memory_max_mib = memory_bounds(machines)
-        self.touched: list[str] = []  # every machine that changed, for rankings to follow
-        self.rankings: dict[Shape, Names] = {}
-        self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
+        super().__init__(machines, queues, gangs, now_us=now_us, settings=settings, usage=usage)
+        self.gains: dict[str, Gain] = {}  # by the gang that loses something
         self.reservations: Mapping[str, Reservation] = {}
-        self._horizon = Horizon(())
-        self._undo: list[Callable[[], None]] = []
-        capacity = total(spec.amounts for spec in machines)
-        requests = self._requests()
-        strength = self.settings.usage_strength
-        shares = divide_amounts(queues, requests, capacity, usage, strength)
-        self.accounts = Accounts(queues, shares, capacity)
-        for gang in self.gangs.values():
-            for task in gang.all_tasks():
-                self._enter(gang, task)
-
-    def request_of(self, task: Task) -> Amounts:
-        """What a waiting task asks for, memory counted in the smallest devices there are."""
-        return task.shape.amounts(self.memory_min_mib)
+        self._horizon = Horizon()
+        self._undo: list[partial[None]] = []
 
     def mark(self) -> int:
         """A point to come back to."""
@@ -111,8 +68,8 @@ class World:
     def place(self, task: Task, place: Place, *, at_once: bool) -> None:
         """Give a waiting or evicted task a place: at once, or promised."""
         gang, before = self.gangs[task.gang], task.state
-        self.machines[place.node].book(place, HELD if at_once else COMING)
-        self.touched.append(place.node)
+        self.book(place, HELD if at_once else COMING)
+        self.holders.setdefault(gang.queue, {})[gang.name] = gang
         self._count(task, place, BOUND if at_once else PIPELINED)
         gang.move(task, BOUND if at_once else PIPELINED)
         if at_once:
@@ -135,6 +92,31 @@ class World:
         self.gangs[task.gang].move(task, EVICTED)
         self._undo.append(partial(self._unevict, task, place, before))
 
+    def changed(self, mark: int) -> list[Task]:
+        """The tasks that were placed, evicted or moved since the mark, in that order."""
+        found = (step.args[0] for step in self._undo[mark:])
+        return list(dict.fromkeys(task for task in found if isinstance(task, Task)))
+
+    def note(self, rule: str, gainer: Gang, mark: int) -> None:
+        """Remember for whom gangs lose what they have, of all that changed since the mark."""
+        gain = Gain(rule=rule, gang=gainer.name)
+        for task in self.changed(mark):
+            if task.gang == gainer.name or task.place is None or task.state == RUNNING:
+                continue
+            self._undo.append(partial(self._gains, task.gang, self.gains.get(task.gang)))
+            self.gains[task.gang] = gain
+
+    def _gains(self, gang: str, gain: Gain | None) -> None:
+        if gain is None:
+            del self.gains[gang]
+        else:
+            self.gains[gang] = gain
+
+    def reshape(self, task: Task, shape: Shape) -> None:
+        """Let a waiting task ask for something else."""
+        self._undo.append(partial(setattr, task, "shape", task.shape))
+        task.shape = shape
+
     def keep(self, task: Task, state: str) -> None:
         """Let an evicted task stay where it is, in the state it had."""
         place = task.place
@@ -152,39 +134,35 @@ class World:
 
     def reserve_for(self, reservations: Mapping[str, Reservation]) -> None:
         """Keep these reservations, by gang, from now on."""
+        names = [name for name in sorted(reservations) if name in self.gangs]
+        if not names and not self.reservations:
+            return
+        self._undo.append(partial(self._reserved, self.reservations, self._horizon))
         self.reservations = reservations
-        claims = [
-            self.claim(self.gangs[name], reservations[name])
-            for name in sorted(reservations)
-            if name in self.gangs
-        ]
-        self._horizon = Horizon([Future(claim, *self._then(claim)) for claim in claims])
-        if claims:
-            self._horizon.enter(self._holdings())
+        claims = [self.claim(reservations[name]) for name in names]
+        self._horizon = Horizon(claims, self.accounts, self.machines)
+        self._horizon.enter(self._ending_by(self._horizon.last_us))
+        for task, place in self._given():
+            self._horizon.add(task, self._holding(task, place, task.state))
 
-    def claim(self, gang: Gang, reservation: Reservation) -> Claim:
+    def claim(self, reservation: Reservation) -> Claim:
         """The reservation with its end; one that is overdue begins now."""
+        gang = self.gangs[reservation.gang]
         from_us = max(self.now_us, reservation.at_us)
         until_us = from_us + self.duration_us(gang)
         return Claim(gang=gang, reservation=reservation, from_us=from_us, until_us=until_us)
 
-    def duration_us(self, gang: Gang) -> int:
-        """How long the gang may run."""
-        return gang.max_duration_us or self.settings.max_duration_us
-
     def ends_at_us(self, gang: Gang, state: str) -> int:
         """When what the gang has in this state is free again at the latest."""
-        if state == STUCK:
-            return NEVER_US
-        begins_us = self.now_us
-        if state == PIPELINED:
-            begins_us += self.settings.release_us
-        elif state == RUNNING and gang.started_at_us is not None:
-            begins_us = gang.started_at_us
-        return begins_us + self.duration_us(gang)
+        if state == RUNNING:
+            return self.end_of(gang)
+        release_us = self.settings.release_us if state == PIPELINED else 0
+        return self.now_us + release_us + self.duration_us(gang)
 
     def may_backfill(self, gang: Gang, place: Place, state: str) -> bool:
         """Whether the gang may have this place, in that state, and breaks no other reservation."""
+        if not self.reservations:
+            return True
         until_us = self.ends_at_us(gang, state)
         return self._horizon.allows(gang, place, self.now_us, until_us)
 
@@ -196,42 +174,54 @@ class World:
     def set_aside(self, claim: Claim, sign: int = 1) -> None:
         """Let a reservation begin or, with `sign` -1, end."""
         gang = claim.gang
-        for place in (seat.place for seat in claim.reservation.seats):
-            self.machines[place.node].book(place, COMING, sign)
-            self.touched.append(place.node)
+        for place in claim.places:
+            self.book(place, COMING, sign)
             self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=sign)
+        (self._horizon.begin if sign > 0 else self._horizon.end)(gang.name)
         self._undo.append(partial(self._unset_aside, claim, -sign))
 
     def _unset_aside(self, claim: Claim, sign: int) -> None:
         self.set_aside(claim, sign)
         self._undo.pop()
 
-    def _then(self, claim: Claim) -> tuple[list[MachineSpec], Accounts]:
-        nodes = dict.fromkeys(seat.place.node for seat in claim.reservation.seats)
-        return [self.machines[node].spec for node in nodes], self.accounts.emptied()
+    def _reserved(self, reservations: Mapping[str, Reservation], horizon: Horizon) -> None:
+        self.reservations, self._horizon = reservations, horizon
 
-    def _holdings(self) -> Iterator[tuple[Task, Holding]]:
-        for gang in self.gangs.values():
-            for task in gang.all_tasks():
-                place = task.coming if task.state == PIPELINED else task.place
-                if place is not None and (task.state in PLACED or task.state == STUCK):
-                    yield task, self._holding(gang, place, task.state)
+    def _ending_by(self, last_us: int) -> Iterator[tuple[Task, Holding]]:
+        for until_us, name in self.ends:
+            if until_us > last_us:
+                return
+            for task in self.gangs[name].all_tasks():
+                if task.state == RUNNING and task.place is not None:
+                    yield task, self._holding(task, task.place, RUNNING)
 
-    def _holding(self, gang: Gang, place: Place, state: str) -> Holding:
-        until_us = self.ends_at_us(gang, state)
-        return Holding(queue=gang.queue, firm=not gang.preemptible, place=place, until_us=until_us)
+    def _given(self) -> Iterator[tuple[Task, Place]]:
+        for task in self.changed(0):
+            place = task.coming or task.place
+            if task.state in (BOUND, PIPELINED) and place is not None:
+                yield task, place
+
+    def _holding(self, task: Task, place: Place, state: str) -> Holding:
+        gang = self.gangs[task.gang]
+        return Holding(
+            queue=gang.queue,
+            firm=not gang.preemptible,
+            place=place,
+            book=COMING if state == PIPELINED else HELD,
+            until_us=self.ends_at_us(gang, state),
+        )
 
     def _count(self, task: Task, place: Place, state: str) -> None:
         gang = self.gangs[task.gang]
         self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
         if self.reservations:
-            self._horizon.add(task, self._holding(gang, place, state))
+            self._horizon.add(task, self._holding(task, place, state))
 
     def _discount(self, task: Task, place: Place) -> None:
         gang = self.gangs[task.gang]
         self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
         if self.reservations:
-            self._horizon.remove(task)
+            self._horizon.remove(task, self._holding(task, place, RUNNING))
 
     def _cancel(self, task: Task) -> None:
         at_once = task.state == BOUND
@@ -246,10 +236,8 @@ class World:
         self._undo.pop()
 
     def _turn_over(self, place: Place, book: int, other: int) -> None:
-        machine = self.machines[place.node]
-        machine.book(place, book, -1)
-        machine.book(place, other)
-        self.touched.append(place.node)
+        self.book(place, book, -1)
+        self.book(place, other)
 
     def _evict_again(self, task: Task) -> None:
         self.evict(task)
@@ -261,38 +249,10 @@ class World:
         self.gangs[task.gang].move(task, before)
 
     def _unplace(self, task: Task, place: Place, before: str, *, at_once: bool) -> None:
-        self.machines[place.node].book(place, HELD if at_once else COMING, -1)
-        self.touched.append(place.node)
+        self.book(place, HELD if at_once else COMING, -1)
         self._discount(task, place)
         self.gangs[task.gang].move(task, before)
         if at_once:
             task.place = None
         else:
             task.coming = None
-
-    def _enter(self, gang: Gang, task: Task) -> None:
-        place = task.coming if task.state == PIPELINED else task.place
-        if place is None or place.node not in self.machines:
-            return
-        if task.state == PIPELINED:
-            self.machines[place.node].book(place, COMING)
-            self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
-        elif task.state in (RELEASING, EVICTED):
-            self.machines[place.node].book(place, LEAVING)
-        elif task.state in PLACED or task.state == STUCK:
-            self.machines[place.node].book(place, HELD)
-            if task.state in PLACED:
-                self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
-
-    def _requests(self) -> dict[str, Amounts]:
-        """What every queue's gangs have and want."""
-        requests: dict[str, Amounts] = {}
-        for gang in self.gangs.values():
-            mine = requests.get(gang.queue, NOTHING)
-            for task in gang.all_tasks():
-                if task.state in PLACED and task.place is not None:
-                    mine = plus(mine, task.place.amounts)
-                elif task.state == PENDING:
-                    mine = plus(mine, self.request_of(task))
-            requests[gang.queue] = mine
-        return requests

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.admission.state import Asked, Group, Live, Pending, State, Stop
-from headrace.events import Entry, Event, access, jobs, nodes, platform, queues
-from headrace.scheduling.cluster import Device, Node
+from headrace.admission.state import Asked, Group, Live, Machine, Pending, State, Stop
+from headrace.events import Entry, Event, access, jobs, nodes, platform, pools, queues
 
 
 def evolve(state: State, entry: Entry) -> None:
@@ -120,24 +119,15 @@ def _queue(state: State, entry: Entry, event: queues.QueueConfigured) -> None:
     state.configured[event.name] = entry.position
 
 
+def _pool(state: State, _entry: Entry, event: pools.PoolConfigured) -> None:
+    state.pools[event.name] = event.pool
+    state.__dict__.pop("warnings", None)
+
+
 def _joined(state: State, _entry: Entry, event: nodes.NodeJoined) -> None:
     before = state.nodes.get(event.node)
-    state.nodes[event.node] = Node(
-        node=event.node,
-        devices=[
-            Device(
-                device=device.device,
-                index=device.index,
-                model=device.model,
-                memory_bytes=device.memory_bytes,
-                usable=device.healthy,
-            )
-            for device in event.devices
-        ],
-        cpu_milli=event.cpu_milli,
-        memory_bytes=event.memory_bytes,
-        accepting=before is None or before.accepting,
-    )
+    accepting = before is None or before.accepting
+    state.nodes[event.node] = Machine(said=event, accepting=accepting)
     state.__dict__.pop("warnings", None)
 
 
@@ -177,6 +167,7 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     jobs.JobCancelling: _cancelling,
     jobs.JobFinished: _finished,
     queues.QueueConfigured: _queue,
+    pools.PoolConfigured: _pool,
     nodes.NodeJoined: _joined,
     nodes.NodeChanged: _node_changed,
     access.SecretSet: _secret,

@@ -172,6 +172,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         trials_parallel=tasks.parallel if tasks else 0,
         stop_after_failures=tasks.stop_after_failures if tasks else 0,
         kind_of_group=tasks.kind if tasks else "",
+        protected_minimum=planned.protected_minimum,
     )
 
 

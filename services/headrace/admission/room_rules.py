@@ -5,11 +5,16 @@ Rule: judged on empty nodes; who is using them now is not admission's business.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+import msgspec
+
 from headrace.admission.state import State
 from headrace.events.jobs import Accelerator, Gang
-from headrace.scheduling.cluster import Node
+from headrace.events.nodes import Device, NodeJoined
+from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.explain import gpus
-from headrace.scheduling.fitting import matching, shares_on
+from headrace.scheduling.kinds import is_kind
 
 REMEMBERED_MAX = 1_024  # shapes of gangs whose warning is kept until a node changes
 NAMED_MAX = 4  # nodes or models named in a warning
@@ -29,21 +34,59 @@ def warning(state: State, gang: Gang) -> str:
 
 
 def _warning(state: State, gang: Gang) -> str:
-    nodes = [node for node in state.nodes.values() if node.accepting]
-    fitting: list[str] = []
+    nodes = [machine.said for _, machine in sorted(state.nodes.items()) if machine.accepting]
+    if gang.pools:
+        pools = [state.pools[name] for name in gang.pools if name in state.pools]
+        nodes = [node for node in nodes if any(pool.has(node.labels) for pool in pools)]
+    together: list[str] = []
+    apart: list[str] = []
     for kind in gang.accelerators or (_ANY,):
-        able = [node.node for node in nodes if shares_on(node, gang, kind) is not None]
-        if len(able) >= gang.nodes:
+        able = [node for node in nodes if _holds(node, gang, kind)]
+        together = max(together, _largest(state, able, gang), key=len)
+        if len(together) >= gang.nodes:
             return ""
-        fitting = max(fitting, able, key=len)
-    return f"accepted, but cannot run today: {_missing(gang)}; {_nearest(nodes, fitting, gang)}"
+        anywhere = msgspec.structs.replace(gang, topology_required="")
+        apart = max(apart, _largest(state, able, anywhere), key=len)
+    if len(apart) >= gang.nodes:
+        some = " ".join(apart[:NAMED_MAX])
+        nearest = f"nearest: topology.preferred: {gang.topology_required} would fit {some}"
+        return f"accepted, but cannot run today: {_missing(gang)}; {nearest}"
+    return f"accepted, but cannot run today: {_missing(gang)}; {_nearest(nodes, together, gang)}"
+
+
+def _holds(node: NodeJoined, gang: Gang, kind: Accelerator) -> bool:
+    """Whether the node, if it were empty, could hold one worker."""
+    if node.cpu_milli < gang.cpu_milli or node.memory_bytes < gang.memory_bytes:
+        return False
+    if gang.gpu_memory_bytes:
+        return any(device.memory_bytes >= gang.gpu_memory_bytes for device in _of(node, kind))
+    return sum(1 for _ in _of(node, kind)) >= -(-kind.milli // DEVICE_MILLI)
+
+
+def _of(node: NodeJoined, kind: Accelerator) -> Iterator[Device]:
+    """The node's healthy devices of that kind."""
+    return (device for device in node.devices if device.healthy and is_kind(device, kind))
+
+
+def _largest(state: State, able: list[NodeJoined], gang: Gang) -> list[str]:
+    """The most of these nodes that are in one pool, and in one domain of the level required."""
+    pools = [state.pools[name] for name in gang.pools if name in state.pools]
+    level = gang.topology_required
+    sets: dict[tuple[str, ...], list[str]] = {}
+    for node in able:
+        pool = next((p.pool for p in pools if p.has(node.labels)), "")
+        if not level or level in node.labels:
+            sets.setdefault((pool, node.labels.get(level, "")), []).append(node.node)
+    return max(sets.values(), key=len, default=[])
 
 
 def _missing(gang: Gang) -> str:
     wanted = _wanted(gang)
+    where = f" of {' or '.join(gang.pools)}" if gang.pools else ""
     if gang.nodes == 1:
-        return f"no node has {wanted}"
-    return f"no {gang.nodes} nodes have {wanted} each"
+        return f"no node{where} has {wanted}"
+    together = f" in one {gang.topology_required}" if gang.topology_required else ""
+    return f"no {gang.nodes} nodes{where} have {wanted} each{together}"
 
 
 def _wanted(gang: Gang) -> str:
@@ -59,21 +102,19 @@ def _wanted(gang: Gang) -> str:
     return ", ".join(parts) or "room"
 
 
-def _nearest(nodes: list[Node], fitting: list[str], gang: Gang) -> str:
+def _nearest(nodes: list[NodeJoined], fitting: list[str], gang: Gang) -> str:
     """What there is."""
     if not nodes:
-        return "no node has joined yet"
+        return "no node is in that pool" if gang.pools else "no node has joined yet"
     if fitting:
         some = " ".join(fitting[:NAMED_MAX])
         return f"nearest: nodes: {len(fitting)} would fit {some}"
     kinds = gang.accelerators or (_ANY,)
-    counted = [
-        (sum(1 for _ in matching(node, kind)), node.node) for node in nodes for kind in kinds
-    ]
+    counted = [(sum(1 for _ in _of(node, kind)), node.node) for node in nodes for kind in kinds]
     most, name = max(counted, key=lambda found: found[0])
     if gang.accelerators and most:
         return f"nearest: {name} has {most} of that kind"
-    models = dict.fromkeys(d.model for node in nodes for d in node.devices if d.usable)
+    models = dict.fromkeys(d.model for node in nodes for d in node.devices if d.healthy)
     return f"there are {', '.join(list(models)[:NAMED_MAX])}" if models else "there are no GPUs"
 
 

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.events import access, jobs, queues
-from headrace.scheduling.cluster import Node
+from headrace.events import access, jobs, nodes, pools, queues
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
@@ -60,6 +59,13 @@ class Stop(msgspec.Struct, kw_only=True, omit_defaults=True):
     left: dict[str, None] = {}
 
 
+class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A node as it last `said`, and whether it is given new work."""
+
+    said: nodes.NodeJoined
+    accepting: bool = True
+
+
 class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     """All of it."""
 
@@ -73,7 +79,8 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     expanding: dict[str, None] = {}  # groups with tasks to admit
     stopping: dict[str, Stop] = {}  # groups with tasks to cancel
     outcomes: dict[str, str] = {}  # how recent jobs ended, the oldest first
-    nodes: dict[str, Node] = {}  # what each could hold if it were empty
+    nodes: dict[str, Machine] = {}
+    pools: dict[str, pools.Pool] = {}
     secrets: dict[str, dict[str, str]] = {}  # project: name: version
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
     erasing: dict[str, int] = {}  # erased at that position; its keys are not known to be dropped

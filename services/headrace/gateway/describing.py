@@ -20,7 +20,8 @@ from headrace.gateway.happenings import happening, trace_of
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Stored
 
-_SPEC = ("gang", "priority", "preemptible", "max_duration_us", "secrets")
+_SPEC = ("gang", "priority", "preemptible", "protected_minimum", "max_duration_us", "secrets")
+_DECIDED = ("gang", "max_duration_us")  # of it, what admission filled in
 
 
 def describe(
@@ -53,13 +54,13 @@ def _first(entries: Sequence[Entry]) -> Entry | None:
 
 
 def _spec(asked: Entry | None, entries: Sequence[Entry]) -> dict[str, Any]:
-    events = [entry.event for entry in ((asked,) if asked else ()) + tuple(entries)]
-    for event in events:
+    spec: dict[str, Any] = {}
+    for entry in ((asked,) if asked else ()) + tuple(entries):
+        event = entry.event
         if isinstance(event, JobRequested | JobAdmitted):
-            known = {name: getattr(event, name) for name in _SPEC if hasattr(event, name)}
-            spec: dict[str, Any] = msgspec.to_builtins(known)
-            return spec
-    return {}
+            names = _DECIDED if spec else _SPEC
+            spec |= {name: getattr(event, name) for name in names if hasattr(event, name)}
+    return dict(msgspec.to_builtins(spec))
 
 
 def _params(asked: Entry | None, row: JobRow) -> dict[str, str]:

@@ -115,7 +115,7 @@ def _cancelling(projection: Projection, _: Entry, event: JobCancelling) -> None:
 def _evicted(projection: Projection, _: Entry, event: GangEvicted) -> None:
     job = projection.live.get(event.job)
     if job is not None:
-        job.evictions += event.reason == "reclaimed"
+        job.evictions += bool(event.gainer)
         if event.reason != "cancelled":  # who cancelled it is known already
             job.why = f"{event.reason} for {event.gainer}" if event.gainer else event.reason
         _move(projection, job, "stopping")

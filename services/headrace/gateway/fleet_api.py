@@ -71,7 +71,7 @@ async def list_projects(gateway: Gate) -> list[ProjectRow]:
     return rows.project_rows(gateway.projection)
 
 
-@put("/documents", summary="Create or change a department or project")
+@put("/documents", summary="Create or change a department, a project or a pool")
 async def apply_document(
     gateway: Gate, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
@@ -83,7 +83,8 @@ async def apply_document(
         raise BadRequest("body", "", f"not a document in JSON: {error}") from error
     if not isinstance(document, dict):
         raise BadRequest("body", "", "a document is a JSON object")
-    answer = await gateway.asker.ask("queue.apply", FLEET, body, key=key, traceparent=trace)
+    verb = "pool.apply" if document.get("type") == "pool" else "queue.apply"
+    answer = await gateway.asker.ask(verb, FLEET, body, key=key, traceparent=trace)
     return response_of(await gateway.visible(answer))
 
 

@@ -6,76 +6,66 @@ decision may differ because of what is or is not remembered here.
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
 from heapq import heappop, heappush
 
-import msgspec
-
-from headrace.events.jobs import Gang
+from headrace.placement.life_rules import is_due
+from headrace.placement.modelling import gang_of, machine_of, settings_of
 from headrace.placement.state import Job, Run, State
-from headrace.scheduling.cluster import Scratch
-from headrace.scheduling.explain import asked_milli
-from headrace.scheduling.fitting import Fitting
-
-Kind = tuple[str, bool, bytes]  # project, preemptible, shape
-Place = tuple[int, int, str]  # minus priority, position of admission, job: who comes first
-
-_SHAPE = msgspec.json.Encoder()
-
-
-class Line:
-    """Jobs of one project that ask for the same: if the first does not fit, none does."""
-
-    __slots__ = ("gang", "milli", "places", "preemptible", "project")
-
-    def __init__(self, project: str, gang: Gang, *, preemptible: bool) -> None:
-        self.project, self.gang, self.preemptible = project, gang, preemptible
-        self.milli = asked_milli(gang)
-        self.places: list[Place] = []
+from headrace.scheduling.rations import specs_of
+from headrace.scheduling.world import World
 
 
 class Index:
-    """The waiting lines, who runs, who is stopping, and when time alone matters."""
+    """Who waits, who runs, who is stopping, when time alone matters, and the scheduler's world."""
 
     def __init__(self) -> None:
-        self.lines: dict[Kind, Line] = {}
-        self.waiting: dict[str, tuple[Kind, Place]] = {}
-        self.wanted_milli: dict[str, int] = {}  # by project, of waiting jobs
+        self.waiting: dict[str, None] = {}
         self.running: dict[str, tuple[str, ...]] = {}  # job: its nodes
         self.on_node: dict[str, dict[str, None]] = {}  # node: jobs with a worker there
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
-        self.freed = 0  # counts whatever may let a line fit that did not
-        self.idle = False  # the last decision on this very state was to do nothing
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
-        self.changed_nodes: dict[str, None] = {}  # since `fitting` was last based on the state
-        self.fitting: Fitting | None = None
-        self.no_fit: dict[Kind, int] = {}  # lines that did not fit when `freed` was this
+        self.idle = False  # the last decision on this very state was to do nothing
+        self.world: World | None = None
+        self.changed_jobs: dict[str, None] = {}  # since the world followed the state
+        self.changed_nodes: dict[str, None] = {}
+        self.changed_queues = False
+        self.changed_pools = False
+        self.changed_users = False
+        self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
+        self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
 
     def sync(self, job_id: str, job: Job) -> None:
         """Bring everything kept about this live job up to date."""
-        if job.waiting:
-            if job_id not in self.waiting:
-                self._enter(job_id, job)
-        elif job_id in self.waiting:
-            self._leave(job_id)
+        self.changed_jobs[job_id] = None
+        if job_id not in self._owners:
+            owner = self._owners[job_id] = (job.project, job.user)
+            self.changed_users |= owner not in self.users
+            self.users[owner] = self.users.get(owner, 0) + 1
+        _member(self.waiting, job_id, present=job.waiting)
         if (job.run is not None) != (job_id in self.running):
             self._run(job_id, job.run)
         _member(self.stopping, job_id, present=job.run is not None and bool(job.run.evicted))
-        if _member(self.gaining, job_id, present=job.gaining and job.waiting):
-            self.freed += 1
+        _member(self.gaining, job_id, present=job.gaining and job.waiting)
 
     def drop(self, job_id: str) -> None:
         """The job has ended."""
-        if job_id in self.waiting:
-            self._leave(job_id)
+        self.changed_jobs[job_id] = None
+        owner = self._owners.pop(job_id)
+        self.users[owner] -= 1
+        if not self.users[owner]:
+            del self.users[owner]
+            self.changed_users = True
         if job_id in self.running:
             self._run(job_id, None)
-        self.stopping.pop(job_id, None)
-        if job_id in self.gaining:
-            del self.gaining[job_id]
-            self.freed += 1
+        for members in (self.waiting, self.stopping, self.gaining):
+            members.pop(job_id, None)
+
+    def follows(self) -> None:
+        """The world follows the state again."""
+        self.changed_jobs, self.changed_nodes = {}, {}
+        self.changed_queues = self.changed_pools = self.changed_users = False
 
     def watch(self, job_id: str, job: Job) -> None:
         """Remember when the attempt that has just begun must end."""
@@ -115,29 +105,6 @@ class Index:
         for node in self.running.pop(job_id):
             del self.on_node[node][job_id]
 
-    def _enter(self, job_id: str, job: Job) -> None:
-        kind = (job.project, job.preemptible, _SHAPE.encode(job.gang))
-        line = self.lines.get(kind)
-        if line is None:
-            line = Line(job.project, job.gang, preemptible=job.preemptible)
-            self.lines[kind] = line
-        place = (-job.priority, job.admitted_at, job_id)
-        if not line.places or place > line.places[-1]:
-            line.places.append(place)
-        else:
-            insort(line.places, place)
-        self.waiting[job_id] = (kind, place)
-        self.wanted_milli[job.project] = self.wanted_milli.get(job.project, 0) + line.milli
-
-    def _leave(self, job_id: str) -> None:
-        kind, place = self.waiting.pop(job_id)
-        line = self.lines[kind]
-        del line.places[bisect_left(line.places, place)]
-        self.wanted_milli[line.project] -= line.milli
-        if not line.places:
-            del self.lines[kind]
-            self.no_fit.pop(kind, None)
-
 
 def index_of(state: State) -> Index:
     """What is kept beside this state; built anew when there is nothing yet."""
@@ -163,15 +130,60 @@ def total_milli(state: State) -> int:
     return index.total_milli
 
 
-def fitting_on(state: State, policy: str) -> Fitting:
-    """A fresh trial on the state, with what is still true of earlier rankings."""
-    index = index_of(state)
-    if index.fitting is None:
-        index.fitting = Fitting(Scratch(state.nodes), policy)
+def settle(state: State, job_id: str, job: Job) -> None:
+    """After a change of this job: does its life need a decision, does it wait, does it run?"""
+    if is_due(job):
+        state.due[job_id] = None
     else:
-        index.fitting.rebase(state.nodes, index.changed_nodes)
-    index.changed_nodes.clear()
-    return index.fitting
+        state.due.pop(job_id, None)
+    index_of(state).sync(job_id, job)
+
+
+def world_of(state: State) -> World:
+    """The cluster as it stands in this state."""
+    index = index_of(state)
+    world = index.world
+    if world is None:
+        world = index.world = World()
+        index.changed_pools = True
+        index.changed_jobs = dict.fromkeys(state.jobs)
+    if index.changed_pools:  # every node and every job may be in other pools now
+        world.set_settings(settings_of(state.pools))
+        index.changed_nodes = dict.fromkeys(state.nodes)
+        index.changed_queues = True
+    _follow_machines(state, index, world)
+    if index.changed_queues:  # and to other queues, perhaps
+        index.changed_jobs = dict.fromkeys(state.jobs)
+    if index.changed_queues or index.changed_users:
+        queues = specs_of(state.queues, _users(index))
+        if queues != world.queues:
+            world.set_queues(queues)
+    for job_id in index.changed_jobs:
+        job = state.jobs.get(job_id)
+        if job is not None and (job.waiting or job.run is not None):
+            world.enter(gang_of(state, job_id, job))
+        else:
+            world.leave(job_id)
+    index.follows()
+    return world
+
+
+def _follow_machines(state: State, index: Index, world: World) -> None:
+    for name in index.changed_nodes:
+        index.changed_jobs.update(index.on_node.get(name, {}))
+    for job_id in index.changed_jobs:
+        world.leave(job_id)
+    for name in index.changed_nodes:
+        machine = machine_of(state.nodes[name], state.machines[name], state.pools)
+        world.set_machine(machine)
+
+
+def _users(index: Index) -> dict[str, list[str]]:
+    """Who has live jobs, by project."""
+    users: dict[str, list[str]] = {}
+    for project, user in sorted(index.users):
+        users.setdefault(project, []).append(user)
+    return users
 
 
 def _ticking(state: State, job_id: str, attempt: int) -> bool:
@@ -180,12 +192,9 @@ def _ticking(state: State, job_id: str, attempt: int) -> bool:
     return run is not None and run.attempt == attempt and not run.evicted and not run.gone
 
 
-def _member(members: dict[str, None], job_id: str, *, present: bool) -> bool:
-    """Put the job in or out; whether it went out."""
+def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:
+    """Put the job in or out."""
     if present:
         members[job_id] = None
-        return False
-    if job_id in members:
-        del members[job_id]
-        return True
-    return False
+    else:
+        members.pop(job_id, None)

@@ -107,7 +107,10 @@ class DesiredStates:
         )
 
 
-STOP_REASONS = {"reclaimed": "preempted"}  # as `$HEADRACE_STOP_REASON_FILE` names them
+STOP_REASONS = {
+    "reclaimed": "preempted",
+    "moved": "preempted",
+}  # as `$HEADRACE_STOP_REASON_FILE` names them
 
 
 def _to_start(job: Job | None, worker: Worker) -> bool:

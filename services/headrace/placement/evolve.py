@@ -12,7 +12,13 @@ from typing import Any
 from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.attempts import AttemptExited, AttemptStarted
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, GuardTripped
+from headrace.events.gangs import (
+    GangEvicted,
+    GangPlaced,
+    GangReleased,
+    GuardTripped,
+    SearchSuspended,
+)
 from headrace.events.jobs import (
     JobAdmitted,
     JobCancelling,
@@ -31,26 +37,19 @@ from headrace.events.nodes import (
 )
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
-from headrace.placement import evolve_groups, evolve_nodes
-from headrace.placement.derived import index_of
-from headrace.placement.life_rules import is_due
+from headrace.placement import evolve_gangs, evolve_groups, evolve_nodes, pool_rules
+from headrace.placement.derived import index_of, settle
 from headrace.placement.state import Exit, Job, Run, State
-from headrace.scheduling.tree import add_usage, usage_of
+from headrace.scheduling.tree import usage_of
 
 
 def evolve(state: State, entry: Entry) -> None:
     """Fold one entry."""
     index_of(state).idle = False
+    if not isinstance(entry.event, SearchSuspended):
+        state.searching.over = False
+        state.searching.stale = bool(state.searching.job)
     _ON[type(entry.event)](state, entry, entry.event)
-
-
-def settle(state: State, job_id: str, job: Job) -> None:
-    """After a change of this job: does its life need a decision, does it wait, does it run?"""
-    if is_due(job):
-        state.due[job_id] = None
-    else:
-        state.due.pop(job_id, None)
-    index_of(state).sync(job_id, job)
 
 
 def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
@@ -63,7 +62,7 @@ def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
     runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
     holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
     state.usage = usage_of(state.queues, holdings)
-    index_of(state).freed += 1
+    index_of(state).changed_queues = True
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
@@ -72,6 +71,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         return
     job = Job(
         project=event.project,
+        user=event.user,
         gang=event.gang,
         requested_at=event.requested_at,
         admitted_at=entry.position,
@@ -115,34 +115,6 @@ def cancel(state: State, job_id: str, job: Job, reason: str, position: int) -> N
     if not job.cancelling:
         job.cancelling, job.cancelled_at, job.gaining = reason, position, False
         settle(state, job_id, job)
-
-
-def _placed(state: State, entry: Entry, event: GangPlaced) -> None:
-    job = state.jobs.get(event.job)
-    if job is None:
-        return
-    job.attempt, job.gaining, job.closing = event.attempt, False, False
-    job.run = Run(
-        attempt=event.attempt,
-        position=entry.position,
-        placed_us=entry.recorded_at_us,
-        workers=event.workers,
-        port=event.port,
-        milli=event.milli,
-        cpu_milli=event.cpu_milli,
-        memory_bytes=event.memory_bytes,
-    )
-    for worker in event.workers:
-        node = state.nodes.get(worker.node)
-        if node is not None:
-            node.take(worker.devices, event.cpu_milli, event.memory_bytes)
-            index_of(state).changed_nodes[worker.node] = None
-    add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
-    if event.workers and event.port:
-        address = event.workers[0].address
-        state.ports.setdefault(address, {})[event.port] = event.job
-        state.ports_next[address] = event.port + 1
-    settle(state, event.job, job)
 
 
 def _started(state: State, entry: Entry, event: AttemptStarted) -> None:
@@ -199,42 +171,6 @@ def _begun(state: State, entry: Entry, event: JobStarted) -> None:
         evolve_groups.task_begun(state, entry, event, job)
 
 
-def _evicted(state: State, entry: Entry, event: GangEvicted) -> None:
-    job = state.jobs.get(event.job)
-    if job is not None and job.run is not None and job.run.attempt == event.attempt:
-        job.run.evicted, job.run.gainer = event.reason, event.gainer
-        job.run.evicted_us = entry.recorded_at_us
-        settle(state, event.job, job)
-    gainer = state.jobs.get(event.gainer)
-    if gainer is not None and gainer.waiting:
-        gainer.gaining = True
-        settle(state, event.gainer, gainer)
-
-
-def _released(state: State, entry: Entry, event: GangReleased) -> None:
-    del entry
-    job = state.jobs.get(event.job)
-    run = job.run if job is not None else None
-    if job is None or run is None or run.attempt != event.attempt:
-        return
-    for worker in run.workers:
-        node = state.nodes.get(worker.node)
-        if node is not None:
-            node.give(worker.devices, run.cpu_milli, run.memory_bytes)
-            evolve_nodes.forget_gone(node)
-            index_of(state).changed_nodes[worker.node] = None
-    add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
-    if run.port:
-        address = run.workers[0].address
-        ports = state.ports.get(address, {})
-        if ports.get(run.port) == event.job:
-            del ports[run.port]
-    job.lost += int(event.again and run.evicted != "reclaimed")
-    job.run, job.closing = None, not event.again
-    index_of(state).freed += 1
-    settle(state, event.job, job)
-
-
 def _finished(state: State, entry: Entry, event: JobFinished) -> None:
     job = state.jobs.pop(event.job, None)
     if job is None:
@@ -263,7 +199,6 @@ def _on_nodes(change: Callable[..., list[tuple[str, int, Exit]]]) -> Callable[..
     def evolve_node(state: State, entry: Entry, event: Any) -> None:
         for job_id, rank, end in change(state, entry, event):
             exited(state, job_id, (rank, end), entry.position)
-        index_of(state).freed += 1
 
     return evolve_node
 
@@ -279,10 +214,11 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobCancelling: _cancelling,
     JobStarted: _begun,
     JobFinished: _finished,
-    GangPlaced: _placed,
-    GangEvicted: _evicted,
-    GangReleased: _released,
+    GangPlaced: evolve_gangs.placed,
+    GangEvicted: evolve_gangs.evicted,
+    GangReleased: evolve_gangs.released,
     GuardTripped: evolve_nodes.tripped,
+    SearchSuspended: evolve_gangs.suspended,
     AttemptStarted: _started,
     AttemptExited: _exited,
     NodeJoined: _on_nodes(evolve_nodes.joined),
@@ -291,6 +227,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    **pool_rules.ON,
 }
 
 LISTENS_TO = tuple(_ON)

@@ -86,7 +86,6 @@ def tripped(state: State, entry: Entry, event: GuardTripped) -> None:
         if any(device.device == event.device for device in node.devices):
             state.machines[name].tripped[event.device] = entry.position
             _refresh(state, name)
-    index_of(state).freed += 1
 
 
 def recorded(state: State, node: str, incarnation: str, report: int) -> None:
@@ -118,7 +117,6 @@ def _refresh(state: State, name: str) -> None:
         refused = device.device in machine.tripped or device.device in machine.broken
         device.usable = device.index >= 0 and not refused
     index = index_of(state)
-    index.freed += 1
     index.total_milli = -1
     index.changed_nodes[name] = None
 
@@ -135,6 +133,7 @@ def _node_of(event: NodeJoined, before: Node | None) -> Node:
                 index=found.index,
                 model=found.model,
                 memory_bytes=found.memory_bytes,
+                profile=found.profile,
                 used_milli=old.used_milli if old is not None else 0,
             )
         )

@@ -5,11 +5,14 @@ Rule: pure; the same state, job and time give the same line.
 
 from __future__ import annotations
 
-from headrace.placement.derived import index_of, total_milli
+import msgspec
+
+from headrace.placement.derived import index_of, world_of
+from headrace.placement.modelling import gang_of
 from headrace.placement.state import Job, State
-from headrace.scheduling.cluster import Scratch
 from headrace.scheduling.explain import Explanation, why_waiting
-from headrace.scheduling.tree import Tree
+
+NAMED_MAX = 5  # jobs named in one line
 
 
 def explain(state: State, job_id: str, now_us: int) -> Explanation | None:
@@ -23,25 +26,23 @@ def explain(state: State, job_id: str, now_us: int) -> Explanation | None:
     if not job.eligible:
         text = job.held or "waits to be let in"
         return Explanation(rule="held", text=text, numbers=waited)
-    tree = Tree(state.queues, state.usage, total_milli(state))
-    found = why_waiting(
-        Scratch(state.nodes),
-        tree,
-        job.gang,
-        job.project,
-        firm=not job.preemptible,
-        behind=_behind(state, job_id),
-    )
+    world = world_of(state)
+    world.begin(now_us)
+    gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
+    found = why_waiting(world, gang)
     if job.gaining:
         stopping = [
             other for other in sorted(index_of(state).stopping) if _gainer(state, other) == job_id
         ]
-        text = f"waits for {', '.join(stopping[:5]) or 'others'} to stop for it"
-        names = {"stopping": ", ".join(stopping[:5])}
-        return Explanation(rule="stopping", text=text, numbers=waited, names=names)
-    return Explanation(
-        rule=found.rule, text=found.text, numbers=found.numbers | waited, names=found.names
-    )
+        text = f"waits for {', '.join(stopping[:NAMED_MAX]) or 'others'} to stop for it"
+        names = {"stopping": ", ".join(stopping[:NAMED_MAX])}
+        return Explanation(rule="stopping", text=text, numbers=found.numbers | waited, names=names)
+    found = msgspec.structs.replace(found, numbers=found.numbers | waited)
+    ahead = _ahead(state, job_id)
+    if found.rule != "next" or not ahead:
+        return found
+    text = f"fits; {ahead} comes first"
+    return msgspec.structs.replace(found, text=text, names={"behind": ahead})
 
 
 def _placed(state: State, job: Job, waited: dict[str, int]) -> Explanation:
@@ -61,13 +62,17 @@ def _placed(state: State, job: Job, waited: dict[str, int]) -> Explanation:
     return Explanation(rule="running", text=text, numbers=waited, names={"nodes": where})
 
 
-def _behind(state: State, job_id: str) -> str:
-    index = index_of(state)
-    if job_id not in index.waiting:
-        return ""
-    kind, place = index.waiting[job_id]
-    first = index.lines[kind].places[0]
-    return first[2] if first != place else ""
+def _ahead(state: State, job_id: str) -> str:
+    """Who of the same project comes first."""
+    mine = state.jobs[job_id]
+    others = ((name, state.jobs[name]) for name in index_of(state).waiting if name != job_id)
+    ahead = [
+        (-job.priority, job.admitted_at, name)
+        for name, job in others
+        if job.project == mine.project
+        and (-job.priority, job.admitted_at) < (-mine.priority, mine.admitted_at)
+    ]
+    return min(ahead)[-1] if ahead else ""
 
 
 def _gainer(state: State, job_id: str) -> str:

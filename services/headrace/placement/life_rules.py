@@ -17,6 +17,12 @@ from headrace.placement.state import Exit, Group, Job, Run, State
 
 EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
 
+FOR_OTHERS = (
+    "reclaimed",
+    "preempted",
+    "moved",
+)  # why an attempt ends that its job is not to blame for
+
 
 def is_due(job: Job) -> bool:
     """Whether the job's life needs a decision now."""
@@ -121,8 +127,8 @@ def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
         return "cancelled", job.cancelling, failed
     if run.evicted == "timeout" or (job.max_duration_us and failed.exit_code == EXIT_TIMEOUT):
         return "failed", "timeout", failed
-    if run.evicted == "reclaimed":
-        return "again", "reclaimed", failed
+    if run.evicted in FOR_OTHERS:
+        return "again", run.evicted, failed
     # What went wrong by itself tells more than what was stopped because of it.
     for reason, outcome, name in (
         ("start-failed", "failed", "start-failed"),

@@ -1,12 +1,14 @@
-"""What operators ask placement for: to change a node."""
+"""What operators ask placement for: to change a node, to apply a pool's document."""
 
 from __future__ import annotations
 
 import msgspec
 
 from headrace.bus.subjects import FLEET
+from headrace.documents import read_json, read_pool
 from headrace.events import Fact, Refusal
 from headrace.events.nodes import NodeChangeRequested
+from headrace.events.pools import PoolApplyRequested
 from headrace.placement.node_rules import CHANGES
 from headrace.runtime.service import Request, Runtime
 
@@ -39,3 +41,16 @@ async def change_node(request: Request, runtime: Runtime) -> Fact | Refusal:
     if not 0 < len(asked.node) <= NAME_LENGTH_MAX or not asked.node.isprintable():
         return Refusal(field="node", rule=f"a node's id has 1 to {NAME_LENGTH_MAX} characters")
     return NodeChangeRequested(node=asked.node, change=asked.change, user=request.actor)
+
+
+async def apply_pool(request: Request, runtime: Runtime) -> Fact | Refusal:
+    """The document as a fact; whether it can stand beside the other pools is decided."""
+    del runtime
+    if request.project != FLEET:
+        rule = "pools belong to the whole fleet"
+        return Refusal(field="project", value=request.project, rule=rule, instead=FLEET)
+    document = read_json(request.body)
+    pool = document if isinstance(document, Refusal) else read_pool(document)
+    if isinstance(pool, Refusal):
+        return pool
+    return PoolApplyRequested(name=pool.pool, pool=pool, user=request.actor)

@@ -1,280 +1,187 @@
 """Who is placed where, and who is stopped for whom.
 
-Rule: gangs for which others are being stopped come first and keep what they wait for; then every
-line in the order of fair shares; then reclaim, for queues within their quota only.
+Rule: gangs for which others are being stopped come first; then a turn of the scheduling core. What
+it places at once and whom it evicts is decided; what it only promises is promised again in the next
+turn. What is still held counts against every limit until it is released.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
+
+import msgspec
 
 from headrace.decider import Draft
-from headrace.events.gangs import Act, GangPlaced
-from headrace.events.jobs import Accelerator
-from headrace.placement.derived import Index, Kind, Line, fitting_on, index_of, total_milli
+from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
+from headrace.placement.derived import index_of, total_milli, world_of
 from headrace.placement.life_rules import evict
-from headrace.placement.state import Job, Run, State
-from headrace.scheduling.cluster import DEVICE_MILLI, Booking
-from headrace.scheduling.division import divide_tree
-from headrace.scheduling.fitting import Fitting, matching, milli_of
+from headrace.placement.modelling import shares_of
+from headrace.placement.state import Job, State
+from headrace.scheduling.actions import Suspended, allocate, take_turn
+from headrace.scheduling.amounts import GPU
+from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Task
+from headrace.scheduling.legality import leveled
+from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.tree import Tree
-from headrace.scheduling.victims import Candidate, Gainer, Reclaim, may_gain, search
+from headrace.scheduling.world import Gain, World
 
-POLICY = "binpack"
 PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of events
-SEARCHES_MAX = 8  # victim searches in one decision; a turn has its limit
+
+STEPS_MAX = 1_000  # evictions tried in one decision; a search that was begun is ended
+ACTIONS = ("allocate", "consolidate", "reclaim", "preempt", "bind")
+
+REASONS = {"reclaim": "reclaimed", "preempt": "preempted"}  # of whoever has no place then
 
 
-class Room:
-    """One turn's trial of the fleet: what is free now, what will be, and who got it."""
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn came to: the gangs that are stopped and for whom (`moved`: each of these has a
+    place elsewhere then), and those that get places.
+    """
 
-    def __init__(self, state: State, leaving: frozenset[str]) -> None:
-        self.state = state
-        self.leaving = leaving  # jobs that this turn stops for another reason
-        self.index: Index = index_of(state)
-        self.tree = Tree(state.queues, state.usage, total_milli(state))
-        self.now = fitting_on(state, POLICY)
-        self.drafts: list[Draft] = []
-        self.passed: set[str] = set()  # jobs placed or holding a place in this turn
-        self.evicted: set[str] = set()
-        self._later: Fitting | None = None
+    stopped: dict[str, Gain]
+    moved: frozenset[str]
+    placed: dict[str, tuple[Worker, ...]]
+
+
+def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> list[Draft]:
+    """Placements and evictions on this state. `leaving` are stopped in the same decision anyway."""
+    index = index_of(state)
+    if not index.waiting:
+        return []
+    world = world_of(state)
+    world.begin(now_us)
+    mark = world.mark()
+    for job_id in sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j)):
+        gang = world.gangs[job_id]
+        any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
+    suspended = _turn(state, world)
+    room = _read(state, world, mark)
+    world.back_to(mark)
+    spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
+    stopped = {j: gain for j, gain in room.stopped.items() if j not in spared}
+    drafts = [_evicted(state, world, (j, j in room.moved), gain) for j, gain in stopped.items()]
+    drafts += _Placements(state).drafts(room.placed)
+    return drafts + _search(state, suspended)
+
+
+def _turn(state: State, world: World) -> Suspended | None:
+    searching = state.searching
+    if searching.over:
+        allocate(world, PLACED_MAX)
+        return None
+    resume = Suspended(action=searching.action, gang=searching.job) if searching.job else None
+    return take_turn(world, ACTIONS, placed_max=PLACED_MAX, steps_max=STEPS_MAX, resume=resume)
+
+
+def _search(state: State, suspended: Suspended | None) -> list[Draft]:
+    """Where the search goes on, if that is elsewhere than before."""
+    action, job = (suspended.action, suspended.gang) if suspended is not None else ("", "")
+    if (action, job) == (state.searching.action, state.searching.job):
+        return []
+    return [Draft(event=SearchSuspended(action=action, job=job))]
+
+
+def _read(state: State, world: World, mark: int) -> Room:
+    stopped: dict[str, Gain] = {}
+    placed: dict[str, tuple[Worker, ...]] = {}
+    moved: set[str] = set()
+    for name in dict.fromkeys(task.gang for task in world.changed(mark)):
+        gang = world.gangs[name]
+        tasks = sorted(gang.all_tasks(), key=lambda task: task.rank)
+        if state.jobs[name].run is not None:
+            if any(task.place is not None and task.state != RUNNING for task in tasks):
+                stopped[name] = world.gains[name]
+                if not gang.any_in((EVICTED,)):
+                    moved.add(name)
+        elif all(task.state == BOUND for task in tasks):
+            placed[name] = tuple(_worker(state, task) for task in tasks)
+    return Room(stopped=stopped, moved=frozenset(moved), placed=placed)
+
+
+def _worker(state: State, task: Task) -> Worker:
+    place = task.place
+    assert place is not None  # it is bound
+    node = state.nodes[place.node]
+    return Worker(
+        rank=task.rank, node=node.node, address=node.address, devices=shares_of(place, node)
+    )
+
+
+def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) -> Draft:
+    job_id, moved = stopped
+    job, gang, gainer = state.jobs[job_id], world.gangs[job_id], world.gangs[gain.gang]
+    assert job.run is not None  # what is stopped runs
+    mine, theirs = leveled(world.accounts.standings(), gainer.queue, gang.queue)
+    numbers = {"priority": gang.priority, "gainer_priority": gainer.priority}
+    for side, queue in (("", theirs), ("gainer_", mine)):
+        account = world.accounts.by_name[queue]
+        numbers[f"{side}held_milli"] = account.held[GPU]
+        numbers[f"{side}quota_milli"] = account.spec.quota[GPU]
+        numbers[f"{side}share_milli"] = account.share[GPU]
+    names = {"queue": theirs, "gainer_queue": mine, "gainer_project": gainer.queue}
+    act = Act(rule=gain.rule, numbers=numbers, names=names)
+    reason = "moved" if moved else REASONS[gain.rule]
+    event = evict(job_id, job, job.run, reason, act, gainer=gain.gang)
+    return Draft(event=event, traceparent=job.traceparent)
+
+
+class _Placements:
+    """The placements of one turn, one after the other: each counts for the next."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+        self._tree = Tree(state.queues, state.usage, total_milli(state))
         self._ports: dict[str, int] = {}
 
-    @property
-    def later(self) -> Fitting:
-        """The fleet once everyone who is stopping has gone."""
-        if self._later is None:
-            scratch = self.now.scratch.fork()
-            for job_id in self.index.stopping:
-                run = self.state.jobs[job_id].run
-                if run is not None:
-                    scratch.give(run.booking)
-            self._later = Fitting(scratch, POLICY)
-        return self._later
+    def drafts(self, placed: dict[str, tuple[Worker, ...]]) -> list[Draft]:
+        """A decision for each that no limit forbids, counting all that is held."""
+        drafts = (self._placed(job_id, workers) for job_id, workers in placed.items())
+        return [draft for draft in drafts if draft is not None]
 
-    def place(self, job_id: str, job: Job, rule: str) -> bool:
-        """Place the job now if it fits and its queue may have it."""
-        booking = self.now.fit(job.gang)
-        if booking is None or self._gated(job, booking.milli):
-            return False
-        port = self._port(booking)
+    def _placed(self, job_id: str, workers: tuple[Worker, ...]) -> Draft | None:
+        job = self._state.jobs[job_id]
+        milli = sum(share.milli for worker in workers for share in worker.devices)
+        firm = not job.preemptible
+        if self._tree.gate(job.project, milli, firm=firm) is not None:
+            return None
+        port = self._port(workers[0])
         if port is None:
-            return False
-        self._take(job_id, job, booking)
-        if self._later is not None:
-            self._later.take(booking)
-        self.drafts.append(_placed(job_id, job, booking, port, self._act(job, booking, rule)))
-        return True
+            return None
+        self._tree.add(job.project, milli, firm=firm)
+        event = GangPlaced(
+            job=job_id,
+            project=job.project,
+            attempt=job.attempt + 1,
+            workers=workers,
+            requested_at=job.requested_at,
+            port=port,
+            milli=milli,
+            cpu_milli=job.gang.cpu_milli,
+            memory_bytes=job.gang.memory_bytes,
+            per_gpu_processes=job.gang.per_gpu_processes,
+            act=self._act(job, milli, len(workers)),
+        )
+        return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
 
-    def hold(self, job_id: str, job: Job) -> bool:
-        """Keep the place that the job gets once those who are stopping have gone."""
-        booking = self.later.fit(job.gang)
-        if booking is None or self._gated(job, booking.milli):
-            return False
-        self.later.take(booking)
-        self._take(job_id, job, booking)
-        return True
-
-    def stop(self, job_id: str, job: Job, found: Reclaim) -> None:
-        """Stop the victims for this job, which then holds their place."""
-        for victim in found.victims:
-            loser = self.state.jobs[victim.job]
-            assert loser.run is not None  # candidates run
-            self.later.scratch.give(loser.run.booking)
-            numbers = {
-                "held_milli": victim.held_milli,
-                "quota_milli": victim.quota_milli,
-                "gainer_used_milli": self.tree.used(job.project).milli,
-                "gainer_quota_milli": self.tree.quota_milli(job.project),
-                "gainer_milli": found.booking.milli,
-            }
-            names = {"queue": victim.level, "gainer_project": job.project}
-            act = Act(rule="reclaim-over-quota", numbers=numbers, names=names)
-            event = evict(victim.job, loser, loser.run, "reclaimed", act, gainer=job_id)
-            self.drafts.append(Draft(event=event, traceparent=loser.traceparent))
-            self.evicted.add(victim.job)
-        self.hold(job_id, job)
-
-    def _gated(self, job: Job, milli: int) -> bool:
-        return self.tree.gate(job.project, milli, firm=not job.preemptible) is not None
-
-    def _take(self, job_id: str, job: Job, booking: Booking) -> None:
-        self.now.take(booking)
-        self.tree.add(job.project, booking.milli, firm=not job.preemptible)
-        self.passed.add(job_id)
-
-    def _act(self, job: Job, booking: Booking, rule: str) -> Act:
+    def _act(self, job: Job, milli: int, nodes: int) -> Act:
         numbers = {
-            "gpu_milli": booking.milli,
-            "used_milli": self.tree.used(job.project).milli,
-            "quota_milli": self.tree.quota_milli(job.project),
-            "nodes": len(booking.workers),
+            "gpu_milli": milli,
+            "used_milli": self._tree.used(job.project).milli,
+            "quota_milli": self._tree.quota_milli(job.project),
+            "nodes": nodes,
         }
-        return Act(rule=rule, numbers=numbers, names={"policy": POLICY})
+        rule = "made-room" if job.gaining else "fits"
+        return Act(rule=rule, numbers=numbers, names={"policy": "binpack"})
 
-    def _port(self, booking: Booking) -> int | None:
+    def _port(self, first: Worker) -> int | None:
         """A port of rank 0's node that no live gang at its address has, in turn."""
-        first = booking.workers[0]
-        said, address = self.state.machines[first.node].said, first.address
-        taken = self.state.ports.get(address, {})
+        said, address = self._state.machines[first.node].said, first.address
+        taken = self._state.ports.get(address, {})
         count = said.port_last - said.port_first + 1
-        start = self._ports.get(address, self.state.ports_next.get(address, said.port_first))
+        start = self._ports.get(address, self._state.ports_next.get(address, said.port_first))
         for step in range(min(count, len(taken) + PLACED_MAX + 1)):
             port = said.port_first + (start - said.port_first + step) % count
             if port not in taken:
                 self._ports[address] = port + 1
                 return port
         return None
-
-
-def decide_room(state: State, leaving: frozenset[str] = frozenset()) -> list[Draft]:
-    """Placements and evictions on this state. `leaving` are stopped in the same decision anyway."""
-    index = index_of(state)
-    if not index.waiting:
-        return []
-    room = Room(state, leaving)
-    for job_id in sorted(index.gaining, key=lambda j: index.waiting[j][1]):
-        job = state.jobs[job_id]
-        if not room.place(job_id, job, "reclaimed-for"):
-            room.hold(job_id, job)
-    unplaced = _allocate(room)
-    _reclaim(room, unplaced)
-    return room.drafts
-
-
-def _allocate(room: Room) -> list[tuple[Kind, Line]]:
-    """Place the heads of the lines, fair share first; the lines that did not fit."""
-    index, unplaced = room.index, []
-    cursors: dict[Kind, Iterator[str]] = {}
-    heads: dict[Kind, str] = {}
-    for kind, line in index.lines.items():
-        if line.project not in room.state.queues:
-            continue
-        if index.no_fit.get(kind) == index.freed and not index.gaining:
-            unplaced.append((kind, line))
-            continue
-        cursors[kind] = _waiting(room, line)
-        _advance(cursors, heads, kind)
-    shares = _shares(room) if len({kind[0] for kind in heads}) > 1 else {}
-    while heads and len(room.drafts) < PLACED_MAX:
-        kind = min(heads, key=lambda k: _rank(room, k, heads[k], shares))
-        job_id = heads[kind]
-        if room.place(job_id, room.state.jobs[job_id], "fits"):
-            _advance(cursors, heads, kind)
-            continue
-        del heads[kind]
-        unplaced.append((kind, index.lines[kind]))
-        if not room.passed:  # it did not fit the state itself, rather than what this turn leaves
-            index.no_fit[kind] = index.freed
-    return unplaced
-
-
-def _reclaim(room: Room, unplaced: list[tuple[Kind, Line]]) -> None:
-    """For lines whose queue is within its quota: hold a place, or stop others for the head."""
-    searches = 0
-    candidates: list[Candidate] | None = None
-    for _, line in sorted(unplaced, key=lambda pair: pair[1].places[0]):
-        firm = not line.preemptible
-        milli = _needed_milli(room, line)
-        if not milli or not may_gain(room.tree, line.project, milli, firm=firm):
-            continue
-        job_id = next(_waiting(room, line), None)
-        if job_id is None:
-            continue
-        job = room.state.jobs[job_id]
-        if (room.index.stopping or room.evicted) and room.hold(job_id, job):
-            continue
-        if searches >= SEARCHES_MAX:
-            break
-        searches += 1
-        if candidates is None:
-            candidates = _candidates(room)
-        able = [c for c in candidates if c.job not in room.evicted]
-        scratch = room.later.scratch
-        gainer = Gainer(gang=line.gang, queue=line.project, milli=milli)
-        found = search(scratch, room.tree, able, gainer, POLICY)
-        if found is not None:
-            room.stop(job_id, job, found)
-
-
-def _candidates(room: Room) -> list[Candidate]:
-    found = []
-    for job_id in room.index.running:
-        job = room.state.jobs[job_id]
-        run: Run | None = job.run
-        if run is None or run.evicted or run.gone or not job.preemptible:
-            continue
-        if job_id in room.leaving or job_id in room.state.due:
-            continue
-        found.append(
-            Candidate(
-                job=job_id,
-                queue=job.project,
-                priority=job.priority,
-                placed_at=run.position,
-                booking=run.booking,
-            )
-        )
-    return found
-
-
-def _needed_milli(room: Room, line: Line) -> int:
-    """What the gang takes at most: a share by memory is largest on the smallest GPU that has it."""
-    if not line.gang.gpu_memory_bytes:
-        return line.milli
-    kinds = line.gang.accelerators or (Accelerator(milli=0),)
-    shares = [
-        milli_of(device, line.gang, kind)
-        for node in room.state.nodes.values()
-        for kind in kinds
-        for device in matching(node, kind)
-    ]
-    return line.gang.nodes * max((m for m in shares if m <= DEVICE_MILLI), default=0)
-
-
-def _waiting(room: Room, line: Line) -> Iterator[str]:
-    return (job_id for _, _, job_id in line.places if job_id not in room.passed)
-
-
-def _advance(cursors: dict[Kind, Iterator[str]], heads: dict[Kind, str], kind: Kind) -> None:
-    job_id = next(cursors[kind], None)
-    if job_id is None:
-        heads.pop(kind, None)
-    else:
-        heads[kind] = job_id
-
-
-def _rank(
-    room: Room, kind: Kind, job_id: str, shares: dict[str, int]
-) -> tuple[tuple[int | str, ...], tuple[int, int, str]]:
-    line = room.index.lines[kind]
-    standing = room.tree.standing(kind[0], line.milli, shares) if shares else ()
-    return standing, room.index.waiting[job_id][1]
-
-
-def _shares(room: Room) -> dict[str, int]:
-    """Fair shares on this very state: what everyone holds and wants."""
-    queues = room.state.queues
-    requests = dict(room.index.wanted_milli)
-    parents = {queue.parent for queue in queues.values()}
-    for name in queues:
-        if name not in parents:
-            requests[name] = requests.get(name, 0) + room.tree.used(name).milli
-    return divide_tree(queues, requests, room.tree.total_milli)
-
-
-def _placed(job_id: str, job: Job, booking: Booking, port: int, act: Act) -> Draft:
-    event = GangPlaced(
-        job=job_id,
-        project=job.project,
-        attempt=job.attempt + 1,
-        workers=booking.workers,
-        requested_at=job.requested_at,
-        port=port,
-        milli=booking.milli,
-        cpu_milli=booking.cpu_milli,
-        memory_bytes=booking.memory_bytes,
-        per_gpu_processes=job.gang.per_gpu_processes,
-        act=act,
-    )
-    return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)

@@ -11,6 +11,7 @@ import msgspec
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
 from headrace.events.nodes import NodeJoined
+from headrace.events.pools import Pool
 from headrace.events.queues import Queue
 from headrace.scheduling.cluster import Booking, Node
 from headrace.scheduling.tree import Usage
@@ -83,6 +84,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     """
 
     project: str
+    user: str = ""
     gang: Gang
     requested_at: int
     admitted_at: int
@@ -154,6 +156,24 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     user: str
 
 
+class Searching(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """Where the search for whom to stop goes on (`job` empty: from the start). `stale`: something
+    has changed since it began. `over`: it came to its end and nothing has changed since.
+    """
+
+    action: str = ""
+    job: str = ""
+    stale: bool = False
+    over: bool = False
+
+
+class PoolApply(msgspec.Struct, frozen=True, kw_only=True):
+    """A pool's document that is not decided yet."""
+
+    pool: Pool
+    user: str
+
+
 class State(msgspec.Struct, kw_only=True, dict=True):
     """All of it. `due` holds jobs whose life needs a decision, `groups_due` groups that may end."""
 
@@ -167,6 +187,9 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     due: dict[str, None] = {}
     groups_due: dict[str, None] = {}
     changes: dict[int, Change] = {}  # by position of the request
+    searching: Searching = msgspec.field(default_factory=Searching)
+    pools: dict[str, Pool] = {}
+    pools_applied: dict[int, PoolApply] = {}  # by position of the request
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}

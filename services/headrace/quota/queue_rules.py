@@ -11,9 +11,8 @@ from collections.abc import Iterator, Mapping
 from headrace.decider import Draft
 from headrace.events import Refusal
 from headrace.events.queues import Queue, QueueConfigured, QueueRefused
+from headrace.quota.ration_rules import refuse_above, refuse_numbers, warning
 from headrace.quota.state import State
-from headrace.scheduling.amounts import UNLIMITED
-from headrace.scheduling.explain import gpus
 
 KINDS = ("department", "project")
 DEPTH_MAX = 8  # levels of the tree
@@ -28,7 +27,7 @@ def decide_queues(state: State) -> Iterator[Draft]:
     queues = dict(state.queues) if state.applied else {}
     for position, applied in list(state.applied.items())[:APPLIED_MAX]:
         queue = applied.queue
-        refusal = refuse(queues, queue)
+        refusal = refuse(queues, queue, state.configured)
         if refusal is not None:
             refused = QueueRefused(name=queue.queue, refusal=refusal)
             yield Draft(event=refused, causation=position, actor=applied.user)
@@ -36,13 +35,24 @@ def decide_queues(state: State) -> Iterator[Draft]:
         before = queues.get(queue.queue)
         change = "unchanged" if before == queue else "updated" if before else "created"
         queues[queue.queue] = queue
-        configured = QueueConfigured(name=queue.queue, queue=queue, change=change)
+        configured = QueueConfigured(
+            name=queue.queue, queue=queue, change=change, warning=warning(state, queues, queue)
+        )
         yield Draft(event=configured, causation=position, actor=applied.user)
 
 
-def refuse(queues: Mapping[str, Queue], queue: Queue) -> Refusal | None:
-    """Why this document cannot stand beside `queues`; None when it can."""
-    return _form(queue) or _numbers(queue) or _place(queues, queue)
+def refuse(
+    queues: Mapping[str, Queue], queue: Queue, configured: Mapping[str, int]
+) -> Refusal | None:
+    """Why this document cannot stand beside `queues`, whose documents were `configured` at these
+    positions; None when it can.
+    """
+    return (
+        _form(queue)
+        or refuse_numbers(queue)
+        or _place(queues, queue)
+        or refuse_above(queues, queue, configured)
+    )
 
 
 def _form(queue: Queue) -> Refusal | None:
@@ -52,25 +62,6 @@ def _form(queue: Queue) -> Refusal | None:
     if queue.kind not in KINDS:
         rule = "is not a kind of queue"
         return Refusal(field="type", value=queue.kind, rule=rule, instead=" or ".join(KINDS))
-    return None
-
-
-def _numbers(queue: Queue) -> Refusal | None:
-    for field, milli in (("quota", queue.quota_milli), ("limit", queue.limit_milli)):
-        if milli < UNLIMITED:
-            rule = "must not be negative"
-            return Refusal(field=f"gpus.{field}", value=gpus(milli), rule=rule)
-    for field, number in (("gpus.over_quota_weight", queue.weight), ("priority", queue.priority)):
-        if number < 0:
-            return Refusal(field=field, value=str(number), rule="must not be negative")
-    if queue.limit_milli == UNLIMITED:
-        return None
-    if queue.quota_milli == UNLIMITED or queue.quota_milli > queue.limit_milli:
-        quota = "all" if queue.quota_milli == UNLIMITED else gpus(queue.quota_milli)
-        limit = gpus(queue.limit_milli)
-        rule = f"guarantees more than the limit of {limit} allows"
-        instead = f"gpus.quota: {limit} or a higher limit"
-        return Refusal(field="gpus.quota", value=quota, rule=rule, instead=instead)
     return None
 
 

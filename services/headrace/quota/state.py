@@ -5,6 +5,7 @@ Rule: folded from the log only; total: what names an unknown job changes nothing
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -21,8 +22,8 @@ from headrace.events.queues import (
     QueueRefused,
     SharesDivided,
 )
-from headrace.scheduling.explain import asked_milli
-from headrace.scheduling.tree import Usage, add_usage, usage_of
+from headrace.scheduling.kinds import is_model
+from headrace.scheduling.tree import Usage, add_usage, asked_milli, usage_of
 
 HELD_GROUP = "waits for another task of its group to end"
 HELD_QUOTA = "cannot be preempted and waits for room within the quota"
@@ -33,7 +34,7 @@ SETTINGS = {
 
 
 class Entrant(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A live job. `firm`: it cannot be preempted. `held` is why it may not compete ("": it may, or
+    """A live job. `firm`: it, or its minimum, cannot be preempted. `held` is why it may not compete ("": it may, or
     nothing was decided yet).
     """
 
@@ -71,7 +72,9 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
     applied: dict[int, Apply] = {}  # by position of the request
+    configured: dict[str, int] = {}  # where each queue's document stands
     capacity: dict[str, int] = {}  # milli-GPUs by node
+    models: dict[str, dict[str, int]] = {}  # and by model of GPU
     jobs: dict[str, Entrant] = {}
     groups: dict[str, Group] = {}
     fresh: dict[str, None] = {}  # admitted, nothing decided yet
@@ -87,6 +90,15 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     def total_milli(self) -> int:
         """Thousandths of GPUs of the whole fleet."""
         return sum(self.capacity.values())
+
+    def milli_of(self, model: str) -> int:
+        """Thousandths of GPUs of one model; `H100` means any `H100-…`."""
+        return sum(
+            milli
+            for models in self.models.values()
+            for name, milli in models.items()
+            if is_model(name, model)
+        )
 
     def setting(self, name: str) -> int:
         """A number that `decide` reads: as the current leader recorded it."""
@@ -116,6 +128,7 @@ def _configured(state: State, entry: Entry, event: QueueConfigured) -> None:
     state.applied.pop(entry.header.causation, None)
     if state.queues.get(event.name) == event.queue:
         return
+    state.configured[event.name] = entry.position
     state.queues[event.name] = event.queue
     holders = (e for e in state.jobs.values() if e.firm and e.eligible)
     state.firm = usage_of(state.queues, [(e.project, e.milli, True) for e in holders])
@@ -124,6 +137,8 @@ def _configured(state: State, entry: Entry, event: QueueConfigured) -> None:
 
 def _joined(state: State, _entry: Entry, event: NodeJoined) -> None:
     milli = 1000 * sum(1 for device in event.devices if device.healthy)
+    models = Counter(device.model for device in event.devices if device.healthy)
+    state.models[event.node] = {model: 1000 * models[model] for model in sorted(models)}
     if state.capacity.get(event.node) != milli:
         state.capacity[event.node] = milli
         state.changed = True
@@ -137,7 +152,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         project=event.project,
         milli=asked_milli(event.gang),
         admitted_at=entry.position,
-        firm=not event.preemptible,
+        firm=not event.preemptible or event.protected_minimum,
         group=event.group,
         traceparent=entry.header.traceparent,
     )

@@ -12,7 +12,8 @@ from headrace.scheduling.amounts import UNLIMITED
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import RUNNING, Constraint, Gang, Group, Place, Role, Shape, Task
 from headrace.scheduling.machines import MachineSpec
-from headrace.scheduling.world import Settings, World
+from headrace.scheduling.settings import Settings
+from headrace.scheduling.world import World
 
 GPUS = 8
 RACK = 9  # machines
@@ -26,7 +27,7 @@ def machines(many: int) -> list[MachineSpec]:
         MachineSpec(
             name=f"node-{index:05}",
             devices=GPUS,
-            device_memory_mib=80_000,
+            device_memory_bytes=80_000,
             cpu_milli=128_000,
             memory_bytes=1 << 40,
             labels={"rack": f"rack-{index // RACK:04}"},
@@ -92,7 +93,7 @@ def running_everywhere(many: int) -> Iterator[Gang]:
     for index, spec in enumerate(machines(many)):
         made = gang(f"holder-{index:05}", workers=1, devices=GPUS, age=index)
         for task in made.all_tasks():
-            amounts = task.shape.amounts(spec.device_memory_mib)
+            amounts = task.shape.amounts(spec.device_memory_bytes)
             devices = tuple(range(GPUS))
             task.place = Place(node=spec.name, amounts=amounts, devices=devices, milli=1000)
             made.move(task, RUNNING)

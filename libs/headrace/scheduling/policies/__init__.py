@@ -1,7 +1,7 @@
-"""Which of the nodes that fit is taken: one policy per file, and this table.
+"""Which of the machines that fit is taken: one policy per file, and this table.
 
 Rule: a policy is a pure function of one `Trial` and of what is `Expected`; the lowest rank wins,
-ties go to the node's name. Adding a policy is its file and its line here.
+ties go to the machine's name. Adding a policy is its file and its line here.
 """
 
 from __future__ import annotations
@@ -20,4 +20,7 @@ POLICIES: dict[str, Rank] = {
     "spread": spread.rank,
 }
 
-__all__ = ["POLICIES", "Rank"]
+
+def policy_of(name: str) -> Rank:
+    """The policy of that name; bin-pack when there is none, as a log outlives the policies."""
+    return POLICIES.get(name, binpack.rank)

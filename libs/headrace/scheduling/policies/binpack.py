@@ -1,4 +1,4 @@
-"""Fill the fullest node first, so that whole nodes stay free for large gangs."""
+"""Fill the fullest machine first, so that whole machines stay free for large gangs."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from headrace.scheduling.trials import Trial
 
 
 def rank(trial: Trial, expected: Expected) -> tuple[int, ...]:
-    """Shared devices before fresh ones, then the node with less free, whatever its size; without
-    GPUs, leave the machines that have them alone and take the fewest free cores.
-    """
+    """The machine with less free, whatever its size, among those that are as good otherwise."""
     del expected
-    node = trial.node
-    if not trial.shares:
-        return (int(bool(node.devices)), node.cpu_milli - node.cpu_used_milli)
-    return (int(trial.opens), node.free_milli)
+    return (*trial.needs, trial.free[0])

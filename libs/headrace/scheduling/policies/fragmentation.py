@@ -1,4 +1,4 @@
-"""Take the node whose free GPUs stay the most useful to what is expected to come."""
+"""Take the machine whose free GPUs stay the most useful to what is expected to come."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from headrace.scheduling.trials import Trial
 
 
 def rank(trial: Trial, expected: Expected) -> tuple[int, ...]:
-    """The less the node's waste grows the better; without GPUs, machines that have none first."""
-    node = trial.node
-    free_cpu_milli = node.cpu_milli - node.cpu_used_milli
-    growth = expected.growth(trial.taken, node.free_milli, free_cpu_milli, trial.cpu_milli)
-    return (expected.steps(growth), int(not trial.shares and bool(node.devices)))
+    """At once before later, then the less the machine's waste grows the better; without GPUs,
+    machines that have none first.
+    """
+    free_milli, free_cpu_milli, _ = trial.machine.free_later
+    cpu_milli = trial.place.amounts[1]
+    growth = expected.growth(trial.taken, free_milli, free_cpu_milli, cpu_milli)
+    return (trial.waits, expected.steps(growth), trial.strays)

@@ -1,0 +1,120 @@
+"""From the queues that administrators configured to those that the scheduler divides among.
+
+Rule: pure. A project whose users share equally has a queue below it for each user with live jobs:
+what the project may have is divided among these by equal weights. They are guaranteed nothing of
+their own, so no user keeps what the others' equal parts are; work that cannot be preempted is
+bounded by the quotas above them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from headrace.events.queues import Allowance, Queue
+from headrace.scheduling.amounts import UNLIMITED, at_most
+from headrace.scheduling.division import QueueSpec, Ration
+from headrace.scheduling.kinds import is_model
+
+NO_RATION = Allowance(quota_milli=0, limit_milli=UNLIMITED)
+
+
+def specs_of(
+    queues: Mapping[str, Queue], users: Mapping[str, Iterable[str]]
+) -> dict[str, QueueSpec]:
+    """Every queue, in order of age, and then the users below them: `users` are those with live
+    jobs, by project.
+    """
+    specs = {name: spec_of(queue, age) for age, (name, queue) in enumerate(queues.items())}
+    return specs | leaves(queues, users)
+
+
+def spec_of(queue: Queue, age: int) -> QueueSpec:
+    """One configured queue; `age` orders equals: lower is older."""
+    weight = max(0, queue.weight)
+    return QueueSpec(
+        queue=queue.queue,
+        parent=queue.parent,
+        priority=queue.priority,
+        age=age,
+        rations=(
+            _ration(queue.quota_milli, queue.limit_milli, weight),
+            _ration(queue.cpu_quota_milli, queue.cpu_limit_milli, weight),
+            _ration(queue.memory_quota_bytes, queue.memory_limit_bytes, weight),
+        ),
+        reclaim_after_us=_after(queue.reclaim_after_us),
+        preempt_after_us=_after(queue.preempt_after_us),
+    )
+
+
+def leaves(queues: Mapping[str, Queue], users: Mapping[str, Iterable[str]]) -> dict[str, QueueSpec]:
+    """The users of projects that divide among their users, as queues of their own."""
+    found: dict[str, QueueSpec] = {}
+    for project, queue in queues.items():
+        if queue.users_equal:
+            for age, user in enumerate(sorted(set(users.get(project, ())))):
+                spec = _leaf(queue, user, age)
+                found[spec.queue] = spec
+    return found
+
+
+def leaf_of(queue: Queue | None, project: str, user: str) -> str:
+    """The queue that a user's jobs in a project are counted to."""
+    return f"{project}/{user}" if queue is not None and queue.users_equal else project
+
+
+def limit_of(queues: Mapping[str, Queue], project: str, *, model: str = "", pool: str = "") -> int:
+    """The tightest limit, in milli-GPUs, on what the project may hold of GPUs of one `model` or of
+    one `pool`, at any level above it; `UNLIMITED` when there is none.
+    """
+    limit = UNLIMITED
+    for queue in path_up(queues, project):
+        if model:
+            limit = at_most(limit, allowance(queue.per_type, model).limit_milli)
+        if pool:
+            limit = at_most(limit, queue.per_pool.get(pool, NO_RATION).limit_milli)
+    return limit
+
+
+def allowance(per_type: Mapping[str, Allowance], model: str) -> Allowance:
+    """What is said of a GPU of this model: `H100` says it of every `H100-…`, and the longest name
+    that fits says it best.
+    """
+    fitting = [name for name in per_type if is_model(model, name)]
+    return per_type[max(fitting, key=lambda name: (len(name), name))] if fitting else NO_RATION
+
+
+def path_up(queues: Mapping[str, Queue], name: str) -> list[Queue]:
+    """The queue and everything above it; ends at an unknown parent and before a repeated one."""
+    path: dict[str, Queue] = {}
+    while name in queues and name not in path:
+        path[name] = queues[name]
+        name = queues[name].parent
+    return list(path.values())
+
+
+def _leaf(queue: Queue, user: str, age: int) -> QueueSpec:
+    return QueueSpec(
+        queue=leaf_of(queue, queue.queue, user),
+        parent=queue.queue,
+        age=age,
+        rations=(
+            _ration(0, queue.user_max_milli, 1),
+            _ration(_unrationed(queue.cpu_quota_milli), UNLIMITED, 1),
+            _ration(_unrationed(queue.memory_quota_bytes), UNLIMITED, 1),
+        ),
+        bounds_firm=False,
+    )
+
+
+def _unrationed(quota: int) -> int:
+    """What nobody rations to the project is not rationed to its users either."""
+    return UNLIMITED if quota == UNLIMITED else 0
+
+
+def _ration(quota: int, limit: int, weight: int) -> Ration:
+    """Total: below nothing there is only `UNLIMITED`."""
+    return Ration(quota=max(UNLIMITED, quota), limit=max(UNLIMITED, limit), weight=weight)
+
+
+def _after(after_us: int) -> int | None:
+    return None if after_us < 0 else after_us

@@ -1,0 +1,161 @@
+"""What a gang may ask for: its numbers, its pools, its place in their topology.
+
+Rule: the documents refuse most of this already; a request that came another way is refused here, in
+the same words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from headrace.admission.limit_rules import shown
+from headrace.admission.state import State
+from headrace.documents.nearest import nearest
+from headrace.events import Refusal
+from headrace.events.jobs import Gang
+from headrace.events.pools import Pool
+from headrace.events.queues import Queue
+from headrace.scheduling.cluster import DEVICE_MILLI
+from headrace.scheduling.rations import path_up
+
+JOB_TYPE = "training"  # of every job, until there are others
+MAX_DURATION_US = 86_400_000_000  # where neither the job, nor its project, nor its pool says any
+KNOWN_SHOWN_MAX = 10  # names in a refusal
+
+
+def with_pools(state: State, project: str, gang: Gang) -> Gang:
+    """The gang with the pools of its project, or of the nearest above, when it names none."""
+    queue = None if gang.pools else _with_pools(state, project)
+    return gang if queue is None else msgspec.structs.replace(gang, pools=queue.pools[JOB_TYPE])
+
+
+def max_duration_us(state: State, project: str, gang: Gang, asked_us: int) -> int:
+    """The job's own, else its project's or the nearest above, else the shortest of its pools'."""
+    if asked_us > 0:
+        return asked_us
+    for queue in path_up(state.queues, project):
+        if queue.max_duration_us > 0:
+            return queue.max_duration_us
+    pools = (state.pools[name].max_duration_us for name in gang.pools if name in state.pools)
+    return min((us for us in pools if us > 0), default=MAX_DURATION_US)
+
+
+def refuse_gang(state: State, project: str, asked: Gang, gang: Gang) -> Refusal | None:
+    """Why nothing could ever run this gang; `asked` is as the job file has it."""
+    return (
+        _refuse_numbers(gang)
+        or _refuse_pools(state, project, asked, gang)
+        or _refuse_topology(state, gang)
+        or _refuse_slices(state, gang)
+    )
+
+
+def _refuse_numbers(gang: Gang) -> Refusal | None:
+    if gang.nodes < 1:
+        return Refusal(field="nodes", value=str(gang.nodes), rule="a job has at least one node")
+    if gang.nodes_max and gang.nodes_max < gang.nodes:
+        value, instead = f"{gang.nodes}..{gang.nodes_max}", f"{gang.nodes_max}..{gang.nodes}"
+        rule = "the minimum is above the maximum"
+        return Refusal(field="nodes", value=value, rule=rule, instead=instead)
+    for kind in gang.accelerators:
+        whole, odd = divmod(kind.milli, DEVICE_MILLI)
+        rule = instead = ""
+        if kind.milli <= 0:
+            rule = "must be above 0"
+        elif kind.profile and (odd or gang.gpu_memory_bytes):
+            rule, instead = "shares cannot be cut from MIG slices", f"gpus: {kind.profile}:1"
+        elif whole and odd:
+            rule, instead = "more than one GPU is a number of whole GPUs", f"{whole} or {whole + 1}"
+        if rule:
+            return Refusal(field="resources.gpus", value=shown(kind), rule=rule, instead=instead)
+    return None
+
+
+def _with_pools(state: State, project: str) -> Queue | None:
+    """The project, or the nearest above it, that says where its jobs are tried."""
+    path = path_up(state.queues, project)
+    return next((queue for queue in path if queue.pools.get(JOB_TYPE)), None)
+
+
+def _refuse_pools(state: State, project: str, asked: Gang, gang: Gang) -> Refusal | None:
+    for name in gang.pools:
+        if name in state.pools:
+            continue
+        near = nearest(name, state.pools)
+        instead = f"did you mean {near}?" if near else _some("pools", state.pools)
+        rule = "there is no such pool"
+        named_by = None if asked.pools else _with_pools(state, project)
+        if named_by is not None:
+            set_by = f"set by apply at position {state.configured.get(named_by.queue, 0)}"
+            rule = f"{rule}; {named_by.kind} {named_by.queue} names it for its jobs ({set_by})"
+        return Refusal(field="pools", value=name, rule=rule, instead=instead)
+    return None
+
+
+def _refuse_topology(state: State, gang: Gang) -> Refusal | None:
+    """Levels that no pool of the gang has, or that contradict each other in all of them."""
+    required, preferred = gang.topology_required, gang.topology_preferred
+    if not (required or preferred):
+        return None
+    pools = _pools_of(state, gang)
+    known = dict.fromkeys(level for pool in pools for level in pool.topology)
+    for field, level in (("required", required), ("preferred", preferred)):
+        if level and level not in known:
+            near = nearest(level, known)
+            return Refusal(
+                field=f"topology.{field}",
+                value=level,
+                rule=f"no pool of this job has such a level{_named(pools)}",
+                instead=f"did you mean {near}?" if near else _some("levels", known),
+            )
+    levels = [pool.topology for pool in pools if {required, preferred} <= {*pool.topology}]
+    if levels and all(t.index(preferred) < t.index(required) for t in levels):
+        rule = f"is wider than the required {required}"
+        return Refusal(field="topology.preferred", value=preferred, rule=rule)
+    return None
+
+
+def _refuse_slices(state: State, gang: Gang) -> Refusal | None:
+    """A share of a GPU in pools whose GPUs are all cut into MIG slices."""
+    shares = [kind for kind in gang.accelerators if kind.milli % DEVICE_MILLI]
+    if not gang.pools or not shares or len(shares) < len(gang.accelerators):
+        return None
+    if not all(_profiles(state, state.pools[name]) for name in gang.pools):
+        return None
+    name = gang.pools[0]
+    whole = next((p.pool for p in state.pools.values() if not _profiles(state, p)), "")
+    instead = f"ask for gpus: {_profiles(state, state.pools[name])[0]}:1"
+    return Refusal(
+        field="resources.gpus",
+        value=f"{shown(shares[0])} with MIG pool '{name}'",
+        rule="shares cannot be cut from MIG slices",
+        instead=f"{instead} or pools: [{whole}]" if whole else instead,
+    )
+
+
+def _profiles(state: State, pool: Pool) -> list[str]:
+    """The MIG profiles of a pool in which every GPU is cut into slices; else none."""
+    machines = [machine for machine in state.nodes.values() if pool.has(machine.said.labels)]
+    found = sorted({gpu.profile for machine in machines for gpu in machine.said.devices})
+    return found if "" not in found else []
+
+
+def _pools_of(state: State, gang: Gang) -> list[Pool]:
+    """Where the gang is tried: in its pools, or anywhere."""
+    if not gang.pools:
+        return list(state.pools.values())
+    return [state.pools[name] for name in gang.pools if name in state.pools]
+
+
+def _named(pools: list[Pool]) -> str:
+    return f" ({', '.join(pool.pool for pool in pools[:KNOWN_SHOWN_MAX])})" if pools else ""
+
+
+def _some(what: str, names: Iterable[str]) -> str:
+    known = list(names)
+    if not known:
+        return "there is none yet: headrace apply -f creates pools and their levels"
+    more = f" and {len(known) - KNOWN_SHOWN_MAX} more" if len(known) > KNOWN_SHOWN_MAX else ""
+    return f"{what}: {', '.join(known[:KNOWN_SHOWN_MAX])}{more}"

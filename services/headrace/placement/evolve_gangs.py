@@ -1,0 +1,89 @@
+"""How gangs change in placement's state: placed, evicted, released; where the search goes on.
+
+Rule: total. What names a job or an attempt that is not (or no longer) there changes nothing.
+"""
+
+from __future__ import annotations
+
+from headrace.events import Entry
+from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, SearchSuspended
+from headrace.placement import evolve_nodes
+from headrace.placement.derived import settle
+from headrace.placement.life_rules import FOR_OTHERS
+from headrace.placement.state import Run, Searching, State
+from headrace.scheduling.tree import add_usage
+
+
+def placed(state: State, entry: Entry, event: GangPlaced) -> None:
+    """The gang has its devices."""
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    job.attempt, job.gaining, job.closing = event.attempt, False, False
+    job.run = Run(
+        attempt=event.attempt,
+        position=entry.position,
+        placed_us=entry.recorded_at_us,
+        workers=event.workers,
+        port=event.port,
+        milli=event.milli,
+        cpu_milli=event.cpu_milli,
+        memory_bytes=event.memory_bytes,
+    )
+    for worker in event.workers:
+        node = state.nodes.get(worker.node)
+        if node is not None:
+            node.take(worker.devices, event.cpu_milli, event.memory_bytes)
+    add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
+    if event.workers and event.port:
+        address = event.workers[0].address
+        state.ports.setdefault(address, {})[event.port] = event.job
+        state.ports_next[address] = event.port + 1
+    settle(state, event.job, job)
+
+
+def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
+    """It is to stop; whoever that is for comes first."""
+    job = state.jobs.get(event.job)
+    if job is not None and job.run is not None and job.run.attempt == event.attempt:
+        job.run.evicted, job.run.gainer = event.reason, event.gainer
+        job.run.evicted_us = entry.recorded_at_us
+        settle(state, event.job, job)
+    gainer = state.jobs.get(event.gainer)
+    if gainer is not None and gainer.waiting:
+        gainer.gaining = True
+        settle(state, event.gainer, gainer)
+
+
+def released(state: State, entry: Entry, event: GangReleased) -> None:
+    """Its devices are free."""
+    del entry
+    job = state.jobs.get(event.job)
+    run = job.run if job is not None else None
+    if job is None or run is None or run.attempt != event.attempt:
+        return
+    for worker in run.workers:
+        node = state.nodes.get(worker.node)
+        if node is not None:
+            node.give(worker.devices, run.cpu_milli, run.memory_bytes)
+            evolve_nodes.forget_gone(node)
+    add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
+    if run.port:
+        address = run.workers[0].address
+        ports = state.ports.get(address, {})
+        if ports.get(run.port) == event.job:
+            del ports[run.port]
+    job.lost += int(event.again and run.evicted not in FOR_OTHERS)
+    job.run, job.closing = None, not event.again
+    settle(state, event.job, job)
+
+
+def suspended(state: State, _entry: Entry, event: SearchSuspended) -> None:
+    """Where the search goes on."""
+    before = state.searching
+    state.searching = Searching(
+        action=event.action,
+        job=event.job,
+        stale=before.stale and bool(event.job),
+        over=not event.job and not before.stale,
+    )

@@ -1,0 +1,170 @@
+"""Placement's state as the scheduling core sees it.
+
+Rule: a function of one job, node or queue each, so that a `World` can follow the log piece by piece.
+Nothing here decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from headrace.events.gangs import Share, Worker
+from headrace.events.jobs import Accelerator
+from headrace.events.jobs import Gang as Asked
+from headrace.events.pools import Pool
+from headrace.placement.state import Job, Machine, Run, State
+from headrace.scheduling.cluster import DEVICE_MILLI, Device, Node
+from headrace.scheduling.gangs import (
+    RELEASING,
+    RUNNING,
+    Constraint,
+    Gang,
+    Group,
+    Place,
+    Role,
+    Shape,
+    Task,
+)
+from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
+from headrace.scheduling.machines import Kind, MachineSpec, takes
+from headrace.scheduling.rations import leaf_of
+from headrace.scheduling.settings import Settings
+
+ROLE = "worker"
+POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use
+NOWHERE = Pool(pool="", label="", value="")
+
+_ANY = Accelerator(milli=0)
+
+
+def settings_of(pools: Mapping[str, Pool]) -> Settings:
+    """How turns are taken where these pools are: each with its own policy and levels."""
+    return Settings(
+        policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
+        levels={name: pool.topology for name, pool in pools.items()},
+    )
+
+
+def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> MachineSpec:
+    """A node; its devices are numbered in the order in which the state has them."""
+    labels = machine.said.labels
+    return MachineSpec(
+        name=node.node,
+        devices=len(node.devices),
+        kinds=tuple(_kind(device) if device.usable else None for device in node.devices),
+        cpu_milli=node.cpu_milli,
+        memory_bytes=node.memory_bytes,
+        labels=labels,
+        taints=machine.said.taints,
+        accepting=node.accepting,
+        pool=next((name for name, pool in pools.items() if pool.has(labels)), ""),
+    )
+
+
+def gang_of(state: State, job_id: str, job: Job) -> Gang:
+    """A job that waits or runs."""
+    options = shapes_of(job.gang, state.pools)
+    constraint = _constraint(job.gang, state.pools)
+    run, queue = job.run, state.queues.get(job.project)
+    gang = Gang(
+        name=job_id,
+        queue=leaf_of(queue, job.project, job.user),
+        root=Group(roles=(Role(name=ROLE, minimum=job.gang.nodes),), constraint=constraint),
+        priority=job.priority,
+        preemptible=job.preemptible,
+        age=job.admitted_at,
+        submitted_at_us=job.admitted_us,
+        started_at_us=(run.begun_us or run.placed_us) if run is not None else None,
+        staleness_grace_us=-1,  # a worker that is lost ends its attempt at once
+        options=options if len(options) > 1 else (),
+    )
+    if run is None:
+        for rank in range(job.gang.nodes):
+            gang.add(_task(job_id, rank, options[0]))
+        return gang
+    running = RELEASING if run.evicted or run.exits else RUNNING
+    for worker in run.workers:
+        task = _task(job_id, worker.rank, _shape_of(worker, options, state.nodes))
+        task.state, task.place = running, _place(worker, run, state.nodes)
+        gang.add(task)
+    return gang
+
+
+def shapes_of(asked: Asked, pools: Mapping[str, Pool]) -> tuple[Shape, ...]:
+    """What one worker may ask for, the best first: pool by pool, in each kind by kind."""
+    kinds = asked.accelerators or (_ANY,)
+    if not asked.pools:
+        return tuple(_shape(asked, kind, None) for kind in kinds)
+    named = [pools.get(name, NOWHERE) for name in asked.pools]
+    return tuple(_shape(asked, kind, pool) for pool in named for kind in kinds)
+
+
+def shares_of(place: Place, node: Node) -> tuple[Share, ...]:
+    """The devices of a place on its node."""
+    return tuple(Share(device=node.devices[i].device, milli=place.milli) for i in place.devices)
+
+
+def _task(job_id: str, rank: int, shape: Shape) -> Task:
+    return Task(name=f"{job_id}/{rank}", gang=job_id, role=ROLE, rank=rank, shape=shape)
+
+
+def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
+    whole, odd = divmod(kind.milli, DEVICE_MILLI)
+    share = bool(asked.gpu_memory_bytes) or bool(odd and not whole)
+    nowhere = bool(whole and odd) or pool is NOWHERE  # one and a half GPUs, an unknown pool
+    return Shape(
+        devices=1 if share else whole,
+        device_milli=kind.milli if odd and not whole else DEVICE_MILLI,
+        device_memory_bytes=asked.gpu_memory_bytes,
+        model=kind.model,
+        profile=kind.profile,
+        memory_min_bytes=-(-kind.memory_bytes_min * 100 // (100 + SIZE_TOLERANCE_PERCENT)),
+        memory_max_bytes=kind.memory_bytes_max * 100 // (100 - SIZE_TOLERANCE_PERCENT),
+        cpu_milli=asked.cpu_milli,
+        memory_bytes=asked.memory_bytes,
+        only=() if nowhere else None,
+        labels=((pool.label, pool.value),) if pool is not None else (),
+        apart=asked.nodes > 1,
+    )
+
+
+def _constraint(asked: Asked, pools: Mapping[str, Pool]) -> Constraint | None:
+    """The levels asked for, of the first of its pools that has them."""
+    levels = [level for level in (asked.topology_required, asked.topology_preferred) if level]
+    if not levels:
+        return None
+    names: Sequence[str] = asked.pools or tuple(pools)
+    known = (n for n in names if n in pools and all(lvl in pools[n].topology for lvl in levels))
+    topology = next(known, "")
+    if not topology and not asked.topology_required:
+        return None  # nobody knows what is near; that keeps nobody waiting
+    return Constraint(
+        topology=topology,
+        required=asked.topology_required,
+        preferred=asked.topology_preferred,
+    )
+
+
+def _kind(device: Device) -> Kind:
+    return Kind(model=device.model, memory_bytes=device.memory_bytes, profile=device.profile)
+
+
+def _shape_of(worker: Worker, options: tuple[Shape, ...], nodes: Mapping[str, Node]) -> Shape:
+    """Which of the options the worker got."""
+    node = nodes.get(worker.node)
+    mine = {share.device for share in worker.devices}
+    kinds = [_kind(d) for d in node.devices if d.device in mine] if node is not None else []
+    fitting = (shape for shape in options if all(takes(shape, kind) for kind in kinds))
+    return next(fitting, options[0])
+
+
+def _place(worker: Worker, run: Run, nodes: Mapping[str, Node]) -> Place:
+    node = nodes.get(worker.node)
+    mine = {share.device for share in worker.devices}
+    devices = node.devices if node is not None else ()
+    return Place(
+        node=worker.node,
+        amounts=(sum(s.milli for s in worker.devices), run.cpu_milli, run.memory_bytes),
+        devices=tuple(i for i, device in enumerate(devices) if device.device in mine),
+        milli=worker.devices[0].milli if worker.devices else 0,
+    )
