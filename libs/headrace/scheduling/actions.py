@@ -48,12 +48,13 @@ def allocate(world: World, placed_max: int = UNLIMITED) -> bool:
 
 
 def consolidate(world: World, budget: Budget) -> None:
-    """Move preemptible work so that a gang fits; nobody is left without a place."""
+    """Move preemptible work so that a gang that has waited fits; nobody is left without a place."""
     search = Search(
         reaches=_everywhere, may_lose=_is_preemptible, keeps_minimum=_nobody, accepts=not_
     )
+    patient = partial(_has_waited, world.now_us - world.settings.consolidate_after_us)
     may = partial(_could_be_gathered, world)
-    for gang in _evicting(world, "consolidate", budget, may):
+    for gang in _evicting(world, "consolidate", budget, may, patient):
         any(make_room(world, gang, search) for _ in choices(world, gang))
 
 
@@ -193,12 +194,20 @@ def _heads(
 
 
 def _evicting(
-    world: World, rule: str, budget: Budget, may: Callable[[Gang], bool] = always
+    world: World,
+    rule: str,
+    budget: Budget,
+    may: Callable[[Gang], bool] = always,
+    patient: Callable[[Gang], bool] = always,
 ) -> Iterator[Gang]:
     """The gangs that may have others evicted, in turn order, without those like one for which
     nothing could be done while nothing has changed.
     """
-    heads = _heads(world, again=True, may=may, patient=partial(_is_patient, world.now_us))
+
+    def is_patient(gang: Gang) -> bool:
+        return _has_waited(world.now_us - gang.patience_us, gang) and patient(gang)
+
+    heads = _heads(world, again=True, may=may, patient=is_patient)
     while (gang := heads.take()) is not None:
         mark = world.mark()
         if budget.allows_for(rule, gang):
@@ -211,8 +220,8 @@ def _evicting(
         heads.reopen()
 
 
-def _is_patient(now_us: int, gang: Gang) -> bool:
-    return now_us - gang.submitted_at_us >= gang.patience_us
+def _has_waited(since_us: int, gang: Gang) -> bool:
+    return gang.submitted_at_us <= since_us
 
 
 def _is_overdue(world: World, gang: Gang) -> bool:

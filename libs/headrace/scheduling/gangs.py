@@ -6,7 +6,7 @@ group) at a time. A task changes its state through `Gang.move` only, which keeps
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -179,7 +179,8 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
         """How many of a role's tasks are in one of these states."""
         found, counts = 0, self.counts.get(role, {})
         for state in states:  # a loop of its own, as this is what a turn does most
-            found += counts.get(state, 0)
+            if state in counts:
+                found += counts[state]
         return found
 
     def any_in(self, states: tuple[str, ...]) -> bool:
@@ -196,9 +197,9 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
             yield from tasks
 
     @property
-    def roles(self) -> list[Role]:
+    def roles(self) -> Sequence[Role]:
         """Every role of the tree."""
-        return list(roles_of(self.root))
+        return list(roles_of(self.root)) if self.root.groups else self.root.roles
 
     def standing(self) -> int:
         """BELOW its minimum in any role, AT it in all, or ABOVE."""
@@ -263,6 +264,8 @@ def next_tasks(gang: Gang, *, again: bool) -> list[Task]:
 
 
 def _collect(gang: Gang, group: Group, states: tuple[str, ...]) -> list[Task]:
+    if not group.groups and len(group.roles) == 1:
+        return _of_member(gang, group.roles[0], states)  # most gangs are of one role
     members = ordered_members(gang, group)
     if not is_satisfied(gang, group):
         lacking = [m for m in members[: group.needed] if not is_satisfied(gang, m)]

@@ -15,6 +15,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     policies: Mapping[str, str] = {}  # by pool, where it is another one
     spread_devices: bool = False  # shares on the emptiest device instead of the fullest
     levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
+    consolidate_after_us: int = 0  # who waits shorter moves nobody
     staleness_grace_us: int = 60_000_000
     usage_strength: int = 0
     max_duration_us: int = 86_400_000_000  # of a gang that has none of its own

@@ -23,7 +23,7 @@ def decide(state: State, now_us: int) -> list[Draft]:
     """
     index = index_of(state)
     late = index.overdue(state, now_us)
-    if index.idle and not late:
+    if index.idle and not late and not index.passed(state, now_us):
         return []
     drafts = list(decide_changes(state))
     drafts += decide_pools(state)
@@ -41,7 +41,7 @@ def wakeup(state: State) -> int | None:
     something to decide, for what it released can now be placed.
     """
     index = index_of(state)
-    return index.next_deadline_us(state) if index.idle else 0
+    return index.wakeup(state) if index.idle else 0
 
 
 DECIDER = Decider(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from headrace.placement.life_rules import is_due
-from headrace.placement.modelling import gang_of, machine_of, settings_of
+from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of
 from headrace.placement.state import Job, Run, State
 from headrace.scheduling.rations import specs_of
 from headrace.scheduling.world import World
@@ -26,6 +26,7 @@ class Index:
         self.gaining: dict[str, None] = {}
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
+        self.moments: list[tuple[int, str, int]] = []  # of jobs, and the attempt or 0 if it waits
         self.idle = False  # the last decision on this very state was to do nothing
         self.world: World | None = None
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
@@ -80,6 +81,28 @@ class Index:
             if _ticking(state, job_id, attempt):
                 return deadline_us
             heappop(self.timers)
+        return None
+
+    def passed(self, state: State, now_us: int) -> bool:
+        """Whether a moment has come since this was asked last."""
+        found = False
+        while (moment_us := self._next_moment_us(state)) is not None and moment_us <= now_us:
+            heappop(self.moments)
+            found = True
+        return found
+
+    def wakeup(self, state: State) -> int | None:
+        """The next moment at which time alone may lead to a decision."""
+        known = (self.next_deadline_us(state), self._next_moment_us(state))
+        return min((moment for moment in known if moment is not None), default=None)
+
+    def _next_moment_us(self, state: State) -> int | None:
+        while self.moments:
+            moment_us, job_id, attempt = self.moments[0]
+            job = state.jobs.get(job_id)
+            if job is not None and attempt == (job.run.attempt if job.run is not None else 0):
+                return moment_us
+            heappop(self.moments)
         return None
 
     def overdue(self, state: State, now_us: int) -> list[str]:
@@ -148,7 +171,7 @@ def world_of(state: State) -> World:
         index.changed_pools = True
         index.changed_jobs = dict.fromkeys(state.jobs)
     if index.changed_pools:  # every node and every job may be in other pools now
-        world.set_settings(settings_of(state.pools))
+        world.set_settings(settings_of(state))
         index.changed_nodes = dict.fromkeys(state.nodes)
         index.changed_queues = True
     _follow_machines(state, index, world)
@@ -162,6 +185,9 @@ def world_of(state: State) -> World:
         job = state.jobs.get(job_id)
         if job is not None and (job.waiting or job.run is not None):
             world.enter(gang_of(state, job_id, job))
+            for moment_us in moments_of(state, job):
+                attempt = job.run.attempt if job.run is not None else 0
+                heappush(index.moments, (moment_us, job_id, attempt))
         else:
             world.leave(job_id)
     index.follows()

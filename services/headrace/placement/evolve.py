@@ -55,6 +55,7 @@ def evolve(state: State, entry: Entry) -> None:
 def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
     if event.service == "placement":
         state.settings = dict(event.settings)
+        index_of(state).changed_pools = True
 
 
 def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:

@@ -6,7 +6,7 @@ Nothing here decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from headrace.events.gangs import Share, Worker
 from headrace.events.jobs import Accelerator
@@ -27,19 +27,22 @@ from headrace.scheduling.gangs import (
 )
 from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
 from headrace.scheduling.machines import Kind, MachineSpec, takes
-from headrace.scheduling.rations import leaf_of
+from headrace.scheduling.rations import leaf_of, path_up
 from headrace.scheduling.settings import Settings
 
 ROLE = "worker"
+SECOND_US = 1_000_000
 POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use
 NOWHERE = Pool(pool="", label="", value="")
 
 _ANY = Accelerator(milli=0)
 
 
-def settings_of(pools: Mapping[str, Pool]) -> Settings:
-    """How turns are taken where these pools are: each with its own policy and levels."""
+def settings_of(state: State) -> Settings:
+    """How turns are taken: each pool with its own policy and levels."""
+    pools = state.pools
     return Settings(
+        consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
         levels={name: pool.topology for name, pool in pools.items()},
     )
@@ -88,6 +91,20 @@ def gang_of(state: State, job_id: str, job: Job) -> Gang:
         task.state, task.place = running, _place(worker, run, state.nodes)
         gang.add(task)
     return gang
+
+
+def moments_of(state: State, job: Job) -> Iterator[int]:
+    """When time alone may let something happen: the job has waited long enough to have others
+    moved, or has run long enough to be taken from.
+    """
+    if job.waiting:
+        yield job.admitted_us + state.setting("consolidate_after_s") * SECOND_US
+    elif job.run is not None:
+        started_us = job.run.begun_us or job.run.placed_us
+        for queue in path_up(state.queues, job.project):
+            for after_us in (queue.reclaim_after_us, queue.preempt_after_us):
+                if after_us > 0:
+                    yield started_us + after_us
 
 
 def shapes_of(asked: Asked, pools: Mapping[str, Pool]) -> tuple[Shape, ...]:

@@ -19,7 +19,10 @@ from headrace.scheduling.tree import Usage
 SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
 
+CONSOLIDATE_AFTER_S = 30
+
 SETTINGS = {
+    "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
     "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
