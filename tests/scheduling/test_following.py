@@ -10,10 +10,13 @@ from headrace.scheduling.actions import take_turn
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import Gang, Group, Role, Shape, Task
 from headrace.scheduling.machines import MachineSpec
+from headrace.scheduling.reservations import renewed
+from headrace.scheduling.settings import Settings
 from headrace.scheduling.world import World
 
 FREE = Ration(quota=-1)
 TURN_US = 60_000_000
+SETTINGS = Settings(reserve_after_us=2 * TURN_US, reservations_max=3, max_duration_us=9 * TURN_US)
 arrives = st.tuples(
     st.just("arrives"),
     st.sampled_from(("ads", "vision")),
@@ -39,7 +42,7 @@ class Followed:
 
     def __init__(self):
         self.machines, self.gangs, self.number, self.now_us = {}, {}, 0, 0
-        self.world = World()
+        self.world, self.reservations = World(settings=SETTINGS), {}
         for number in range(2):
             self.machine(number, 4, accepting=True)
         self.queues(2, 2)
@@ -83,7 +86,7 @@ class Followed:
             return
         for gang in list(self.gangs.values()):
             if any(task.place is not None and task.place.node == name for task in tasks_of(gang)):
-                self.enters(later(gang, lost=name))
+                self.enters(later(gang, self.now_us, lost=name))
         self.world.drop_machine(name)
 
     def queues(self, ads, vision):
@@ -97,25 +100,29 @@ class Followed:
         self.now_us += minutes * TURN_US
         anew = World(
             self.machines.values(), self.tree, copy.deepcopy(list(self.gangs.values())),
-            now_us=self.now_us,
+            now_us=self.now_us, settings=SETTINGS,
         )  # fmt: skip
+        reserved = renewed(anew, self.reservations)
         take_turn(anew)
         before = outcome(self.world)
         self.world.begin(self.now_us)
         assert shares(self.world) == shares(anew)
         mark = self.world.mark()
+        self.reservations = renewed(self.world, self.reservations)
+        assert self.reservations == reserved
         take_turn(self.world)
         assert outcome(self.world) == outcome(anew)
         changed = {task.name for task in self.world.changed(mark)}
         self.world.back_to(mark)
         assert outcome(self.world) == before
+        assert not self.world.reservations
         decided = outcome(anew)
         assert {name for name in decided if decided[name] != before[name]} <= changed
         for name in dict.fromkeys(name.partition("-")[0] for name in sorted(changed)):
-            self.enters(later(anew.gangs[name]))
+            self.enters(later(anew.gangs[name], self.now_us))
 
 
-def later(old, lost=""):
+def later(old, now_us, lost=""):
     """The gang once what was decided has happened: what was evicted or promised waits."""
     gang = Gang(
         name=old.name, queue=old.queue, root=old.root, priority=old.priority, age=old.age,
@@ -126,6 +133,7 @@ def later(old, lost=""):
         made = Task(name=task.name, gang=old.name, shape=task.shape, rank=task.rank)
         if runs:
             made.state, made.place = gangs.RUNNING, task.place
+            gang.started_at_us = now_us if old.started_at_us is None else old.started_at_us
         gang.add(made)
     return gang
 

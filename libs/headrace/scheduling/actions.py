@@ -20,8 +20,9 @@ from headrace.scheduling.legality import Standing, Taker, is_legal, may_lose, ma
 from headrace.scheduling.lines import Heads
 from headrace.scheduling.placing import choices, place_gang, request_of
 from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
-from headrace.scheduling.search import Left, Search, make_room
+from headrace.scheduling.search import make_room
 from headrace.scheduling.turns import Turns
+from headrace.scheduling.victims import Left, Search
 from headrace.scheduling.world import World
 
 
@@ -187,7 +188,7 @@ def _heads(
     may: Callable[[Gang], bool] = always,
 ) -> Heads:
     turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=again))
-    return Heads(world.lines, world.gangs, turns, may)
+    return Heads(world.lines, world.gangs, turns, may, apart=world.reservations)
 
 
 def _evicting(

@@ -6,6 +6,7 @@ written anew. Nothing here is tried out and nothing decides.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from headrace.scheduling.gangs import (
     PIPELINED,
     PLACED,
     RELEASING,
+    RUNNING,
     STUCK,
     USING,
     Gang,
@@ -27,6 +29,7 @@ from headrace.scheduling.gangs import (
     Shape,
     Task,
 )
+from headrace.scheduling.horizon import NEVER_US
 from headrace.scheduling.lines import Lines
 from headrace.scheduling.machines import (
     COMING,
@@ -86,6 +89,8 @@ class Books:
         self.machines: dict[str, Machine] = {}
         self.gangs: dict[str, Gang] = {}
         self.holders: dict[str, dict[str, Gang]] = {}  # by queue, the gangs that may have something
+        self.ends: list[tuple[int, str]] = []  # who runs, the first to end first
+        self.leaving: dict[str, None] = {}  # who is on its way out since before this turn
         self.lines = Lines()
         self.accounts = Accounts({})
         self.fleet = Fleet()
@@ -95,6 +100,7 @@ class Books:
         self.rankings: dict[Shape, Names] = {}
         self.expected = NOTHING_EXPECTED
         self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
+        self._end_of: dict[str, int] = {}
         self._requests: dict[str, Amounts] = {}  # by gang, what it has and wants
         self._wanted: dict[str, Amounts] = {}  # the same, by queue
         self._divided: object = None  # what the shares in force were divided from
@@ -147,6 +153,11 @@ class Books:
         self._want(gang)
         if gang.any_in(USING):
             self.holders.setdefault(gang.queue, {})[gang.name] = gang
+        if gang.any_in((RUNNING,)):
+            self._end_of[gang.name] = self.end_of(gang)
+            insort(self.ends, (self._end_of[gang.name], gang.name))
+        if gang.any_in((RELEASING,)):
+            self.leaving[gang.name] = None
         if gang.any_in((PENDING,)):
             self.lines.put(gang)
 
@@ -158,6 +169,9 @@ class Books:
         self._enter(gang, -1)
         self.lines.drop(gang)
         self.holders.get(gang.queue, {}).pop(name, None)
+        self.leaving.pop(name, None)
+        if (end_us := self._end_of.pop(name, None)) is not None:
+            del self.ends[bisect_left(self.ends, (end_us, name))]
         self._wanted[gang.queue] = minus(self._wanted[gang.queue], self._requests.pop(name))
 
     def begin(self, now_us: int) -> None:
@@ -176,6 +190,16 @@ class Books:
             amounts = self.fleet.amounts
             shares = divide_amounts(self.queues, self._wanted, amounts, self._usage, strength)
             self.accounts.redivide(shares, amounts)
+
+    def duration_us(self, gang: Gang) -> int:
+        """How long the gang may run."""
+        return gang.max_duration_us or self.settings.max_duration_us
+
+    def end_of(self, gang: Gang) -> int:
+        """When a gang that runs ends at the latest; nobody knows of one without a start."""
+        if gang.started_at_us is None:
+            return NEVER_US
+        return gang.started_at_us + self.duration_us(gang)
 
     def request_of(self, task: Task) -> Amounts:
         """What a waiting task asks for, memory counted in the smallest devices there are."""

@@ -8,7 +8,7 @@ a line of its own.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 
 from headrace.scheduling.gangs import PENDING, Gang, is_ready
 from headrace.scheduling.turns import Turns
@@ -61,7 +61,8 @@ class Lines:
 
 class Heads:
     """One action's way through the lines: the first of each, whose turn it is first. What the first
-    of a line may not, none of it may, until something changes.
+    of a line may not, none of it may, until something changes. Each of those `apart` stands in a
+    line of its own: it alone may use what is reserved for it.
     """
 
     def __init__(
@@ -70,9 +71,13 @@ class Heads:
         gangs: dict[str, Gang],
         turns: Turns,
         may: Callable[[Gang], bool],
+        *,
+        apart: Collection[str] = (),
     ) -> None:
         self._lines, self._gangs, self._turns, self._may = lines, gangs, turns, may
-        self._ways = {kind: lines.of(kind) for kind in lines.kinds()}
+        self._apart = {name for name in apart if name in gangs}
+        self._ways = {kind: self._way(kind) for kind in lines.kinds()}
+        self._ways.update((name, iter((name,))) for name in sorted(self._apart))
         self._closed: dict[Hashable, None] = {}
         for kind in self._ways:
             self._advance(kind)
@@ -84,7 +89,7 @@ class Heads:
 
     def go_on(self, gang: Gang) -> None:
         """The gang was served: the next of its line follows."""
-        self._advance(self._lines.kind_of(gang.name))
+        self._advance(self._kind_of(gang.name))
 
     def again(self, gang: Gang) -> None:
         """The gang waits for one more turn of its own."""
@@ -92,13 +97,20 @@ class Heads:
 
     def close(self, gang: Gang) -> None:
         """Nothing can be done for the gang, nor for any like it."""
-        self._closed[self._lines.kind_of(gang.name)] = None
+        self._closed[self._kind_of(gang.name)] = None
 
     def reopen(self) -> None:
         """Something has changed: those like the ones for whom nothing could be done may try."""
         closed, self._closed = self._closed, {}
         for kind in closed:
             self._advance(kind)
+
+    def _kind_of(self, name: str) -> Hashable:
+        return name if name in self._apart else self._lines.kind_of(name)
+
+    def _way(self, kind: Hashable) -> Iterator[str]:
+        names = self._lines.of(kind)
+        return (name for name in names if name not in self._apart) if self._apart else names
 
     def _advance(self, kind: Hashable) -> None:
         for name in self._ways[kind]:
@@ -122,5 +134,5 @@ def _kind_of(gang: Gang) -> Hashable:
     )
     if any(task.state != PENDING for task in gang.all_tasks()):
         return gang.name
-    rank = (gang.priority, gang.preemptible, gang.patience_us)
+    rank = (gang.priority, gang.preemptible, gang.patience_us, gang.max_duration_us)
     return (gang.queue, rank, gang.root, gang.options, asks)

@@ -225,15 +225,15 @@ class Machine:
         return later
 
     def still_fits(self, place: Place) -> bool:
-        """Whether a task that is leaving this very place could stay."""
+        """Whether a task could be, or stay, on this very place once all is gone that is leaving."""
         if not _has_room(self._later, place.amounts[1], place.amounts[2]):
             return False
         bank = self._bank(place)
         if bank is None:
-            return not place.devices
+            return not (place.devices or place.count)
         if any(bank.free_on(device)[1] < place.milli for device in place.devices):
             return False
-        return sum(bank.is_empty(device) for device in place.devices) <= bank.wholes_later
+        return place.count + sum(map(bank.is_empty, place.devices)) <= bank.wholes_later
 
     def has_shared_room(self, shape: Shape) -> bool:
         """Whether a device that is already shared has room for one more such share."""

@@ -23,11 +23,13 @@ from headrace.scheduling.gangs import (
     Nearness,
     Place,
     Role,
+    Shape,
     Task,
     next_tasks,
     ordered_members,
     roles_of,
 )
+from headrace.scheduling.machines import Machine
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.topology import Demand, Where, node_sets
 from headrace.scheduling.world import World
@@ -45,7 +47,9 @@ def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = N
     demand = Demand(gang=gang, roles=gang.roles, tasks=tasks)
     if not _place_member(world, gang.root, demand, Where(), promised=promised):
         world.back_to(mark)
-        return False
+        if promised or not _take_seats(world, gang, tasks):
+            world.back_to(mark)
+            return False
     if not promised and _must_wait(gang):
         _wait_together(world, tasks)
     return True
@@ -112,7 +116,8 @@ def _sites(
 
 
 def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bool:
-    taken = _taken(world.gangs[task.gang], task)
+    gang, state = world.gangs[task.gang], PIPELINED if promised else BOUND
+    taken = _taken(gang, task)
     for name in _order(world, task, where):
         if name in taken:
             continue
@@ -123,8 +128,9 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
             continue
         if promised and task.state == EVICTED and _stays(world, task, found[0]):
             return True
-        world.place(task, found[0], at_once=found[1] and not promised)
-        return True
+        if world.may_backfill(gang, found[0], state):
+            world.place(task, found[0], at_once=found[1] and not promised)
+            return True
     return False
 
 
@@ -157,6 +163,8 @@ def _stays(world: World, task: Task, new: Place) -> bool:
         return False
     if not world.machines[new.node].still_fits(place):
         return False
+    if not world.may_backfill(world.gangs[task.gang], place, RUNNING):
+        return False
     world.keep(task, RUNNING)
     return True
 
@@ -180,13 +188,45 @@ def _must_wait(gang: Gang) -> bool:
 
 def _wait_together(world: World, tasks: Sequence[Task]) -> None:
     for task in tasks:
-        place = task.place
-        if task.state == BOUND and place is not None:
-            if task.shape.devices and not task.shape.is_shared:
-                later = Place(node=place.node, amounts=place.amounts, count=task.shape.devices)
-                world.promise(task, later)
-            else:
-                world.promise(task, place)
+        if task.state == BOUND and task.place is not None:
+            world.promise(task, to_come(world, task.shape, task.place))
+
+
+def to_come(world: World, shape: Shape, place: Place) -> Place:
+    """The place as a promise: of whole devices only how many."""
+    if not place.devices or shape.is_shared:
+        return place
+    banks = enumerate(world.machines[place.node].banks)
+    bank = next(number for number, bank in banks if place.devices[0] in bank.devices)
+    return Place(node=place.node, amounts=place.amounts, count=shape.devices, bank=bank)
+
+
+def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
+    """Place a gang as its reservation says, once it has begun; shared devices first as those are
+    named.
+    """
+    reservation = world.reservations.get(gang.name)
+    if reservation is None or world.now_us < reservation.at_us:
+        return False
+    seats = {seat.task: seat.place for seat in reservation.seats}
+    if any(task.name not in seats for task in tasks):
+        return False
+    for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
+        found = _seated(world.machines[seats[task.name].node], task.shape, seats[task.name])
+        if found is None:
+            return False
+        world.place(task, found[0], at_once=found[1])
+    return True
+
+
+def _seated(machine: Machine, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
+    """The place at a seat, and whether it could be taken at once; None when it is not free."""
+    found = machine.fit(shape)
+    if found is None or found[0].amounts != seat.amounts:
+        return None
+    if not shape.is_shared or not machine.still_fits(seat):
+        return found
+    return seat, found[1] and all(machine.free_on(d)[0] >= seat.milli for d in seat.devices)
 
 
 def _is_near(world: World, near: Nearness, name: str) -> bool:

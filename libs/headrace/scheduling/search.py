@@ -11,68 +11,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
-import msgspec
-
-from headrace.scheduling.amounts import Amounts, total
-from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
+from headrace.scheduling.amounts import Amounts
 from headrace.scheduling.gangs import (
     EVICTED,
-    PENDING,
-    PIPELINED,
-    PLACED,
     Gang,
-    Task,
     next_tasks,
 )
 from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
+from headrace.scheduling.victims import Chunk, Search, chunks_of, is_touched, left_of
 from headrace.scheduling.world import World
 
 CHUNKS_PER_STEP = 8  # listed in about the time of one try
 STEPS_PER_TASK = 8  # beyond those of the settings: a large gang takes more tries
-
-Left = dict[str, list[Amounts]]  # by queue, piece by piece, what would be taken for good
-
-
-class Chunk(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Tasks of one gang that are only taken together."""
-
-    gang: str
-    queue: str
-    losses: tuple[Loss, ...]
-    nodes: tuple[str, ...]
-    amounts: Amounts
-
-
-class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One task of a chunk, where it is and what it gives."""
-
-    task: Task
-    node: str
-    amounts: Amounts
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether it is without a place."""
-        return self.task.state in (EVICTED, PENDING)
-
-    @property
-    def is_touched(self) -> bool:
-        """Whether it does not simply stay."""
-        return self.task.state in (EVICTED, PENDING, PIPELINED)
-
-
-class Search(msgspec.Struct, frozen=True, kw_only=True):
-    """The rules of one search: of which queues which gangs may be touched, which of those keep
-    their minimum, and which losses are acceptable.
-    """
-
-    reaches: Callable[[str], bool]
-    may_lose: Callable[[Gang], bool]
-    keeps_minimum: Callable[[Gang], bool]
-    accepts: Callable[[Left], bool]
 
 
 def make_room(world: World, gang: Gang, search: Search) -> bool:
@@ -81,7 +34,7 @@ def make_room(world: World, gang: Gang, search: Search) -> bool:
     fits_alone = all(could_hold(world, task.shape) for task in tasks)
     if not tasks or not fits_alone or not could_gather(world, gang, tasks):
         return False
-    chunks = list(_chunks(world, gang, search))
+    chunks = list(chunks_of(world, gang, search))
     world.steps += len(chunks) // CHUNKS_PER_STEP
     if not chunks:
         return False
@@ -154,7 +107,7 @@ class _Scenarios:
                 return None
             mark = self.world.mark()
             if self._try(scenario, size):
-                gone = tuple(i for i in scenario if _is_touched(self.chunks[i]))
+                gone = tuple(i for i in scenario if is_touched(self.chunks[i]))
                 if not final:
                     self.world.back_to(mark)
                 return gone
@@ -184,51 +137,10 @@ class _Scenarios:
                 turns.put(other, other.standing())
                 continue
             del served[next_]
-        return self.search.accepts(_left_of(chunks))
+        return self.search.accepts(left_of(chunks))
 
 
 Generate = Callable[[_Scenarios, Sequence[int], int], Iterator[tuple[int, ...]]]
-
-
-def _chunks(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
-    """What could be taken, in the order in which it would be: the last in turn first."""
-    held: dict[str, Held] = {}
-    upcoming: dict[str, Chunk] = {}
-    turns = Turns(world.accounts, lambda name: upcoming[name].amounts, victims=True)
-
-    def offer(other: Gang) -> None:
-        kept = search.keeps_minimum(other)
-        tasks = next_chunk(other, held[other.name], surplus_only=kept)
-        if tasks:
-            upcoming[other.name] = _chunk(other, tasks)
-            turns.put(other, standing_of(other, held[other.name]))
-
-    for queue, others in world.holders.items():
-        if queue in world.accounts and search.reaches(queue):
-            for other in others.values():
-                if other is not gang and search.may_lose(other) and other.any_in(PLACED):
-                    held[other.name] = held_of(other)
-                    offer(other)
-    while (name := turns.take()) is not None:
-        chunk = upcoming[name]
-        yield chunk
-        held[name] = without(held[name], [loss.task for loss in chunk.losses])
-        offer(world.gangs[name])
-
-
-def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
-    losses = tuple(
-        Loss(task=task, node=place.node, amounts=place.amounts)
-        for task in tasks
-        if (place := task.coming or task.place) is not None
-    )
-    return Chunk(
-        gang=gang.name,
-        queue=gang.queue,
-        losses=losses,
-        nodes=tuple(sorted({loss.node for loss in losses})),
-        amounts=total(loss.amounts for loss in losses),
-    )
 
 
 def _local(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterator[tuple[int, ...]]:
@@ -297,16 +209,3 @@ def _growing(most: int, first: int) -> Iterator[int]:
         if first == most:
             return
         first, step = min(most, first + step), step * 2
-
-
-def _is_touched(chunk: Chunk) -> bool:
-    return any(loss.is_touched for loss in chunk.losses)
-
-
-def _left_of(chunks: Sequence[Chunk]) -> Left:
-    left: Left = {}
-    for chunk in chunks:
-        lost = [loss.amounts for loss in chunk.losses if loss.is_lost]
-        if lost:
-            left.setdefault(chunk.queue, []).append(total(lost))
-    return left

@@ -18,4 +18,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     consolidate_after_us: int = 0  # who waits shorter moves nobody
     staleness_grace_us: int = 60_000_000
     usage_strength: int = 0
+    max_duration_us: int = 86_400_000_000  # of a gang that has none of its own
+    release_us: int = 60_000_000  # what is being released is gone after that
+    reserve_after_us: int = 600_000_000  # a gang that has waited longer gets a reservation
+    reservations_max: int = 8
+    reserve_steps_max: int = 600  # ends looked at for reservations, in one turn
     steps_max: int = 20_000  # evictions tried for one gang: more would make a turn too long

@@ -6,7 +6,7 @@ queue and remembers how to take it back. Nothing here decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
 import msgspec
@@ -25,6 +25,7 @@ from headrace.scheduling.gangs import (
     Shape,
     Task,
 )
+from headrace.scheduling.horizon import Claim, Holding, Horizon, Reservation
 from headrace.scheduling.machines import COMING, HELD, LEAVING, MachineSpec
 from headrace.scheduling.settings import Settings
 
@@ -51,6 +52,8 @@ class World(Books):
     ) -> None:
         super().__init__(machines, queues, gangs, now_us=now_us, settings=settings, usage=usage)
         self.gains: dict[str, Gain] = {}  # by the gang that loses something
+        self.reservations: Mapping[str, Reservation] = {}
+        self._horizon = Horizon()
         self._undo: list[partial[None]] = []
 
     def mark(self) -> int:
@@ -67,7 +70,7 @@ class World(Books):
         gang, before = self.gangs[task.gang], task.state
         self.book(place, HELD if at_once else COMING)
         self.holders.setdefault(gang.queue, {})[gang.name] = gang
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
+        self._count(task, place, BOUND if at_once else PIPELINED)
         gang.move(task, BOUND if at_once else PIPELINED)
         if at_once:
             task.place = place
@@ -85,9 +88,8 @@ class World(Books):
             return
         assert place is not None  # only what holds something is ever evicted
         self._turn_over(place, HELD, LEAVING)
-        gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
-        gang.move(task, EVICTED)
+        self._discount(task, place)
+        self.gangs[task.gang].move(task, EVICTED)
         self._undo.append(partial(self._unevict, task, place, before))
 
     def changed(self, mark: int) -> list[Task]:
@@ -130,6 +132,97 @@ class World(Books):
         self._undo.append(partial(self._replace, task, held, at_once=True))
         self.place(task, place, at_once=False)
 
+    def reserve_for(self, reservations: Mapping[str, Reservation]) -> None:
+        """Keep these reservations, by gang, from now on."""
+        names = [name for name in sorted(reservations) if name in self.gangs]
+        if not names and not self.reservations:
+            return
+        self._undo.append(partial(self._reserved, self.reservations, self._horizon))
+        self.reservations = reservations
+        claims = [self.claim(reservations[name]) for name in names]
+        self._horizon = Horizon(claims, self.accounts, self.machines)
+        self._horizon.enter(self._ending_by(self._horizon.last_us))
+        for task, place in self._given():
+            self._horizon.add(task, self._holding(task, place, task.state))
+
+    def claim(self, reservation: Reservation) -> Claim:
+        """The reservation with its end; one that is overdue begins now."""
+        gang = self.gangs[reservation.gang]
+        from_us = max(self.now_us, reservation.at_us)
+        until_us = from_us + self.duration_us(gang)
+        return Claim(gang=gang, reservation=reservation, from_us=from_us, until_us=until_us)
+
+    def ends_at_us(self, gang: Gang, state: str) -> int:
+        """When what the gang has in this state is free again at the latest."""
+        if state == RUNNING:
+            return self.end_of(gang)
+        release_us = self.settings.release_us if state == PIPELINED else 0
+        return self.now_us + release_us + self.duration_us(gang)
+
+    def may_backfill(self, gang: Gang, place: Place, state: str) -> bool:
+        """Whether the gang may have this place, in that state, and breaks no other reservation."""
+        if not self.reservations:
+            return True
+        until_us = self.ends_at_us(gang, state)
+        return self._horizon.allows(gang, place, self.now_us, until_us)
+
+    def go_to(self, now_us: int) -> None:
+        """Look at the world as of another moment, until that is taken back."""
+        self._undo.append(partial(setattr, self, "now_us", self.now_us))
+        self.now_us = now_us
+
+    def set_aside(self, claim: Claim, sign: int = 1) -> None:
+        """Let a reservation begin or, with `sign` -1, end."""
+        gang = claim.gang
+        for place in claim.places:
+            self.book(place, COMING, sign)
+            self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=sign)
+        (self._horizon.begin if sign > 0 else self._horizon.end)(gang.name)
+        self._undo.append(partial(self._unset_aside, claim, -sign))
+
+    def _unset_aside(self, claim: Claim, sign: int) -> None:
+        self.set_aside(claim, sign)
+        self._undo.pop()
+
+    def _reserved(self, reservations: Mapping[str, Reservation], horizon: Horizon) -> None:
+        self.reservations, self._horizon = reservations, horizon
+
+    def _ending_by(self, last_us: int) -> Iterator[tuple[Task, Holding]]:
+        for until_us, name in self.ends:
+            if until_us > last_us:
+                return
+            for task in self.gangs[name].all_tasks():
+                if task.state == RUNNING and task.place is not None:
+                    yield task, self._holding(task, task.place, RUNNING)
+
+    def _given(self) -> Iterator[tuple[Task, Place]]:
+        for task in self.changed(0):
+            place = task.coming or task.place
+            if task.state in (BOUND, PIPELINED) and place is not None:
+                yield task, place
+
+    def _holding(self, task: Task, place: Place, state: str) -> Holding:
+        gang = self.gangs[task.gang]
+        return Holding(
+            queue=gang.queue,
+            firm=not gang.preemptible,
+            place=place,
+            book=COMING if state == PIPELINED else HELD,
+            until_us=self.ends_at_us(gang, state),
+        )
+
+    def _count(self, task: Task, place: Place, state: str) -> None:
+        gang = self.gangs[task.gang]
+        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
+        if self.reservations:
+            self._horizon.add(task, self._holding(task, place, state))
+
+    def _discount(self, task: Task, place: Place) -> None:
+        gang = self.gangs[task.gang]
+        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
+        if self.reservations:
+            self._horizon.remove(task, self._holding(task, place, RUNNING))
+
     def _cancel(self, task: Task) -> None:
         at_once = task.state == BOUND
         place = task.place if at_once else task.coming
@@ -152,15 +245,13 @@ class World(Books):
 
     def _unevict(self, task: Task, place: Place, before: str) -> None:
         self._turn_over(place, LEAVING, HELD)
-        gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
-        gang.move(task, before)
+        self._count(task, place, RUNNING)
+        self.gangs[task.gang].move(task, before)
 
     def _unplace(self, task: Task, place: Place, before: str, *, at_once: bool) -> None:
-        gang = self.gangs[task.gang]
         self.book(place, HELD if at_once else COMING, -1)
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
-        gang.move(task, before)
+        self._discount(task, place)
+        self.gangs[task.gang].move(task, before)
         if at_once:
             task.place = None
         else:

@@ -1,0 +1,219 @@
+"""What is promised to gangs that wait for a large piece: their reservations, and who may pass them.
+
+Rule: a reservation says which room a gang has at which moment. Whoever is placed before it must be
+gone by then (started plus maximum duration) or leave that room, and its queue's limits, free then.
+As occupation only grows where a reservation begins, those moments are all that has to be looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+
+from headrace.scheduling.accounts import Accounts
+from headrace.scheduling.amounts import NOTHING, Amounts, minus, plus, total
+from headrace.scheduling.gangs import Gang, Place, Task
+from headrace.scheduling.machines import COMING, Machine
+
+NEVER_US = 1 << 62
+
+
+class Seat(msgspec.Struct, frozen=True, kw_only=True):
+    """Where one task goes; of whole devices only how many."""
+
+    task: str
+    place: Place
+
+
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """From `at_us` on the gang has these seats. Made once; it may become earlier, never later."""
+
+    gang: str
+    at_us: int
+    made_at_us: int
+    seats: tuple[Seat, ...]
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task has until a moment at the latest, and in which book of its machine."""
+
+    queue: str
+    firm: bool
+    place: Place
+    book: int
+    until_us: int
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """A reservation as it stands in a turn: one that is overdue begins now."""
+
+    gang: Gang
+    reservation: Reservation
+    from_us: int
+    until_us: int
+
+    @property
+    def places(self) -> Iterator[Place]:
+        """All of its seats."""
+        return (seat.place for seat in self.reservation.seats)
+
+
+class Future:
+    """The moment at which a reservation begins: what has ended by then, of every queue with all
+    below it, and on the machines that count.
+    """
+
+    def __init__(self, claim: Claim) -> None:
+        self.claim = claim
+        self.nodes = dict.fromkeys(place.node for place in claim.places)
+        self.ended: dict[str, Amounts] = {}
+        self.ended_firm: dict[str, Amounts] = {}
+
+    def end(self, path: Iterable[str], amounts: Amounts, *, firm: bool) -> None:
+        """That much of a queue, and of all above it, has ended by then."""
+        for queue in path:
+            self.ended[queue] = plus(self.ended.get(queue, NOTHING), amounts)
+            if firm:
+                self.ended_firm[queue] = plus(self.ended_firm.get(queue, NOTHING), amounts)
+
+
+class Horizon:
+    """The future of every reservation, as the difference from what is booked at this moment; kept
+    up with what is placed and evicted in a turn.
+    """
+
+    def __init__(
+        self,
+        claims: Sequence[Claim] = (),
+        accounts: Accounts | None = None,
+        machines: Mapping[str, Machine] | None = None,
+    ) -> None:
+        self._accounts = accounts or Accounts({})
+        self._machines = machines or {}
+        self._claims = {claim.gang.name: claim for claim in claims}
+        self._sizes = {c.gang.name: total(place.amounts for place in c.places) for c in claims}
+        self._futures = sorted(map(Future, claims), key=lambda f: f.claim.from_us)
+        self._here: dict[str, dict[tuple[str, str], Holding]] = {
+            node: {} for future in self._futures for node in future.nodes
+        }  # what ends in time to matter, on the machines that count
+        self._given: dict[tuple[str, str], Holding] = {}  # in this turn
+        self._begun: dict[str, None] = {}  # reservations that are booked like anything else
+
+    @property
+    def last_us(self) -> int:
+        """When the last reservation begins."""
+        return self._futures[-1].claim.from_us if self._futures else -1
+
+    def enter(self, holdings: Iterable[tuple[Task, Holding]]) -> None:
+        """Enter what runs at the beginning of a turn, the first to end first, at least all that
+        ends by `last_us`.
+        """
+        sums: dict[tuple[str, bool], Amounts] = {}
+        left = iter(self._futures)
+        future = next(left, None)
+        for task, holding in holdings:
+            while future is not None and future.claim.from_us < holding.until_us:
+                self._end_all(future, sums)
+                future = next(left, None)
+            key = (holding.queue, holding.firm)
+            sums[key] = plus(sums.get(key, NOTHING), holding.place.amounts)
+            if holding.place.node in self._here:
+                self._here[holding.place.node][task.gang, task.name] = holding
+        while future is not None:
+            self._end_all(future, sums)
+            future = next(left, None)
+
+    def add(self, task: Task, holding: Holding) -> None:
+        """A task has got something."""
+        self._given[task.gang, task.name] = holding
+        if holding.place.node in self._here:
+            self._here[holding.place.node][task.gang, task.name] = holding
+        self._ends(holding, holding.place.amounts)
+
+    def remove(self, task: Task, running: Holding) -> None:
+        """A task has lost what it was given in this turn or, without that, has as it is running."""
+        holding = self._given.pop((task.gang, task.name), running)
+        if holding.place.node in self._here:
+            self._here[holding.place.node].pop((task.gang, task.name), None)
+        self._ends(holding, minus(NOTHING, holding.place.amounts))
+
+    def begin(self, gang: str) -> None:
+        """Its reservation is booked from now on."""
+        self._begun[gang] = None
+
+    def end(self, gang: str) -> None:
+        """Its reservation is not booked any more."""
+        self._begun.pop(gang, None)
+
+    def allows(self, gang: Gang, place: Place, from_us: int, until_us: int) -> bool:
+        """Whether every other reservation can still be kept if the gang has this in between."""
+        return all(
+            self._has_room(future, gang, place)
+            for future in self._futures
+            if future.claim.gang is not gang and from_us <= future.claim.from_us < until_us
+        )
+
+    def _end_all(self, future: Future, sums: Mapping[tuple[str, bool], Amounts]) -> None:
+        for (queue, firm), amounts in sums.items():
+            future.end(self._path(queue), amounts, firm=firm)
+
+    def _ends(self, holding: Holding, amounts: Amounts) -> None:
+        for future in self._futures:
+            if holding.until_us <= future.claim.from_us:
+                future.end(self._path(holding.queue), amounts, firm=holding.firm)
+
+    def _path(self, queue: str) -> list[str]:
+        account = self._accounts.by_name.get(queue)
+        return [each.spec.queue for each in account.path] if account is not None else []
+
+    def _has_room(self, future: Future, gang: Gang, place: Place) -> bool:
+        """Whether this could be there too, then."""
+        changes = list(self._changes(future.claim.from_us, gang))
+        if self._is_barred(future, gang, place, changes):
+            return False
+        return place.node not in future.nodes or self._still_fits(future, place, changes)
+
+    def _changes(self, at_us: int, gang: Gang) -> Iterator[tuple[Claim, int]]:
+        """Reservations that begin (1) or end (-1) until then; without what the gang itself has
+        reserved, which it will not need any more.
+        """
+        for name, claim in self._claims.items():
+            then = claim.gang is not gang and claim.from_us <= at_us < claim.until_us
+            if change := int(then) - int(name in self._begun):
+                yield claim, change
+
+    def _is_barred(
+        self, future: Future, gang: Gang, place: Place, changes: Sequence[tuple[Claim, int]]
+    ) -> bool:
+        for account in self._accounts.by_name[gang.queue].path:
+            queue = account.spec.queue
+            held = minus(place.amounts, future.ended.get(queue, NOTHING))
+            firm = minus(place.amounts, future.ended_firm.get(queue, NOTHING))
+            for claim, sign in changes:
+                if queue in self._path(claim.gang.queue):
+                    size = self._sizes[claim.gang.name]
+                    size = size if sign > 0 else minus(NOTHING, size)
+                    held = plus(held, size)
+                    firm = firm if claim.gang.preemptible else plus(firm, size)
+            if account.barrier(held, firm=False) is not None:
+                return True
+            if not gang.preemptible and account.quota_barrier(firm) is not None:
+                return True
+        return False
+
+    def _still_fits(
+        self, future: Future, place: Place, changes: Sequence[tuple[Claim, int]]
+    ) -> bool:
+        """Try it on the machine as it will be; the machine is as before when this returns."""
+        machine = self._machines[place.node]
+        here = self._here[place.node].values()
+        edits = [(h.place, h.book, -1) for h in here if h.until_us <= future.claim.from_us]
+        for claim, sign in changes:
+            edits += [(p, COMING, sign) for p in claim.places if p.node == place.node]
+        for held, book, sign in edits:
+            machine.book(held, book, sign)
+        found = machine.still_fits(place)
+        for held, book, sign in reversed(edits):
+            machine.book(held, book, -sign)
+        return found
