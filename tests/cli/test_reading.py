@@ -123,6 +123,7 @@ async def test_why_shows_what_placement_says_and_how_a_job_ended(world, headrace
         numbers={"waited_us": 38_000_000},
         excluded={"taken": 1},
         sooner="nodes: 1",
+        starts_by_us=86_400_000_000,
     )
 
     async def answer(message):
@@ -131,7 +132,9 @@ async def test_why_shows_what_placement_says_and_how_a_job_ended(world, headrace
     await world.bus.subscribe(subjects.WHY, answer)
     await in_log(world, requested(), admitted())
     _, out, _ = await headrace("why", "hel")
-    assert out.splitlines()[:4] == [
+    lines = out.splitlines()
+    assert lines.pop(2).startswith("  next    starts by ")
+    assert lines[:4] == [
         "hello-a  waiting 38s   project vision",
         "  now     needs 2 nodes with H100:8 each; 1 free now",
         "  nodes   1 taken",

@@ -44,6 +44,7 @@ def lines_of(found: Explanation, *, wide: bool = False) -> list[str]:
     excluded = ", ".join(f"{count} {reason}" for reason, count in found.excluded.items())
     parts = {
         "now": found.text,
+        "next": f"starts by {clock(found.starts_by_us)}" if found.starts_by_us else "",
         "nodes": excluded,
         "quota": found.quota,
         "evicts": found.evicts,

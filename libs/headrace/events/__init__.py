@@ -41,6 +41,7 @@ EVENTS: tuple[type[Event], ...] = (
     jobs.JobStarted,
     jobs.JobFinished,
     gangs.GangPlaced,
+    gangs.GangReserved,
     gangs.GangEvicted,
     gangs.GangReleased,
     gangs.GuardTripped,

@@ -77,6 +77,34 @@ class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     act: Act
 
 
+class Seat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is reserved for one worker: `milli` thousandths, of shared `devices` by name, of whole
+    ones `count` of the node's `kind`th kind of device.
+    """
+
+    rank: int
+    node: str
+    devices: tuple[str, ...] = ()
+    milli: int = 0
+    count: int = 0
+    kind: int = 0
+
+
+class GangReserved(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.reserved.v1"):
+    """The gang, which has waited long, has these seats from `at_us` on even if everybody runs for as
+    long as they may. Replaces what was reserved for it before: without seats, nothing is any more.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "at_us")
+    job: str
+    project: str
+    at_us: int = 0
+    seats: tuple[Seat, ...] = ()
+    act: Act
+
+
 class GangReleased(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.released.v1"):
     """Every worker has gone and the devices are free. `held_us` is how long they were booked.
 

@@ -12,9 +12,10 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The rule that keeps a job waiting, its numbers and names, and the line a person reads.
 
     `rule` is one of held, unknown-project, limit, quota, no-such-gpu, topology, no-room, releasing,
-    next, stopping, running. `excluded` counts the nodes on which it cannot be by what excludes
+    reserved, next, stopping, running. `excluded` counts the nodes on which it cannot be by what excludes
     them; `kept` the gangs that hold what it would take by why they may keep it; `sooner` is a
-    smaller request that would start now. It was true at `at_us`, `position` in the log.
+    smaller request that would start now; `starts_by_us` is when it starts at the latest, if that is
+    known. It was true at `at_us`, `position` in the log.
     """
 
     rule: str
@@ -30,3 +31,4 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     quota: str = ""
     evicts: str = ""
     sooner: str = ""
+    starts_by_us: int = 0

@@ -108,6 +108,8 @@ def reserve(
 def _improved(world: World, kept: dict[str, Reservation], steps: Steps) -> dict[str, Reservation]:
     for name in sorted(kept, key=lambda name: (kept[name].made_at_us, name)):
         old = kept[name]
+        if old.at_us <= world.now_us:
+            continue
         found = reserve(world, world.gangs[name], steps, old.at_us)
         if found is not None and found.at_us < old.at_us:
             better = Reservation(

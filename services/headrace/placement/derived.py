@@ -24,6 +24,7 @@ class Index:
         self.on_node: dict[str, dict[str, None]] = {}  # node: jobs with a worker there
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
+        self.reserved: dict[str, None] = {}  # who waits with a reservation
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
         self.moments: list[tuple[int, str, int]] = []  # of jobs, and the attempt or 0 if it waits
@@ -50,6 +51,7 @@ class Index:
             self._run(job_id, job.run)
         _member(self.stopping, job_id, present=job.run is not None and bool(job.run.evicted))
         _member(self.gaining, job_id, present=job.gaining and job.waiting)
+        _member(self.reserved, job_id, present=job.reserved is not None and job.waiting)
 
     def drop(self, job_id: str) -> None:
         """The job has ended."""
@@ -61,7 +63,7 @@ class Index:
             self.changed_users = True
         if job_id in self.running:
             self._run(job_id, None)
-        for members in (self.waiting, self.stopping, self.gaining):
+        for members in (self.waiting, self.stopping, self.gaining, self.reserved):
             members.pop(job_id, None)
 
     def follows(self) -> None:

@@ -18,6 +18,7 @@ from headrace.events.gangs import (
     GangEvicted,
     GangPlaced,
     GangReleased,
+    GangReserved,
     GuardTripped,
     SearchSuspended,
 )
@@ -115,6 +116,7 @@ def _held(state: State, _entry: Entry, event: JobHeld) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
         job.eligible, job.held, job.gaining = False, event.reason, False
+        job.reserved = None
         settle(state, event.job, job)
 
 
@@ -231,6 +233,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobStarted: _begun,
     JobFinished: _finished,
     GangPlaced: evolve_gangs.placed,
+    GangReserved: evolve_gangs.reserved,
     GangEvicted: evolve_gangs.evicted,
     GangReleased: evolve_gangs.released,
     GuardTripped: evolve_nodes.tripped,

@@ -6,11 +6,17 @@ Rule: total. What names a job or an attempt that is not (or no longer) there cha
 from __future__ import annotations
 
 from headrace.events import Entry
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, SearchSuspended
+from headrace.events.gangs import (
+    GangEvicted,
+    GangPlaced,
+    GangReleased,
+    GangReserved,
+    SearchSuspended,
+)
 from headrace.placement import evolve_nodes
 from headrace.placement.derived import settle
 from headrace.placement.life_rules import FOR_OTHERS
-from headrace.placement.state import Run, Searching, State
+from headrace.placement.state import Reserved, Run, Searching, State
 from headrace.scheduling.tree import add_usage
 
 
@@ -20,6 +26,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
     if job is None:
         return
     job.attempt, job.gaining, job.closing = event.attempt, False, False
+    job.reserved = None
     job.run = Run(
         attempt=event.attempt,
         position=entry.position,
@@ -39,6 +46,17 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         address = event.workers[0].address
         state.ports.setdefault(address, {})[event.port] = event.job
         state.ports_next[address] = event.port + 1
+    settle(state, event.job, job)
+
+
+def reserved(state: State, entry: Entry, event: GangReserved) -> None:
+    """It has room later, or not any more."""
+    job = state.jobs.get(event.job)
+    if job is None:
+        return
+    made_at_us = job.reserved.made_at_us if job.reserved is not None else entry.recorded_at_us
+    found = Reserved(at_us=event.at_us, made_at_us=made_at_us, seats=event.seats)
+    job.reserved = found if event.seats else None
     settle(state, event.job, job)
 
 

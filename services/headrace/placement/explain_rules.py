@@ -9,9 +9,12 @@ import msgspec
 
 from headrace.placement.derived import index_of, world_of
 from headrace.placement.modelling import gang_of
+from headrace.placement.reservation_rules import reserved_in
 from headrace.placement.state import Job, State
 from headrace.scheduling.explain import why_waiting
 from headrace.scheduling.explanation import Explanation
+from headrace.scheduling.gangs import Gang
+from headrace.scheduling.world import World
 
 NAMED_MAX = 5  # jobs named in one line
 
@@ -35,7 +38,7 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
     world = world_of(state)
     world.begin(now_us)
     gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
-    found = why_waiting(world, gang)
+    found = _unless_reserved(state, world, gang)
     if job.gaining:
         stopping = [
             other for other in sorted(index_of(state).stopping) if _gainer(state, other) == job_id
@@ -43,12 +46,32 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
         text = f"waits for {', '.join(stopping[:NAMED_MAX]) or 'others'} to stop for it"
         names = {"stopping": ", ".join(stopping[:NAMED_MAX])}
         return Explanation(rule="stopping", text=text, numbers=found.numbers | waited, names=names)
-    found = msgspec.structs.replace(found, numbers=found.numbers | waited)
+    by_us = job.reserved.at_us if job.reserved is not None else 0
+    starts_by_us = by_us if by_us > now_us else 0
+    numbers = found.numbers | waited
+    found = msgspec.structs.replace(found, numbers=numbers, starts_by_us=starts_by_us)
     ahead = _ahead(state, job_id)
     if found.rule != "next" or not ahead:
         return found
     text = f"fits; {ahead} comes first"
     return msgspec.structs.replace(found, text=text, names={"behind": ahead})
+
+
+def _unless_reserved(state: State, world: World, gang: Gang) -> Explanation:
+    """Why the gang waits; others may have been promised what is free."""
+    found = why_waiting(world, gang)
+    reserved = reserved_in(state)
+    if found.rule != "next" or gang.name in reserved:
+        return found
+    mark = world.mark()
+    world.reserve_for(reserved)
+    fits = why_waiting(world, gang).rule == "next"
+    world.back_to(mark)
+    if fits:
+        return found
+    others = ", ".join(sorted(reserved)[:NAMED_MAX])
+    text = f"would fit, but not be gone when what is free is needed for {others}"
+    return Explanation(rule="reserved", text=text, numbers=found.numbers, names={"for": others})
 
 
 def _placed(state: State, job: Job, waited: dict[str, int]) -> Explanation:

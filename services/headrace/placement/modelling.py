@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from headrace.events.gangs import Share, Worker
+from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.jobs import Accelerator
 from headrace.events.jobs import Gang as Asked
 from headrace.events.pools import Pool
@@ -44,6 +44,7 @@ def settings_of(state: State) -> Settings:
     pools = state.pools
     return Settings(
         steps_max=STEPS_MAX,
+        reserve_after_us=state.setting("reserve_after_s") * SECOND_US,
         consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
         levels={name: pool.topology for name, pool in pools.items()},
@@ -80,6 +81,7 @@ def gang_of(state: State, job_id: str, job: Job) -> Gang:
         age=job.admitted_at,
         submitted_at_us=job.admitted_us,
         started_at_us=(run.begun_us or run.placed_us) if run is not None else None,
+        max_duration_us=job.max_duration_us,
         staleness_grace_us=-1,  # a worker that is lost ends its attempt at once
         options=options if len(options) > 1 else (),
     )
@@ -97,10 +99,13 @@ def gang_of(state: State, job_id: str, job: Job) -> Gang:
 
 def moments_of(state: State, job: Job) -> Iterator[int]:
     """When time alone may let something happen: the job has waited long enough to have others
-    moved, or has run long enough to be taken from.
+    moved or to get a reservation, or that begins; or it has run long enough to be taken from.
     """
     if job.waiting:
-        yield job.admitted_us + state.setting("consolidate_after_s") * SECOND_US
+        for setting in ("consolidate_after_s", "reserve_after_s"):
+            yield job.admitted_us + state.setting(setting) * SECOND_US
+        if job.reserved is not None:
+            yield job.reserved.at_us
     elif job.run is not None:
         started_us = job.run.begun_us or job.run.placed_us
         for queue in path_up(state.queues, job.project):
@@ -123,8 +128,29 @@ def shares_of(place: Place, node: Node) -> tuple[Share, ...]:
     return tuple(Share(device=node.devices[i].device, milli=place.milli) for i in place.devices)
 
 
+def seat_of(seat: Seat, job: Job, nodes: Mapping[str, Node]) -> Place | None:
+    """Where a seat is; None when a device of it is there no more."""
+    known = nodes[seat.node].devices if seat.node in nodes else ()
+    index = {device.device: number for number, device in enumerate(known)}
+    if any(device not in index for device in seat.devices):
+        return None
+    return Place(
+        node=seat.node,
+        amounts=(seat.milli, job.gang.cpu_milli, job.gang.memory_bytes),
+        devices=tuple(index[device] for device in seat.devices),
+        milli=seat.milli // len(seat.devices) if seat.devices else 0,
+        count=seat.count,
+        bank=seat.kind,
+    )
+
+
+def task_name(job_id: str, rank: int) -> str:
+    """What the scheduling core calls a worker."""
+    return f"{job_id}/{rank}"
+
+
 def _task(job_id: str, rank: int, shape: Shape) -> Task:
-    return Task(name=f"{job_id}/{rank}", gang=job_id, role=ROLE, rank=rank, shape=shape)
+    return Task(name=task_name(job_id, rank), gang=job_id, role=ROLE, rank=rank, shape=shape)
 
 
 def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:

@@ -1,6 +1,7 @@
 """Who is placed where, and who is stopped for whom.
 
-Rule: gangs for which others are being stopped come first; then a turn of the scheduling core. What
+Rule: gangs for which others are being stopped come first; then those that have waited long get or
+keep their reservations; then a turn of the scheduling core. What
 it places at once and whom it evicts is decided; what it only promises is promised again in the next
 turn. What is still held counts against every limit until it is released.
 """
@@ -16,12 +17,14 @@ from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
 from headrace.placement.derived import index_of, total_milli, world_of
 from headrace.placement.life_rules import evict
 from headrace.placement.modelling import shares_of
+from headrace.placement.reservation_rules import recorded, reserved_in
 from headrace.placement.state import Job, State
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
 from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Task
 from headrace.scheduling.legality import leveled
 from headrace.scheduling.placing import choices, place_gang
+from headrace.scheduling.reservations import renewed
 from headrace.scheduling.tree import Tree
 from headrace.scheduling.world import Gain, World
 
@@ -54,6 +57,8 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     for job_id in sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j)):
         gang = world.gangs[job_id]
         any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
+    reserved = reserved_in(state)
+    kept = renewed(world, reserved)
     suspended = _turn(state, world)
     room = _read(state, world, mark)
     world.back_to(mark)
@@ -61,6 +66,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     stopped = {j: gain for j, gain in room.stopped.items() if j not in spared}
     drafts = [_evicted(state, world, (j, j in room.moved), gain) for j, gain in stopped.items()]
     drafts += _Placements(state, world).drafts(room.placed)
+    drafts += recorded(state, reserved, kept, {*room.placed, *state.due})
     return drafts + _search(state, suspended)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.events.gangs import Worker
+from headrace.events.gangs import Seat, Worker
 from headrace.events.jobs import Gang
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
@@ -21,9 +21,11 @@ SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
 
 CONSOLIDATE_AFTER_S = 30
+RESERVE_AFTER_S = 600
 
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
+    "reserve_after_s": RESERVE_AFTER_S,  # who waits longer is told when it starts at the latest
     "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
@@ -79,6 +81,14 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
         )
 
 
+class Reserved(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job that waits has from `at_us` on."""
+
+    at_us: int
+    made_at_us: int
+    seats: tuple[Seat, ...]
+
+
 class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An admitted job that has not ended. `admitted_at` is the position of its admission.
 
@@ -108,6 +118,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempt: int = 0
     lost: int = 0
     waited_us: int = -1
+    reserved: Reserved | None = None
     run: Run | None = None
 
     @property

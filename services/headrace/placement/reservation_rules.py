@@ -1,0 +1,86 @@
+"""What placement has promised to jobs that have waited long: read from the state, recorded in it.
+
+Rule: a reservation is recorded when it is made, when it becomes earlier, and when it stands no more;
+being placed, held or cancelled ends it without a word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+
+from headrace.decider import Draft
+from headrace.events.gangs import Act, GangReserved, Seat
+from headrace.placement.derived import index_of
+from headrace.placement.modelling import seat_of, task_name
+from headrace.placement.state import Job, Reserved, State
+from headrace.scheduling.horizon import Reservation
+from headrace.scheduling.horizon import Seat as Place
+
+
+def reserved_in(state: State) -> dict[str, Reservation]:
+    """The reservations in the core's terms; not those whose devices have gone."""
+    found = {}
+    for job_id in index_of(state).reserved:
+        job = state.jobs[job_id]
+        assert job.reserved is not None  # the index says so
+        reservation = _reservation(state, job_id, job, job.reserved)
+        if reservation is not None:
+            found[job_id] = reservation
+    return found
+
+
+def recorded(
+    state: State,
+    before: Mapping[str, Reservation],
+    now: Mapping[str, Reservation],
+    without: Collection[str],
+) -> list[Draft]:
+    """What has changed for whom, but for those that get their places in this very decision."""
+    index = index_of(state)
+    dropped = [job_id for job_id in index.reserved if job_id not in now]
+    changed = [job_id for job_id, one in now.items() if before.get(job_id) != one]
+    return [
+        _draft(state, job_id, now.get(job_id))
+        for job_id in (*dropped, *changed)
+        if job_id not in without
+    ]
+
+
+def _reservation(state: State, job_id: str, job: Job, reserved: Reserved) -> Reservation | None:
+    seats = []
+    for seat in reserved.seats:
+        place = seat_of(seat, job, state.nodes)
+        if place is None:
+            return None
+        seats.append(Place(task=task_name(job_id, seat.rank), place=place))
+    return Reservation(
+        gang=job_id, at_us=reserved.at_us, made_at_us=reserved.made_at_us, seats=tuple(seats)
+    )
+
+
+def _draft(state: State, job_id: str, reservation: Reservation | None) -> Draft:
+    job = state.jobs[job_id]
+    ranks = {task_name(job_id, rank): rank for rank in range(job.gang.nodes)}
+    seats = tuple(
+        Seat(
+            rank=ranks[seat.task],
+            node=seat.place.node,
+            devices=tuple(
+                state.nodes[seat.place.node].devices[i].device for i in seat.place.devices
+            ),
+            milli=seat.place.amounts[0],
+            count=seat.place.count,
+            kind=seat.place.bank,
+        )
+        for seat in (reservation.seats if reservation is not None else ())
+    )
+    rule = "waited" if reservation is not None else "gone"
+    old = {"before_us": job.reserved.at_us} if job.reserved is not None else {}
+    event = GangReserved(
+        job=job_id,
+        project=job.project,
+        at_us=reservation.at_us if reservation is not None else 0,
+        seats=seats,
+        act=Act(rule=rule, numbers={"admitted_us": job.admitted_us, "nodes": len(seats)} | old),
+    )
+    return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
