@@ -30,7 +30,7 @@ from headrace.scheduling.world import Gain, World
 
 PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of events
 
-STEPS_MAX = 300  # evictions tried in one decision; a search that was begun is ended
+STEPS_MAX = 200  # evictions tried in one decision; a search that was begun is ended
 ACTIONS = ("allocate", "consolidate", "reclaim", "preempt", "bind")
 
 REASONS = {"reclaim": "reclaimed", "preempt": "preempted"}  # of whoever has no place then

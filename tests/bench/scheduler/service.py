@@ -10,6 +10,7 @@ from headrace.events.gangs import GangPlaced
 from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobEligible
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.placement.bench import History, fleet, report
+from headrace.placement.derived import world_of
 from headrace.placement.explain_rules import explain
 
 PROJECTS = 30
@@ -32,6 +33,7 @@ def full(nodes: int, pending: int) -> History:
         kind = number // PROJECTS % KINDS
         milli = (1 + kind % GPUS) * 1000
         submit(history, f"wait-{number}", number % PROJECTS, milli=milli, cpu_milli=1000 + kind)
+    world_of(history.state)  # no turn hears of so many at once
     return history
 
 
