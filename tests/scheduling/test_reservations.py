@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from headrace.scheduling import gangs
 from headrace.scheduling.actions import allocate, take_turn
 from headrace.scheduling.division import QueueSpec, Ration
-from headrace.scheduling.gangs import Constraint, Gang, Group, Role, Shape, Task
+from headrace.scheduling.gangs import Constraint, Gang, Group, Place, Role, Shape, Task
+from headrace.scheduling.horizon import Reservation, Seat
 from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.settings import Settings
@@ -159,3 +160,19 @@ def test_small_work_that_ends_in_time_fills_what_waits_for_a_reservation():
     within = Cluster([4, 4], [long, *few, WHOLE], turn=allocate).run(30)
     assert within.promised["g11"] == 30
     assert all(within.busy[now] == 8000 for now in range(30))
+
+
+def test_two_who_hold_each_others_first_choice_take_their_own_seats_early():
+    jobs = [(0, queue, 1, 4000, 50, 10, 0, "") for queue in ("ads", "vision")]
+    cluster = Cluster([4, 4], jobs)
+    there = [cluster.gang(name, 9) for name in cluster.jobs]
+    world = World(cluster.specs, cluster.queues, there, now_us=9, settings=SETTINGS)
+    world.reserve_for({
+        name: Reservation(
+            gang=name, at_us=12, made_at_us=5,
+            seats=(Seat(task=f"{name}-0", place=Place(node=node, amounts=(4000, 0, 0), count=4)),),
+        )
+        for name, node in (("g0", "n1"), ("g1", "n0"))
+    })  # fmt: skip
+    allocate(world)
+    assert [next(gang.all_tasks()).place.node for gang in there] == ["n1", "n0"]

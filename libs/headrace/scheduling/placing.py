@@ -202,11 +202,11 @@ def to_come(world: World, shape: Shape, place: Place) -> Place:
 
 
 def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
-    """Place a gang as its reservation says, once it has begun; shared devices first as those are
-    named.
+    """Place a gang as its reservation says, once it has begun or earlier if that delays nobody;
+    shared devices first as those are named.
     """
     reservation = world.reservations.get(gang.name)
-    if reservation is None or world.now_us < reservation.at_us:
+    if reservation is None:
         return False
     seats = {seat.task: seat.place for seat in reservation.seats}
     if any(task.name not in seats for task in tasks):
@@ -214,6 +214,8 @@ def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
     for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
         found = _seated(world.machines[seats[task.name].node], task.shape, seats[task.name])
         if found is None:
+            return False
+        if world.now_us < reservation.at_us and not world.may_backfill(gang, found[0], BOUND):
             return False
         world.place(task, found[0], at_once=found[1])
     return True

@@ -61,7 +61,7 @@ def _unless_reserved(state: State, world: World, gang: Gang) -> Explanation:
     """Why the gang waits; others may have been promised what is free."""
     found = why_waiting(world, gang)
     reserved = reserved_in(state)
-    if found.rule != "next" or gang.name in reserved:
+    if found.rule != "next" or not reserved:
         return found
     mark = world.mark()
     world.reserve_for(reserved)
@@ -69,7 +69,7 @@ def _unless_reserved(state: State, world: World, gang: Gang) -> Explanation:
     world.back_to(mark)
     if fits:
         return found
-    others = ", ".join(sorted(reserved)[:NAMED_MAX])
+    others = ", ".join(sorted(name for name in reserved if name != gang.name)[:NAMED_MAX])
     text = f"would fit, but not be gone when what is free is needed for {others}"
     return Explanation(rule="reserved", text=text, numbers=found.numbers, names={"for": others})
 
