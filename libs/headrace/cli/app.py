@@ -31,6 +31,9 @@ VERBS = {
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
     "why": Verb("explaining", "why a job waits, and what would let it start"),
     "logs": Verb("following", "what a job's workers wrote"),
+    "exec": Verb("entering", "run a program beside a job's worker"),
+    "attach": Verb("entering", "see what a worker writes from now on, and how it ends"),
+    "port-forward": Verb("entering", "reach a TCP port of a worker from here"),
     "cancel": Verb("submitting", "end jobs"),
     "events": Verb("following", "the log, from any moment on"),
     "apply": Verb("admin", "create or change departments and projects"),
@@ -45,9 +48,7 @@ VERBS = {
     "status": Verb("platform", "what of it runs, and whether it is well"),
 }
 
-NOT_YET = frozenset(
-    ("attach", "delete", "exec", "login", "open", "outputs", "pause", "resume", "whatif")
-)
+NOT_YET = frozenset(("delete", "login", "open", "outputs", "pause", "resume", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -65,8 +66,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog=f"headrace {name}", description=f"{VERBS[name].about}.", allow_abbrev=False
     )
-    getattr(module, f"{name}_options")(parser)
-    perform: Callable[..., int] = getattr(module, name)
+    word = name.replace("-", "_")
+    getattr(module, f"{word}_options")(parser)
+    perform: Callable[..., int] = getattr(module, word)
     return perform(**parser.keywords(arguments[1:]))
 
 

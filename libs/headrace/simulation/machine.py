@@ -210,6 +210,10 @@ class SimulatedProcesses:
         """See the agent's `Machine`."""
         return LogsChunk(offset=wanted.offset, ended=True, missing="simulated workers say nothing")
 
+    def inside(self, key: Any) -> None:
+        """See the agent's `Machine`: nobody can enter what is simulated."""
+        del key
+
     async def close(self) -> None:
         """See the agent's `Machine`."""
         self.cut()

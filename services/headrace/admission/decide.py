@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from headrace.admission import access_rules, cancel_rules, job_rules
+from headrace.admission import access_rules, cancel_rules, enter_rules, job_rules
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
@@ -78,6 +78,7 @@ def _stops(state: State) -> Iterator[Draft]:
 _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     jobs.JobRequested: job_rules.requested,
     jobs.JobCancelRequested: cancel_rules.cancel,
+    jobs.JobEnterRequested: enter_rules.enter,
     access.SecretSetRequested: access_rules.set_secret,
     access.PublisherRequested: access_rules.create_publisher,
     access.ProjectEraseRequested: access_rules.erase,

@@ -11,7 +11,14 @@ from typing import Any
 import msgspec
 
 from headrace.admission.access_rules import being_erased, unknown_project
-from headrace.admission.bodies import JobNamed, Nothing, PublisherNamed, SecretNamed, decoded
+from headrace.admission.bodies import (
+    JobNamed,
+    Nothing,
+    PublisherNamed,
+    SecretNamed,
+    WayNamed,
+    decoded,
+)
 from headrace.admission.cancel_rules import full_id
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
@@ -26,7 +33,7 @@ from headrace.events.access import (
     PublisherRequested,
     SecretSetRequested,
 )
-from headrace.events.jobs import JobCancelRequested, JobRequested
+from headrace.events.jobs import JobCancelRequested, JobEnterRequested, JobRequested
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
@@ -51,6 +58,7 @@ class Requests:
         return {
             "job.submit": self.submit,
             "job.cancel": self.cancel,
+            "job.enter": self.enter,
             "secret.set": self.set_secret,
             "publisher.create": self.create_publisher,
             "project.erase": self.erase,
@@ -94,6 +102,21 @@ class Requests:
         if isinstance(job, Refusal):
             return job
         return JobCancelRequested(job=job, project=request.project, user=request.actor)
+
+    async def enter(self, request: Request, runtime: Runtime) -> Fact | Refusal:
+        """`job.enter`: `{"job", "way", "rank", "what"}`, from the gateway, which then opens it."""
+        del runtime
+        asked = decoded(request.body, WayNamed)
+        if isinstance(asked, Refusal):
+            return asked
+        return JobEnterRequested(
+            job=asked.job,
+            project=request.project,
+            user=request.actor,
+            way=asked.way,
+            rank=asked.rank,
+            what=asked.what,
+        )
 
     async def set_secret(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`secret.set`: `{"name", "sealed"}`."""

@@ -18,6 +18,7 @@ SETTINGS = {
 Asked = (
     jobs.JobRequested
     | jobs.JobCancelRequested
+    | jobs.JobEnterRequested
     | access.SecretSetRequested
     | access.PublisherRequested
     | access.ProjectEraseRequested

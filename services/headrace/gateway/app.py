@@ -14,7 +14,7 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 
-from headrace.gateway import events_api, fleet_api, jobs_api
+from headrace.gateway import events_api, fleet_api, jobs_api, sessions_api
 from headrace.gateway.answering import (
     BODY_BYTES_MAX,
     guard,
@@ -34,6 +34,7 @@ ROUTES = (
     jobs_api.cancel_job,
     jobs_api.job_why,
     jobs_api.job_logs,
+    sessions_api.job_session,
     events_api.events,
     fleet_api.list_nodes,
     fleet_api.describe_node,

@@ -24,6 +24,7 @@ from headrace.node_agent.journal import Journal
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
 from headrace.node_agent.reporting import Reporter, record_run, report_of
+from headrace.node_agent.sessions import Sessions
 from headrace.node_agent.tasks import end_tasks, wait_until
 
 PULL_S = 30.0  # between two asks for the whole document
@@ -66,6 +67,7 @@ class Agent:
         self._last_document = b""
         self._reporter = Reporter(self._bus, self._journal, self._name, self._receive)
         self._logs = LogRequests(self._bus, self._machine)
+        self._sessions = Sessions(self._bus, self._machine, self._name)
         self._known = asyncio.Event()
         self._pull_due = asyncio.Event()
         self._is_known = False  # placement's documents speak of this incarnation
@@ -94,7 +96,10 @@ class Agent:
         subscriptions: list[Subscription] = []
         tasks: list[asyncio.Task[None]] = []
         try:
-            for what, handler in (("desired", self._told), ("logs", self._logs.asked)):
+            handlers = {
+                "desired": self._told, "logs": self._logs.asked, "session": self._sessions.asked,
+            }  # fmt: skip
+            for what, handler in handlers.items():
                 subject = subjects.agent_down(self._name, what)
                 subscriptions.append(await self._bus.subscribe(subject, handler))
             for key in dict.fromkeys([*self._machine.held(), *self._journal.attempts()]):
@@ -109,6 +114,7 @@ class Agent:
             await end_tasks(tasks)
             await self._reporter.stop()
             await self._logs.stop()
+            await self._sessions.stop()
             for subscription in subscriptions:
                 await subscription.stop()
             await self._machine.close()

@@ -23,11 +23,11 @@ import msgspec
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.node_agent import folders, logs
 from headrace.node_agent.launcher_link import LauncherLink
-from headrace.node_agent.machine import AttemptKey, End, Seen
+from headrace.node_agent.machine import AttemptKey, End, Inside, Seen
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, shim, tree
-from headrace.node_agent.supervision.protocol import ATTEMPTS
+from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
 CLEAN_EVERY_LOOKS = 12  # old folders are removed once a minute
@@ -129,6 +129,15 @@ class ProcessMachine:
             missing = "this node has no output of it any more"
             return LogsChunk(offset=wanted.offset, ended=True, missing=missing)
         return logs.read(folder, wanted, has_ended=held is None or held.seen.end is not None)
+
+    def inside(self, key: AttemptKey) -> Inside | None:
+        held = self._held.get(key)
+        if held is None or held.pidfd < 0 or held.seen.phase != "running":
+            return None
+        intent = folders.read_intent(held.folder)
+        if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
+            return None
+        return Inside(held.folder, held.pidfd, intent.marker, intent.pids)
 
     async def close(self) -> None:
         await self._link.close()

@@ -22,10 +22,18 @@ class CannotStart(Exception):
         self.exit_code = exit_code
 
 
-def start(argv: list[str], env: dict[str, str], folder: str, output: int) -> int:
-    """Start the command in a session of its own, with its output to a descriptor; its pid.
+def start(
+    argv: list[str],
+    env: dict[str, str],
+    folder: str,
+    streams: tuple[int, int, int],
+    *,
+    terminal: str = "",
+) -> int:
+    """Start the command in a session of its own, with these descriptors as its standard input,
+    output and error, on this controlling terminal if there is one; its pid.
 
-    It dies when the caller does, whose standard input it shares. Raises `CannotStart` with one line for people.
+    It dies when the caller does. Raises `CannotStart` with one line for people.
     """
     me = os.getpid()
     failed, fail = os.pipe()
@@ -34,8 +42,10 @@ def start(argv: list[str], env: dict[str, str], folder: str, output: int) -> int
         try:
             os.setsid()
             kernel.die_with(me)
-            os.dup2(output, 1)
-            os.dup2(output, 2)
+            if terminal:
+                os.close(os.open(terminal, os.O_RDWR))  # a session's first terminal controls it
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
             os.chdir(folder)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             _execute(argv, env)

@@ -7,7 +7,7 @@ To the launcher: `{"start": {...}}` (see `shim.Attempt`) and `{"quit": true}`. F
 FOLDER, "why": text}`, and from the shim itself `{"started": FOLDER, "at_us": n}`.
 """
 
-VERSION = 1  # another version is asked to quit and replaced; its shims are not touched
+VERSION = 2  # another version is asked to quit and replaced; its shims are not touched
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
 CONNECTIONS_MAX = 8  # the agent, one that replaces it, and the operator's stop
 
@@ -23,6 +23,7 @@ STOP = "stop.json"  # written by the agent: `{"reason", "grace_s"}`; then the sh
 STOP_REASON = "stop-reason"  # what the worker reads to learn why it is asked to end
 WORK = "work"  # where the command runs unless it has a folder of its own
 OUTPUT = "output"
+SESSIONS = "sessions"  # sessions/<id>/: a program that somebody runs beside the worker
 
 MARKER = "HEADRACE_ATTEMPT_KEY"  # in the environment of everything an attempt starts
 GRACE_S = 10.0  # between SIGTERM and SIGKILL, when nobody says otherwise
