@@ -25,9 +25,13 @@ def job(platform) -> Iterator[str]:
     platform.wait_ready()
     submitted = platform.headrace("run", "--gpus", "1", "--detach", "--", "python3", "-c", SERVER)
     name = submitted.stdout.split()[0]
-    platform.wait(lambda: platform.headrace("logs", name).stdout.strip(), "the job's port")
+    platform.wait(lambda: printed(platform, name), "the job's port")
     yield name
     platform.headrace("cancel", name)
+
+
+def printed(platform, name: str) -> str:
+    return platform.headrace("logs", name).stdout.strip()
 
 
 def test_a_program_runs_beside_the_worker_and_its_exit_code_is_ours(platform, job):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.events.base import Fact
+from headrace.events.base import Decision, Fact
+from headrace.events.gangs import Act
 
 
 class AttemptStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.started.v1"):
@@ -54,3 +55,21 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     exit_code: int = 0
     message: str = ""
     at_us: int = 0
+
+
+class AttemptExpired(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.expired.v1"
+):
+    """The worker `rank` has gone with its lease: its node has been silent for longer than the job's
+    `replace_after`, at which agent and shim, each by its own clock, ended it.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "rank", "node")
+    job: str
+    project: str
+    attempt: int
+    rank: int
+    node: str
+    act: Act

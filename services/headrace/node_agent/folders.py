@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.events.gangs import Share
-from headrace.node_agent.machine import AttemptKey, End
+from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, STOP
 
@@ -46,6 +46,7 @@ class Intent(msgspec.Struct, kw_only=True):
     enforcement: str
     marker: str
     devices: list[str]
+    replace_after_s: int = 0
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 
@@ -131,6 +132,23 @@ def read_intent(folder: Path) -> Intent | None:
         started = _STARTED.decode(rest)
         intent.at_us, intent.pids = started.at_us, started.pids
     return intent
+
+
+def seen_of(intent: Intent | None, end: End | None) -> Seen:
+    """What an attempt's folder says of it."""
+    phase = "starting" if intent is None or not intent.at_us else "running"
+    seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
+    if intent is None:
+        return seen
+    return msgspec.structs.replace(
+        seen,
+        project=intent.project,
+        traceparent=intent.traceparent,
+        enforcement=intent.enforcement,
+        shares=intent.shares,
+        replace_after_s=intent.replace_after_s,
+        started_at_us=intent.at_us,
+    )
 
 
 def shim_of(folder: Path) -> int:

@@ -51,6 +51,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     enforcement: str = "none"
     shares: tuple[Share, ...] = ()
     started_at_us: int = 0
+    replace_after_s: int = 0
     stopping: bool = False
     end: End | None = None
 

@@ -28,6 +28,7 @@ from headrace.node_agent.agent import Agent, Surroundings
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.journal_file import FileJournal
+from headrace.node_agent.lease import FileLease
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
@@ -81,6 +82,7 @@ async def _run(settings: NodeSettings) -> None:
             machine=machine,
             journal=journal,
             devices=devices,
+            lease=FileLease(settings.node_dir),
             is_granted=keys.is_granted,
             unseal=keys.unseal,
             now_us=lambda: time.time_ns() // 1000,

@@ -26,8 +26,9 @@ from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings, spec_of
-from headrace.node_agent.supervision import kernel, shim, tree
+from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
+from headrace.node_agent.supervision.record import journal
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
 CLEAN_EVERY_LOOKS = 12  # old folders are removed once a minute
@@ -82,7 +83,7 @@ class ProcessMachine:
         except ValueError:
             return None
         end = folders.read_exit(folder)
-        return None if end is None else _seen(folders.read_intent(folder), end)
+        return None if end is None else folders.seen_of(folders.read_intent(folder), end)
 
     def start(self, assignment: Assignment, launch: Launch) -> None:
         key = key_of(assignment)
@@ -94,6 +95,7 @@ class ProcessMachine:
             traceparent=assignment.traceparent,
             enforcement=self._settings.enforcement,
             shares=assignment.shares,
+            replace_after_s=assignment.replace_after_s,
         )
         marker = secrets.token_hex(16)
         try:
@@ -149,7 +151,7 @@ class ProcessMachine:
     def _adopt(self, key: AttemptKey, folder: Path) -> None:
         """Take over what an earlier agent started and nobody has seen the end of."""
         intent = folders.read_intent(folder)
-        held = self._held[key] = _Held(key, folder, _seen(intent, None))
+        held = self._held[key] = _Held(key, folder, folders.seen_of(intent, None))
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
@@ -257,7 +259,7 @@ class ProcessMachine:
             killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions)
             message = f"{message}; {killed} of its processes were left and ended"
             started_at_us = intent.at_us
-            shim.journal(self._settings.journal, "end", held.key, intent.devices)
+            journal(self._settings.journal, "end", held.key, intent.devices)
         if held.seen.end is None:
             _LOG.warning("lost job=%s attempt=%d rank=%d", *held.key)
             self._finish(held, folders.write_lost(held.folder, message, started_at_us))
@@ -287,18 +289,3 @@ class ProcessMachine:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _seen(intent: folders.Intent | None, end: End | None) -> Seen:
-    phase = "starting" if intent is None or not intent.at_us else "running"
-    seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
-    if intent is None:
-        return seen
-    return msgspec.structs.replace(
-        seen,
-        project=intent.project,
-        traceparent=intent.traceparent,
-        enforcement=intent.enforcement,
-        shares=intent.shares,
-        started_at_us=intent.at_us,
-    )

@@ -59,6 +59,7 @@ def spec_of(
         "processes": processes_of(assignment, launch),
         "grace_s": assignment.grace_s,
         "max_duration_s": assignment.max_duration_s,
+        "replace_after_s": assignment.replace_after_s,
         "output_bytes_max": settings.output_bytes_max,
         "journal": settings.journal,
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
