@@ -96,6 +96,7 @@ class ProcessMachine:
             enforcement=self._settings.enforcement,
             shares=assignment.shares,
             replace_after_s=assignment.replace_after_s,
+            isolation=self._settings.isolation.level,
         )
         marker = secrets.token_hex(16)
         try:
@@ -247,7 +248,7 @@ class ProcessMachine:
         message, started_at_us = "its supervisor was killed", 0
         if intent is not None:
             sessions = intent.pids if witnessed else []
-            killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions)
+            killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions, intent.groups)
             message = f"{message}; {killed} of its processes were left and ended"
             started_at_us = intent.at_us
             journal(self._settings.journal, "end", held.key, intent.devices)
@@ -294,5 +295,6 @@ def _seen(intent: folders.Intent | None, end: End | None) -> Seen:
         enforcement=intent.enforcement,
         shares=intent.shares,
         replace_after_s=intent.replace_after_s,
+        isolation=intent.isolation,
         started_at_us=intent.at_us,
     )

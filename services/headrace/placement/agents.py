@@ -152,6 +152,7 @@ def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
             report=report.sequence,
             at_us=report.at_us,
             enforcement=report.enforcement or "none",
+            isolation=report.isolation[:ID_LENGTH_MAX],
         )
     if report.what != "exited":
         return None

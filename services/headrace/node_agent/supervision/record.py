@@ -43,7 +43,9 @@ class Record:
 
     def meant(self, spec: dict[str, Any], boot: str) -> None:
         """Write what is about to run. Raises `OSError`: then nothing may."""
-        facts = {"version": VERSION, "boot": boot, "meant_at_us": kernel.now_us()}
+        facts: dict[str, Any] = {"version": VERSION, "boot": boot, "meant_at_us": kernel.now_us()}
+        plan = spec["confinement"]
+        facts |= {"isolation": plan["level"], "groups": [folder for folder, _ in plan["groups"]]}
         self._add({**facts, "pid": os.getpid(), **{key: spec[key] for key in _KEPT}})
 
     def started(self, at_us: int, pids: list[int]) -> None:

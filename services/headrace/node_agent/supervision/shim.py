@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.node_agent.supervision import kernel, processes, tree
+from headrace.node_agent.supervision.confinement import Confinement, remove
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.protocol import (
     GRACE_S,
@@ -41,7 +42,7 @@ Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
 `command`, `setup`, `cwd`, `env`, `processes` (each process's own env), `grace_s`,
 `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
-`enforcement`."""
+`enforcement`, `confinement` (see there)."""
 
 
 def run(spec: Start, boot: str, tell: Tell) -> None:
@@ -62,6 +63,7 @@ class _Attempt:
 
     def __init__(self, spec: Start, record: Record, boot: str, tell: Tell) -> None:
         self._spec, self._record, self._tell = spec, record, tell
+        self._confinement = Confinement(spec["confinement"])
         spec["count"] = len(spec["processes"])
         self._output = Output(spec["output_bytes_max"])
         self._alive: dict[int, int] = {}  # pid to process index
@@ -88,6 +90,7 @@ class _Attempt:
         os.mkdir(OUTPUT)
         self._note("start")
         try:
+            self._confine()
             if self._is_covered() and self._set_up():
                 self._work()
         except processes.CannotStart as error:
@@ -97,8 +100,19 @@ class _Attempt:
         while self._turn():
             pass
         self._note("end")
+        remove(self._confinement.folders)
         self._end.update(processes=self._ended, ended_at_us=kernel.now_us())
         self._record.ended(self._end)
+
+    def _confine(self) -> None:
+        """Make room for the worker alone. Raises `CannotStart`."""
+        try:
+            self._confinement.create()
+            kernel.write(STOP_REASON, b"")
+            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON)
+        except OSError as error:
+            message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
+            raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None
 
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""
@@ -125,7 +139,8 @@ class _Attempt:
     def _start(self, index: int, command: list[str]) -> None:
         env = {**self._spec["env"], **self._spec["processes"][index]}
         folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
-        pid = processes.start(command, env, folder, self._output.of(index))
+        output, enter = self._output.of(index), self._confinement.enter
+        pid = processes.start(command, env, folder, output, enter)
         self._alive[pid] = index
 
     def _turn(self) -> bool:
@@ -155,6 +170,8 @@ class _Attempt:
         if code == 0 or self._end["exit_code"]:
             return
         ending = processes.ending_of(code, status)
+        if lack := self._confinement.ran_out_of_memory():
+            ending, self._end["reason"] = lack, "oom"
         prefix = f"process {index}: " if self._spec["count"] > 1 else ""
         self._end["exit_code"] = code
         self._end["message"] = self._end["message"] or f"{prefix}{ending}"
