@@ -112,12 +112,15 @@ class Reports(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A heartbeat every 2 s, with samples: `(device, busy permille, memory bytes used)`."""
+    """A heartbeat every 2 s, with samples: `(device, busy permille, memory bytes used)`, and how
+    full the disk with the node's folder is.
+    """
 
     node: str
     incarnation: str
     samples: tuple[tuple[str, int, int], ...] = ()
     running: int = 0
+    disk_permille: int = 0
 
 
 class LogsWanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

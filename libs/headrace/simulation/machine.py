@@ -232,6 +232,10 @@ class SimulatedProcesses:
         """See the agent's `Machine`."""
         return LogsChunk(offset=wanted.offset, ended=True, missing="simulated workers say nothing")
 
+    def disk_permille(self) -> int:
+        """See the agent's `Machine`."""
+        return 0
+
     async def close(self) -> None:
         """See the agent's `Machine`."""
         self.cut()

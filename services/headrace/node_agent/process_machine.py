@@ -83,7 +83,7 @@ class ProcessMachine:
         except ValueError:
             return None
         end = folders.read_exit(folder)
-        return None if end is None else _seen(folders.read_intent(folder), end)
+        return None if end is None else folders.seen_of(folders.read_intent(folder), end)
 
     def start(self, assignment: Assignment, launch: Launch) -> None:
         key = key_of(assignment)
@@ -133,6 +133,9 @@ class ProcessMachine:
             return LogsChunk(offset=wanted.offset, ended=True, missing=missing)
         return logs.read(folder, wanted, has_ended=held is None or held.seen.end is not None)
 
+    def disk_permille(self) -> int:
+        return folders.disk_permille(self._node_dir)
+
     async def close(self) -> None:
         await self._link.close()
         for task in self._tasks:
@@ -143,7 +146,7 @@ class ProcessMachine:
     def _adopt(self, key: AttemptKey, folder: Path) -> None:
         """Take over what an earlier agent started and nobody has seen the end of."""
         intent = folders.read_intent(folder)
-        held = self._held[key] = _Held(key, folder, _seen(intent, None))
+        held = self._held[key] = _Held(key, folder, folders.seen_of(intent, None))
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
@@ -281,20 +284,3 @@ class ProcessMachine:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _seen(intent: folders.Intent | None, end: End | None) -> Seen:
-    phase = "starting" if intent is None or not intent.at_us else "running"
-    seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
-    if intent is None:
-        return seen
-    return msgspec.structs.replace(
-        seen,
-        project=intent.project,
-        traceparent=intent.traceparent,
-        enforcement=intent.enforcement,
-        shares=intent.shares,
-        replace_after_s=intent.replace_after_s,
-        isolation=intent.isolation,
-        started_at_us=intent.at_us,
-    )
