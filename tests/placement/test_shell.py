@@ -25,7 +25,7 @@ from .agents import MASTER, WAIT_S, Agent, Platform, until
 
 @pytest.fixture
 async def platform():
-    platform = Platform({"silence_s": 1})
+    platform = Platform({"silence_s": 1, "rival_s": 1})
     await platform.start()
     queue = Queue(queue="vision", kind="project")
     await platform.append(QueueConfigured(name="vision", queue=queue, change="created"))
@@ -166,6 +166,22 @@ async def test_a_full_disk_is_told_once_and_again_when_there_is_room(platform, a
     await until(lambda: len(platform.events(NodeFilled)) == 2)
     found = [(said.used_permille, said.too_full) for said in platform.events(NodeFilled)]
     assert found == [(900, True), (879, False)]
+
+
+async def test_of_two_agents_that_are_one_node_the_first_stays_it_while_it_speaks(platform, agent):
+    await platform.submit("a", Launch(command=("x",)))
+    await agent.granted()
+    signal = msgspec.json.encode(Signal(node="n1", incarnation="i1"))
+    await agent.bus.publish(subjects.agent_up("n1", "signal"), signal)
+    thief = Agent(platform, boot="b2", incarnation="i2")
+
+    refused = await thief.start()
+
+    assert refused.incarnation == "i1"
+    assert len(platform.events(NodeJoined)) == 1
+    await until(lambda: platform.events(NodeSilent))  # the first has nothing to say any more
+    assert (await thief.ask("hello", Hello(node=thief.said))).incarnation == "i2"
+    await thief.bus.close()
 
 
 async def test_what_runs_on_a_restarted_machine_is_gone(platform, agent):

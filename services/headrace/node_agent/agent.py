@@ -134,9 +134,7 @@ class Agent:
                 continue
             self._known.clear()
             await self._ask("hello", self._hello())
-            await wait_until(
-                self._known, pause_s
-            )  # two agents of one name would else outbid each other
+            await wait_until(self._known, pause_s)
             pause_s = min(pause_s * 2, HELLO_S_MAX)
 
     async def _ask_what_was(self) -> None:
@@ -175,7 +173,8 @@ class Agent:
         if desired is None:
             return
         if desired.incarnation != self._journal.incarnation:
-            self._is_known = False  # it speaks to what this node was before
+            self._is_known = False  # it speaks to what this node was before, or to a rival
+            _LOG.info("placement knows this node as another incarnation=%s", desired.incarnation)
             self._pull_due.set()
             if self._journal.is_new:
                 self._journal.reboot(desired.position)

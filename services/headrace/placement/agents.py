@@ -83,6 +83,10 @@ class Agents:
         if said.node != node:
             _LOG.warning("agent speaks for another node node=%s says=%s", node, said.node)
             return
+        if self._heartbeats.has_rival(node, said.incarnation):
+            _LOG.warning("two agents are one node node=%s refused=%s", node, said.host)
+            self._start(self._answer(node, message.reply, 0))
+            return
         machine = self._machine(node)
         if machine is not None and machine.said == said:
             self._start(self._answer(node, message.reply, 0))
@@ -120,6 +124,7 @@ class Agents:
     def _signal(self, node: str, message: Message) -> None:
         signal = _SIGNAL.decode(message.data)
         machine = self._machine(node)
+        self._heartbeats.spoke(node, signal.incarnation)
         if machine is not None and signal.incarnation == machine.said.incarnation:
             self._heartbeats.measured(node, signal.disk_permille)
 
