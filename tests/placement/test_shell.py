@@ -25,7 +25,7 @@ from .agents import MASTER, WAIT_S, Agent, Platform, until
 
 @pytest.fixture
 async def platform():
-    platform = Platform({"silence_s": 1, "rival_s": 1})
+    platform = Platform({"silence_s": 1, "rival_s": 0})
     await platform.start()
     queue = Queue(queue="vision", kind="project")
     await platform.append(QueueConfigured(name="vision", queue=queue, change="created"))
@@ -168,9 +168,12 @@ async def test_a_full_disk_is_told_once_and_again_when_there_is_room(platform, a
     assert found == [(900, True), (879, False)]
 
 
-async def test_of_two_agents_that_are_one_node_the_first_stays_it_while_it_speaks(platform, agent):
-    await platform.submit("a", Launch(command=("x",)))
-    await agent.granted()
+async def test_of_two_agents_that_are_one_node_the_first_stays_it_while_it_speaks(platform):
+    platform.settings["rival_s"] = 1
+    await platform.stop()
+    await platform.start()
+    agent = Agent(platform)
+    await agent.start()
     signal = msgspec.json.encode(Signal(node="n1", incarnation="i1"))
     await agent.bus.publish(subjects.agent_up("n1", "signal"), signal)
     thief = Agent(platform, boot="b2", incarnation="i2")
@@ -182,6 +185,7 @@ async def test_of_two_agents_that_are_one_node_the_first_stays_it_while_it_speak
     await until(lambda: platform.events(NodeSilent))  # the first has nothing to say any more
     assert (await thief.ask("hello", Hello(node=thief.said))).incarnation == "i2"
     await thief.bus.close()
+    await agent.bus.close()
 
 
 async def test_what_runs_on_a_restarted_machine_is_gone(platform, agent):

@@ -87,6 +87,7 @@ class Agents:
             _LOG.warning("two agents are one node node=%s refused=%s", node, said.host)
             self._start(self._answer(node, message.reply, 0))
             return
+        self._heartbeats.spoke(node, said.incarnation)
         machine = self._machine(node)
         if machine is not None and machine.said == said:
             self._start(self._answer(node, message.reply, 0))

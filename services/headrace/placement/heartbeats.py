@@ -38,7 +38,7 @@ class Heartbeats:
             self._say(NodeHeard(node=node))
 
     def spoke(self, node: str, incarnation: str) -> None:
-        """A heartbeat of this incarnation of the node's agent has come."""
+        """Note that this incarnation of the node's agent said hello, or goes on being there."""
         self._spoke_s[node, incarnation] = self._loop.time()
 
     def has_rival(self, node: str, incarnation: str) -> bool:
