@@ -35,6 +35,8 @@ from headrace.node_agent import folders
 from headrace.node_agent.agent import Agent, Surroundings
 from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
 from headrace.node_agent.identity import NodeKeys
+from headrace.node_agent.isolation import Isolation, Processes
+from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
 from headrace.node_agent.machine import AttemptKey
@@ -192,6 +194,8 @@ class Node:
         self.attempt_journal = folder / "attempts.journal"
         self.boot = kernel.boot_id()
         self.output_bytes_max = 1_000_000
+        self.isolation: Isolation = Processes()
+        self.accounts = Accounts(root_allowed=True)
         self.task: asyncio.Task[None] | None = None
         self.incarnations = 0
 
@@ -206,6 +210,8 @@ class Node:
                 enforcement=devices.enforcement,
                 journal=str(self.attempt_journal),
                 output_bytes_max=self.output_bytes_max,
+                isolation=self.isolation,
+                accounts=self.accounts,
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
             )
         )
@@ -265,7 +271,7 @@ class Node:
         return intent
 
     def left_of(self, marker: str) -> list[int]:
-        return tree.of_attempt(marker, [])
+        return tree.of_attempt(marker, [], [])
 
     async def close(self) -> None:
         if self.task is not None:

@@ -127,6 +127,7 @@ async def test_what_was_replaced_while_the_agent_slept_is_not_started(node: Node
 
 
 async def test_a_shim_that_is_forked_after_the_lease_ended_starts_nothing(node: Node) -> None:
+    await until(lambda: node.agent._machine._link.is_up, "there is a launcher")
     launcher = node.launcher()
     os.kill(launcher, signal.SIGSTOP)
     key = await node.placement.want("job-1", "true", replace_after_s=60)

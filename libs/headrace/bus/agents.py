@@ -29,7 +29,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `sealed` is a `Launch` (msgspec JSON) sealed to the node's public key; empty for a worker that is
     known to have started or is to stop, and where the launch can never be opened again. `stop` asks for the end,
     for `stop_reason`, within `grace_s`. `position` is that of `gang.placed`: the grant's id. With
-    `replace_after_s` the worker ends when the node's lease is that old.
+    `replace_after_s` the worker ends when the node's lease is that old. It may use `cpu_milli` and
+    `memory_bytes` of the node (0: no limit), in the account of `user`.
     """
 
     job: str
@@ -44,6 +45,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grace_s: int = 10
     max_duration_s: int = 0
     replace_after_s: int = 0
+    user: str = ""
+    cpu_milli: int = 0
+    memory_bytes: int = 0
     traceparent: str = ""
 
 
@@ -94,6 +98,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exit_code: int = 0
     message: str = ""
     enforcement: str = ""
+    isolation: str = ""
     traceparent: str = ""
 
 
@@ -107,12 +112,15 @@ class Reports(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A heartbeat every 2 s, with samples: `(device, busy permille, memory bytes used)`."""
+    """A heartbeat every 2 s, with samples: `(device, busy permille, memory bytes used)`, and how
+    full the disk with the node's folder is.
+    """
 
     node: str
     incarnation: str
     samples: tuple[tuple[str, int, int], ...] = ()
     running: int = 0
+    disk_permille: int = 0
 
 
 class LogsWanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -55,6 +55,7 @@ EVENTS: tuple[type[Event], ...] = (
     nodes.NodeJoined,
     nodes.NodeSilent,
     nodes.NodeHeard,
+    nodes.NodeFilled,
     nodes.NodeChangeRequested,
     nodes.NodeChanged,
     nodes.NodeChangeRefused,

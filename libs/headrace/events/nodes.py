@@ -72,6 +72,18 @@ class NodeHeard(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.h
     node: str
 
 
+class NodeFilled(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.filled.v1"):
+    """The disk with the node's folder is `used_permille` full. While that is `too_full`, the node
+    takes no work.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    used_permille: int
+    too_full: bool
+
+
 class NodeChangeRequested(
     Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.change_requested.v1"
 ):

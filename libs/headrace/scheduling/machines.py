@@ -42,6 +42,7 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     taints: tuple[str, ...] = ()
     accepting: bool = True
+    is_full: bool = False  # its disk, which is why it is not accepting
     pool: str = ""
 
     @property
@@ -286,10 +287,9 @@ def takes(shape: Shape, kind: Kind) -> bool:
     """Whether this kind of device will do: `H100` means any `H100-…`."""
     if kind.profile != shape.profile:
         return False
-    if shape.model:
-        model, have = shape.model.lower(), kind.model.lower()
-        if have != model and not have.startswith(model + "-"):
-            return False
+    model, have = shape.model.lower(), kind.model.lower()
+    if model and have != model and not have.startswith(model + "-"):
+        return False
     low, high = shape.memory_min_bytes, shape.memory_max_bytes
     return kind.memory_bytes >= low and (not high or kind.memory_bytes <= high)
 

@@ -236,6 +236,10 @@ class SimulatedProcesses:
         """See the agent's `Machine`: nobody can enter what is simulated."""
         del key
 
+    def disk_permille(self) -> int:
+        """See the agent's `Machine`."""
+        return 0
+
     async def close(self) -> None:
         """See the agent's `Machine`."""
         self.cut()

@@ -128,6 +128,7 @@ def _report(attempt: AttemptRow, event: AttemptStarted | AttemptExited | Attempt
             continue
         if isinstance(event, AttemptStarted):
             worker.state, worker.enforcement = "running", event.enforcement
+            worker.isolation = event.isolation
         elif isinstance(event, AttemptExpired):
             worker.state, worker.message = "lost", "its node was silent for longer than its lease"
         else:

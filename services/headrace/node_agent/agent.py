@@ -34,6 +34,7 @@ from headrace.node_agent.tasks import end_tasks, wait_until
 PULL_S = 30.0  # between two asks for the whole document
 SIGNAL_S = 2.0  # between two heartbeats
 HELLO_S_FIRST, HELLO_S_MAX = 0.2, 10.0  # between two hellos while nobody answers
+RIVAL_AFTER_S = 3.0  # an agent that has just ended is forgotten by then
 ANSWER_S = 5.0
 BEFORE_HELLO_S = 0.5  # for what placement believes of the node, before it is told otherwise
 
@@ -76,6 +77,7 @@ class Agent:
         self._sessions = Sessions(self._bus, self._machine, self._name)
         self._known = asyncio.Event()
         self._pull_due = asyncio.Event()
+        self._rival = ""  # the incarnation that this node is for placement, if it is another
         self._is_known = False  # placement's documents speak of this incarnation
 
     @property
@@ -140,10 +142,10 @@ class Agent:
                 continue
             self._known.clear()
             await self._ask("hello", self._hello())
-            await wait_until(
-                self._known, pause_s
-            )  # two agents of one name would else outbid each other
+            await wait_until(self._known, pause_s)
             pause_s = min(pause_s * 2, HELLO_S_MAX)
+            if self._rival and pause_s >= RIVAL_AFTER_S:
+                _LOG.warning("not this node while another agent is incarnation=%s", self._rival)
 
     async def _ask_what_was(self) -> None:
         """After a reboot, or without a journal: what placement granted before is not started."""
@@ -181,7 +183,8 @@ class Agent:
         if desired is None:
             return
         if desired.incarnation != self._journal.incarnation:
-            self._is_known = False  # it speaks to what this node was before
+            self._is_known = False  # it speaks to what this node was before, or to a rival
+            self._rival = desired.incarnation
             self._pull_due.set()
             if self._journal.is_new:
                 self._journal.reboot(desired.position)
@@ -189,7 +192,7 @@ class Agent:
         if (desired.epoch, desired.position) < self._journal.taken:
             return
         self._last_document = data
-        self._is_known = True
+        self._is_known, self._rival = True, ""
         self._known.set()
         self._leasing.renew(desired.renewed_ns)
         self._obey(desired)

@@ -47,6 +47,8 @@ class Intent(msgspec.Struct, kw_only=True):
     marker: str
     devices: list[str]
     replace_after_s: int = 0
+    isolation: str = ""
+    groups: list[str] = []
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 
@@ -135,7 +137,7 @@ def read_intent(folder: Path) -> Intent | None:
 
 
 def seen_of(intent: Intent | None, end: End | None) -> Seen:
-    """What an attempt's folder says of it."""
+    """What is true of an attempt that left this behind."""
     phase = "starting" if intent is None or not intent.at_us else "running"
     seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
     if intent is None:
@@ -147,6 +149,7 @@ def seen_of(intent: Intent | None, end: End | None) -> Seen:
         enforcement=intent.enforcement,
         shares=intent.shares,
         replace_after_s=intent.replace_after_s,
+        isolation=intent.isolation,
         started_at_us=intent.at_us,
     )
 
@@ -172,6 +175,13 @@ def holder_of(path: Path) -> int:
         return 0 if kind == fcntl.F_UNLCK else int(pid)
     finally:
         os.close(file)
+
+
+def disk_permille(node_dir: Path) -> int:
+    """How full the disk with the node's folder is for who is not root."""
+    disk = os.statvfs(node_dir)
+    used, free = disk.f_blocks - disk.f_bfree, disk.f_bavail
+    return used * 1000 // max(1, used + free)
 
 
 def write_lost(folder: Path, message: str, started_at_us: int) -> End:

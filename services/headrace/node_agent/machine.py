@@ -31,7 +31,7 @@ class AttemptKey(NamedTuple):
 class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a worker ended, with proof that nothing of it is left; see `events.attempts`."""
 
-    reason: str  # exited | stopped | lost | start-failed
+    reason: str  # exited | stopped | lost | start-failed | oom
     exit_code: int = 0
     message: str = ""
     started_at_us: int = 0  # 0: it never ran
@@ -52,6 +52,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shares: tuple[Share, ...] = ()
     started_at_us: int = 0
     replace_after_s: int = 0
+    isolation: str = ""
     stopping: bool = False
     end: End | None = None
 
@@ -102,6 +103,10 @@ class Machine(Protocol):
 
     def inside(self, key: AttemptKey) -> Inside | None:
         """What a session in this attempt works with; None when it does not run here."""
+        ...
+
+    def disk_permille(self) -> int:
+        """How full the disk is that workers write to."""
         ...
 
     async def close(self) -> None:

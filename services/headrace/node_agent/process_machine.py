@@ -31,6 +31,7 @@ from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
 from headrace.node_agent.supervision.record import journal
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
+SAID_S = 0.05  # for what a shim said before it ended without having written anything
 CLEAN_EVERY_LOOKS = 12  # old folders are removed once a minute
 
 _LOG = logging.getLogger("headrace.node_agent")
@@ -96,6 +97,7 @@ class ProcessMachine:
             enforcement=self._settings.enforcement,
             shares=assignment.shares,
             replace_after_s=assignment.replace_after_s,
+            isolation=self._settings.isolation.level,
         )
         marker = secrets.token_hex(16)
         try:
@@ -141,6 +143,9 @@ class ProcessMachine:
             return None
         return Inside(held.folder, held.pidfd, intent.marker, intent.pids)
 
+    def disk_permille(self) -> int:
+        return folders.disk_permille(self._node_dir)
+
     async def close(self) -> None:
         await self._link.close()
         for task in self._tasks:
@@ -160,7 +165,7 @@ class ProcessMachine:
                 held, folders.write_lost(folder, "the node was started anew", started_at_us)
             )
         else:
-            self._look_at(held, witnessed=False)
+            self._look_at(held)
 
     def _look_again(self) -> None:
         """A launcher is connected: whatever has no shim yet is looked at, and sent if need be."""
@@ -168,7 +173,7 @@ class ProcessMachine:
             if held.seen.end is None and held.pidfd < 0:
                 self._look_at(held)
 
-    def _look_at(self, held: _Held, *, witnessed: bool = True) -> None:
+    def _look_at(self, held: _Held) -> None:
         """Find out from the folder how this attempt stands."""
         pid = folders.shim_of(held.folder)
         if pid:
@@ -181,7 +186,7 @@ class ProcessMachine:
         elif held.spec is not None and folders.read_intent(held.folder) is None:
             self._link.start(held.spec)
         else:
-            self._spawn(self._prove_lost(held, witnessed=witnessed))
+            self._spawn(self._prove_lost(held))
 
     def _said(self, line: dict[str, Any]) -> None:
         """A line from the launcher or one of its shims."""
@@ -194,7 +199,7 @@ class ProcessMachine:
         elif "started" in line:
             self._runs(held, int(line["at_us"]))
         else:
-            message = f"the launcher could not fork: {line.get('why')}"
+            message = f"cannot start: {line.get('why')}"
             self._finish(held, End(reason="start-failed", exit_code=126, message=message))
 
     def _runs(self, held: _Held, at_us: int) -> None:
@@ -244,9 +249,9 @@ class ProcessMachine:
         elif pid := folders.shim_of(held.folder):
             self._watch(held, pid)  # what ended was a second one, which found this one here
         else:
-            self._spawn(self._prove_lost(held))
+            self._spawn(self._prove_lost(held, witnessed=True))
 
-    async def _prove_lost(self, held: _Held, *, witnessed: bool = True) -> None:
+    async def _prove_lost(self, held: _Held, *, witnessed: bool = False) -> None:
         """The shim was killed: end what it left, and say so only when nothing is left.
 
         Its workers' sessions are searched only if its end was just `witnessed`: later their
@@ -254,9 +259,11 @@ class ProcessMachine:
         """
         intent = folders.read_intent(held.folder)
         message, started_at_us = "its supervisor was killed", 0
+        if intent is None:
+            await asyncio.sleep(SAID_S)
         if intent is not None:
             sessions = intent.pids if witnessed else []
-            killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions)
+            killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions, intent.groups)
             message = f"{message}; {killed} of its processes were left and ended"
             started_at_us = intent.at_us
             journal(self._settings.journal, "end", held.key, intent.devices)

@@ -144,7 +144,10 @@ async def carry(wire: Wire, way: Way) -> None:
     """Carry what is said both ways until one of them ends."""
     works = [asyncio.create_task(_out(wire, way)), asyncio.create_task(_in(wire, way))]
     try:
-        await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
+        for work in done:
+            if error := work.exception():
+                _LOG.warning("session ends error=%s: %s", type(error).__name__, error)
     finally:
         await end_tasks(works)
         await way.close()

@@ -30,5 +30,11 @@ def signal_of(node: str, incarnation: str, machine: Machine, devices: Devices) -
             for share in seen.shares:
                 busy[share.device] = busy.get(share.device, 0) + share.milli
     samples = devices.samples(busy)
-    said = Signal(node=node, incarnation=incarnation, samples=samples, running=running)
+    said = Signal(
+        node=node,
+        incarnation=incarnation,
+        samples=samples,
+        running=running,
+        disk_permille=machine.disk_permille(),
+    )
     return _ENCODER.encode(said)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Hello, Pull, Report, Reports
+from headrace.bus.agents import Hello, Pull, Report, Reports, Signal
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Fact
 from headrace.events.attempts import AttemptExited, AttemptStarted
@@ -30,6 +30,7 @@ ANSWERS_MAX = 10_000  # answers being waited for; beyond that agents ask again
 _HELLO = msgspec.json.Decoder(Hello)
 _PULL = msgspec.json.Decoder(Pull)
 _REPORTS = msgspec.json.Decoder(Reports)
+_SIGNAL = msgspec.json.Decoder(Signal)
 _LOG = logging.getLogger("headrace.placement")
 
 Answer = Callable[[str, str, int], Awaitable[None]]
@@ -51,7 +52,7 @@ class Agents:
             "hello": self._hello,
             "report": self._report,
             "pull": self._pull,
-            "signal": lambda _node, _message: None,
+            "signal": self._signal,
         }
 
     async def open(self) -> None:
@@ -82,6 +83,11 @@ class Agents:
         if said.node != node:
             _LOG.warning("agent speaks for another node node=%s says=%s", node, said.node)
             return
+        if self._heartbeats.has_rival(node, said.incarnation):
+            _LOG.warning("two agents are one node node=%s refused=%s", node, said.host)
+            self._start(self._answer(node, message.reply, 0))
+            return
+        self._heartbeats.spoke(node, said.incarnation)
         machine = self._machine(node)
         if machine is not None and machine.said == said:
             self._start(self._answer(node, message.reply, 0))
@@ -115,6 +121,13 @@ class Agents:
         asked = _PULL.decode(message.data) if message.data else Pull()
         renewed_ns = asked.sent_ns if self._heartbeats.may_renew(node) else 0
         self._start(self._answer(node, message.reply, renewed_ns))
+
+    def _signal(self, node: str, message: Message) -> None:
+        signal = _SIGNAL.decode(message.data)
+        machine = self._machine(node)
+        self._heartbeats.spoke(node, signal.incarnation)
+        if machine is not None and signal.incarnation == machine.said.incarnation:
+            self._heartbeats.measured(node, signal.disk_permille)
 
     async def _after(self, recorded: list[Awaitable[int]], node: str, reply: str) -> None:
         """Answer once these are in the log and folded."""
@@ -152,6 +165,7 @@ def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
             report=report.sequence,
             at_us=report.at_us,
             enforcement=report.enforcement or "none",
+            isolation=report.isolation[:ID_LENGTH_MAX],
         )
     if report.what != "exited":
         return None

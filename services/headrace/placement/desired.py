@@ -107,6 +107,9 @@ class DesiredStates:
             grace_s=grace_s,
             max_duration_s=-(-job.max_duration_us // 1_000_000),
             replace_after_s=job.replace_after_us // 1_000_000,
+            user=job.user,
+            cpu_milli=run.cpu_milli,
+            memory_bytes=run.memory_bytes,
             traceparent=job.traceparent,
         )
 

@@ -12,6 +12,7 @@ from headrace.events.nodes import (
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
+    NodeFilled,
     NodeHeard,
     NodeJoined,
     NodeSilent,
@@ -32,6 +33,7 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
         joined=entry.position,
         recorded=before.recorded if before is not None and same_journal else 0,
         cordoned=before is not None and before.cordoned,
+        too_full=before is not None and before.too_full,
         tripped=before.tripped if before is not None else {},
         broken={d.device: None for d in event.devices if not d.healthy},
     )
@@ -60,6 +62,15 @@ def heard(state: State, entry: Entry, event: NodeHeard) -> Gone:
     if machine is not None:
         machine.silent_us = machine.silent_at_us = 0
     return _hearing(state, event.node, is_silent=False)
+
+
+def filled(state: State, entry: Entry, event: NodeFilled) -> None:
+    """Its disk is too full for more work, or has room again."""
+    del entry
+    machine = state.machines.get(event.node)
+    if machine is not None:
+        machine.too_full = event.too_full
+        _refresh(state, event.node)
 
 
 def change_requested(state: State, entry: Entry, event: NodeChangeRequested) -> None:
@@ -120,7 +131,7 @@ def _hearing(state: State, name: str, *, is_silent: bool) -> Gone:
 def _refresh(state: State, name: str) -> None:
     """Work out again what the node accepts."""
     machine, node = state.machines[name], state.nodes[name]
-    node.accepting = not (machine.silent or machine.cordoned)
+    node.accepting = not (machine.silent or machine.cordoned or machine.too_full)
     index = index_of(state)
     index.silent.pop(name, None)
     if machine.silent:

@@ -26,6 +26,8 @@ RESERVE_AFTER_S = 600
 STOP_GRACE_S = 10
 REPLACE_MARGIN_S = 5
 SILENT_TOGETHER_S = 60
+RIVAL_S = 5
+DISK_FULL_PERMILLE, DISK_FREE_PERMILLE = 900, 880
 
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
@@ -34,6 +36,9 @@ SETTINGS = {
     "stop_grace_s": STOP_GRACE_S,  # between asking a worker to stop and killing it
     "replace_margin_s": REPLACE_MARGIN_S,  # for clocks and looks, beyond a lease and the grace
     "silent_together_s": SILENT_TOGETHER_S,  # silences that begin within it have one cause
+    "rival_s": RIVAL_S,  # after whose last word another agent may be that node
+    "disk_full_permille": DISK_FULL_PERMILLE,  # a node whose disk is that full gets no new work
+    "disk_free_permille": DISK_FREE_PERMILLE,  # until it is less full than this
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
 
@@ -170,6 +175,7 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     silent_us: int = 0
     silent_at_us: int = 0
     cordoned: bool = False
+    too_full: bool = False  # its disk
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
 

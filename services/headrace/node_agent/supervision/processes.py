@@ -7,6 +7,7 @@ go from memory to memory.
 import errno
 import os
 import signal
+from collections.abc import Callable
 
 from headrace.node_agent.supervision import kernel
 
@@ -27,11 +28,13 @@ def start(
     env: dict[str, str],
     folder: str,
     streams: tuple[int, int, int],
+    enter: Callable[[], None],
     *,
-    terminal: str = "",
+    on_terminal: bool = False,
 ) -> int:
     """Start the command in a session of its own, with these descriptors as its standard input,
-    output and error, on this controlling terminal if there is one; its pid.
+    output and error, which are its controlling terminal if they are one at all; its pid. `enter` is
+    what the new process does first.
 
     It dies when the caller does. Raises `CannotStart` with one line for people.
     """
@@ -41,9 +44,10 @@ def start(
     if pid == 0:
         try:
             os.setsid()
-            kernel.die_with(me)
-            if terminal:
-                os.close(os.open(terminal, os.O_RDWR))  # a session's first terminal controls it
+            if on_terminal:
+                kernel.control_by(streams[0])
+            enter()
+            kernel.die_with(me)  # last: another account would forget it
             for number, stream in enumerate(streams):
                 os.dup2(stream, number)
             os.chdir(folder)

@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 from headrace.node_agent.supervision import kernel, processes
+from headrace.node_agent.supervision.confinement import Confinement
 from headrace.node_agent.supervision.protocol import SESSIONS
 
 REQUEST, PID, EXIT = "request.json", "pid", "exit"
@@ -22,7 +23,8 @@ RUNNING_MAX = 64  # in one attempt
 class Sessions:
     """The session programs of one attempt, by pid."""
 
-    def __init__(self) -> None:
+    def __init__(self, confinement: Confinement) -> None:
+        self._confinement = confinement
         self._running: dict[int, str] = {}
 
     def begin(self, worker: int) -> None:
@@ -51,24 +53,34 @@ class Sessions:
         request = json.loads(kernel.read(f"{folder}/{REQUEST}", REQUEST_BYTES_MAX))
         command, terminal = request["command"], request["terminal"]
         environment = _environment(worker) | request["env"]
-        paths = [terminal] * 3 if terminal else [f"{folder}/{n}" for n in ("in", "out", "err")]
+        if terminal:
+            self._confinement.hand_over(terminal)
+        modes = {"in": os.O_RDONLY, "out": os.O_WRONLY, "err": os.O_WRONLY}
         streams = [
-            os.open(path, flags | os.O_NOCTTY | os.O_CLOEXEC)
-            for path, flags in zip(paths, (os.O_RDONLY, os.O_WRONLY, os.O_WRONLY), strict=True)
+            _open(terminal or f"{folder}/{name}", os.O_RDWR if terminal else mode)
+            for name, mode in modes.items()
         ]
         try:
             pid = processes.start(
                 command,
                 environment,
                 os.readlink(f"/proc/{worker}/cwd"),
-                tuple(streams),
-                terminal=terminal,
+                (streams[0], streams[1], streams[2]),
+                self._confinement.enter,
+                on_terminal=bool(terminal),
             )
         finally:
             for stream in streams:
                 os.close(stream)
         self._running[pid] = folder
         kernel.write(f"{folder}/{PID}", str(pid).encode())
+
+
+def _open(path: str, mode: int) -> int:
+    """Open a terminal or a pipe, without waiting for anybody at its other end."""
+    stream = os.open(path, mode | os.O_NOCTTY | os.O_NONBLOCK)
+    os.set_blocking(stream, True)
+    return stream
 
 
 def _names() -> list[str]:

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
+from headrace.node_agent.supervision.confinement import Confinement, remove
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.protocol import (
     GRACE_S,
@@ -41,7 +42,7 @@ Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
 `command`, `setup`, `cwd`, `env`, `processes` (each process's own env), `grace_s`,
 `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
-`enforcement`."""
+`enforcement`, `confinement` (see there)."""
 
 
 def run(spec: Start, boot: str, tell: Tell) -> None:
@@ -62,10 +63,11 @@ class _Attempt:
 
     def __init__(self, spec: Start, record: Record, boot: str, tell: Tell) -> None:
         self._spec, self._record, self._tell = spec, record, tell
+        self._confinement = Confinement(spec["confinement"])
         spec["count"] = len(spec["processes"])
         self._output = Output(spec["output_bytes_max"])
         self._alive: dict[int, int] = {}  # pid to process index
-        self._sessions = sessions.Sessions()
+        self._sessions = sessions.Sessions(self._confinement)
         self._ended: list[dict[str, int]] = []
         self._end: dict[str, Any] = {
             "reason": "exited",
@@ -84,11 +86,17 @@ class _Attempt:
 
     def run(self) -> None:
         """Start, supervise to the end, and say how it ended."""
-        self._record.meant(self._spec, self._end["boot"])
-        os.mkdir(WORK)
-        os.mkdir(OUTPUT)
+        try:
+            self._record.meant(self._spec, self._end["boot"])
+            os.mkdir(WORK)
+            os.mkdir(OUTPUT)
+        except OSError as error:
+            why = f"its folder cannot be written: {error.strerror}"
+            self._tell({"refused": self._spec["folder"], "why": why})
+            return
         self._note("start")
         try:
+            self._confine()
             if self._is_covered() and self._set_up():
                 self._work()
         except processes.CannotStart as error:
@@ -98,8 +106,19 @@ class _Attempt:
         while self._turn():
             pass
         self._note("end")
+        remove(self._confinement.folders)
         self._end.update(processes=self._ended, ended_at_us=kernel.now_us())
         self._record.ended(self._end)
+
+    def _confine(self) -> None:
+        """Make room for the worker alone. Raises `CannotStart`."""
+        try:
+            self._confinement.create()
+            kernel.write(STOP_REASON, b"")
+            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON)
+        except OSError as error:
+            message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
+            raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None
 
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""
@@ -127,7 +146,8 @@ class _Attempt:
         env = {**self._spec["env"], **self._spec["processes"][index]}
         folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
         output = self._output.of(index)
-        pid = processes.start(command, env, folder, (0, output, output))
+        streams, enter = (0, output, output), self._confinement.enter
+        pid = processes.start(command, env, folder, streams, enter)
         self._alive[pid] = index
 
     def _turn(self) -> bool:
@@ -159,6 +179,8 @@ class _Attempt:
         if code == 0 or self._end["exit_code"]:
             return
         ending = processes.ending_of(code, status)
+        if lack := self._confinement.ran_out_of_memory():
+            ending, self._end["reason"] = lack, "oom"
         prefix = f"process {index}: " if self._spec["count"] > 1 else ""
         self._end["exit_code"] = code
         self._end["message"] = self._end["message"] or f"{prefix}{ending}"
