@@ -28,7 +28,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `sealed` is a `Launch` (msgspec JSON) sealed to the node's public key; empty for a worker that is
     known to have started or is to stop, and where the launch can never be opened again. `stop` asks for the end,
-    for `stop_reason`, within `grace_s`. `position` is that of `gang.placed`: the grant's id.
+    for `stop_reason`, within `grace_s`. `position` is that of `gang.placed` or `gang.grown`: the
+    grant's id.
     """
 
     job: str

@@ -73,6 +73,12 @@ class _Following:
             gainer = f" for {data['gainer']}" if data.get("gainer") else ""
             if data.get("reason") != "worker-failed":
                 self._say(f"stopping: {data.get('reason', '')}{gainer}")
+        elif kind == "gang.grown.v1":
+            nodes = " ".join(str(worker.get("node", "")) for worker in data.get("workers", ()))
+            self._say(f"grows: {nodes}")
+        elif kind == "gang.shrunk.v1" and data.get("reason") != "finished":
+            ranks = " ".join(str(rank) for rank in data.get("ranks", ()))
+            self._say(f"shrinks: {data.get('reason', '')}, ranks {ranks}")
         elif kind == "gang.released.v1" and data.get("again"):
             self._await_output()
             self._say("waits again, for another attempt")

@@ -18,7 +18,7 @@ from headrace.scheduling.amounts import GPU, UNLIMITED
 from headrace.scheduling.gangs import PENDING, PIPELINED, PLACED, Gang
 from headrace.scheduling.legality import Standing, Taker, is_legal, may_lose, may_take
 from headrace.scheduling.lines import Heads
-from headrace.scheduling.placing import choices, place_gang, request_of
+from headrace.scheduling.placing import choices, place_gang, request_of, taker_of
 from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
 from headrace.scheduling.search import make_room
 from headrace.scheduling.turns import Turns
@@ -61,8 +61,7 @@ def reclaim(world: World, budget: Budget) -> None:
     """Take back, for queues within their share, what others hold beyond theirs."""
     for gang in _evicting(world, "reclaim", budget):
         standings = world.accounts.standings()
-        request = request_of(world, gang, again=True)
-        taker = Taker(queue=gang.queue, request=request, preemptible=gang.preemptible)
+        taker = taker_of(world, gang)
         if may_take(standings, taker):
             search = Search(
                 reaches=partial(_is_reclaimable, standings, taker),
@@ -76,8 +75,8 @@ def reclaim(world: World, budget: Budget) -> None:
 def preempt(world: World, budget: Budget) -> None:
     """Take from the same queue what is less important."""
     for gang in _evicting(world, "preempt", budget, partial(_has_less_important, world)):
-        request = request_of(world, gang, again=True)
-        if gang.preemptible or world.accounts.quota_barrier(gang.queue, request) is None:
+        taker = taker_of(world, gang)
+        if taker.preemptible or not world.accounts.quota_barrier(gang.queue, taker.request):
             search = Search(
                 reaches=partial(eq, gang.queue),
                 may_lose=partial(_is_less_important, gang),
@@ -188,7 +187,8 @@ def _heads(
     may: Callable[[Gang], bool] = always,
 ) -> Heads:
     turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=again))
-    return Heads(world.lines, world.gangs, turns, may, apart=world.reservations)
+    grows = not again or world.settings.growth_evicts
+    return Heads(world.lines, world.gangs, turns, may, apart=world.reservations, grows=grows)
 
 
 def _evicting(

@@ -231,7 +231,7 @@ class Books:
         for task in gang.all_tasks():
             place, _ = _booked(task)
             if place is not None and task.state in PLACED:
-                firm = not gang.preemptible
+                firm = task.firm
                 self.accounts.book(gang.queue, place.amounts, firm=firm, sign=sign)
 
     def _want(self, gang: Gang) -> None:

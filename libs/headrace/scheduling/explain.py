@@ -14,9 +14,9 @@ from headrace.scheduling.accounts import Barrier
 from headrace.scheduling.amounts import CPU, GPU, MEMORY
 from headrace.scheduling.explanation import Explanation
 from headrace.scheduling.gangs import PIPELINED, PLACED, Gang, Shape, Task, next_tasks
-from headrace.scheduling.legality import Taker, may_lose, may_take
+from headrace.scheduling.legality import may_lose, may_take
 from headrace.scheduling.machines import Machine, takes
-from headrace.scheduling.placing import barrier_of, choices, place_gang, request_of
+from headrace.scheduling.placing import barrier_of, choices, place_gang, request_of, taker_of
 from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.world import World
@@ -137,8 +137,7 @@ def _placeable(placed: str, numbers: dict[str, int]) -> Explanation:
 def _kept(world: World, gang: Gang) -> Counter[str]:
     """The running gangs by why they may keep what they hold; `could go` of those that need not."""
     standings = world.accounts.standings()
-    request = request_of(world, gang, again=False)
-    taker = Taker(queue=gang.queue, request=request, preemptible=gang.preemptible)
+    taker = taker_of(world, gang)
     taking = may_take(standings, taker)
     found: Counter[str] = Counter()
     for number, other in enumerate(world.gangs.values()):

@@ -130,6 +130,7 @@ class Task(msgspec.Struct, kw_only=True, eq=False):
     role: str = "default"
     priority: int = 0
     rank: int = 0
+    firm: bool = False  # cannot be preempted, even where its gang can
     tags: tuple[tuple[str, str], ...] = ()
     state: str = PENDING
     place: Place | None = None
@@ -149,6 +150,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     root: Group
     priority: int = 0
     preemptible: bool = True
+    protected_minimum: bool = False  # of it nothing may be taken: its tasks are firm
     age: int = 0
     submitted_at_us: int = 0
     started_at_us: int | None = None
@@ -162,6 +164,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
 
     def add(self, task: Task) -> None:
         """Take in one more task, in any state."""
+        task.firm = task.firm or not self.preemptible
         mine = self.tasks.setdefault(task.role, [])
         mine.append(task)
         mine.sort(key=lambda t: (-t.priority, t.rank, t.name))
@@ -294,7 +297,4 @@ def _member_key(gang: Gang, member: Group | Role) -> tuple[int, int, int, str]:
         return (0, 0, 0, member.name)
     if not needed:
         return (2, placed, 0, member.name)
-    return (1, placed * RATIO // needed, 0, member.name)
-
-
-RATIO = 1_000_000
+    return (1, placed * 1_000_000 // needed, 0, member.name)

@@ -58,6 +58,19 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
         """All of its seats."""
         return (seat.place for seat in self.reservation.seats)
 
+    @property
+    def firm(self) -> bool:
+        """Whether what is reserved counts as what cannot be preempted."""
+        return self.gang.protected_minimum or not self.gang.preemptible
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gang would like to have now, and whether that could be taken from it again."""
+
+    gang: Gang
+    place: Place
+    firm: bool
+
 
 class Future:
     """The moment at which a reservation begins: what has ended by then, of every queue with all
@@ -146,12 +159,12 @@ class Horizon:
         """Its reservation is not booked any more."""
         self._begun.pop(gang, None)
 
-    def allows(self, gang: Gang, place: Place, from_us: int, until_us: int) -> bool:
-        """Whether every other reservation can still be kept if the gang has this in between."""
+    def allows(self, wish: Wish, from_us: int, until_us: int) -> bool:
+        """Whether every other reservation can still be kept if the wish is granted in between."""
         return all(
-            self._has_room(future, gang, place)
+            self._has_room(future, wish)
             for future in self._futures
-            if future.claim.gang is not gang and from_us <= future.claim.from_us < until_us
+            if future.claim.gang is not wish.gang and from_us <= future.claim.from_us < until_us
         )
 
     def _end_all(self, future: Future, sums: Mapping[tuple[str, bool], Amounts]) -> None:
@@ -167,11 +180,12 @@ class Horizon:
         account = self._accounts.by_name.get(queue)
         return [each.spec.queue for each in account.path] if account is not None else []
 
-    def _has_room(self, future: Future, gang: Gang, place: Place) -> bool:
+    def _has_room(self, future: Future, wish: Wish) -> bool:
         """Whether this could be there too, then."""
-        changes = list(self._changes(future.claim.from_us, gang))
-        if self._is_barred(future, gang, place, changes):
+        changes = list(self._changes(future.claim.from_us, wish.gang))
+        if self._is_barred(future, wish, changes):
             return False
+        place = wish.place
         return place.node not in future.nodes or self._still_fits(future, place, changes)
 
     def _changes(self, at_us: int, gang: Gang) -> Iterator[tuple[Claim, int]]:
@@ -183,22 +197,21 @@ class Horizon:
             if change := int(then) - int(name in self._begun):
                 yield claim, change
 
-    def _is_barred(
-        self, future: Future, gang: Gang, place: Place, changes: Sequence[tuple[Claim, int]]
-    ) -> bool:
-        for account in self._accounts.by_name[gang.queue].path:
+    def _is_barred(self, future: Future, wish: Wish, changes: Sequence[tuple[Claim, int]]) -> bool:
+        size_now = wish.place.amounts
+        for account in self._accounts.by_name[wish.gang.queue].path:
             queue = account.spec.queue
-            held = minus(place.amounts, future.ended.get(queue, NOTHING))
-            firm = minus(place.amounts, future.ended_firm.get(queue, NOTHING))
+            held = minus(size_now, future.ended.get(queue, NOTHING))
+            firm = minus(size_now, future.ended_firm.get(queue, NOTHING))
             for claim, sign in changes:
                 if queue in self._path(claim.gang.queue):
                     size = self._sizes[claim.gang.name]
                     size = size if sign > 0 else minus(NOTHING, size)
                     held = plus(held, size)
-                    firm = firm if claim.gang.preemptible else plus(firm, size)
+                    firm = plus(firm, size) if claim.firm else firm
             if account.barrier(held, firm=False) is not None:
                 return True
-            if not gang.preemptible and account.quota_barrier(firm) is not None:
+            if wish.firm and account.quota_barrier(firm) is not None:
                 return True
         return False
 

@@ -29,6 +29,7 @@ from headrace.scheduling.gangs import (
     ordered_members,
     roles_of,
 )
+from headrace.scheduling.legality import Taker
 from headrace.scheduling.machines import Machine
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.topology import Demand, Where, node_sets
@@ -76,12 +77,21 @@ def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | Non
     so that nothing is refused that could be within.
     """
     request = total(task.shape.amounts(world.fleet.memory_max_bytes) for task in tasks)
-    return world.accounts.barrier(gang.queue, request, firm=not gang.preemptible)
+    firm = any(task.firm for task in tasks)
+    return world.accounts.barrier(gang.queue, request, firm=firm)
 
 
 def request_of(world: World, gang: Gang, *, again: bool) -> Amounts:
     """What the gang asks for next."""
     return total(world.request_of(task) for task in next_tasks(gang, again=again))
+
+
+def taker_of(world: World, gang: Gang) -> Taker:
+    """What the gang would take next."""
+    tasks = next_tasks(gang, again=True)
+    request = total(world.request_of(task) for task in tasks)
+    firm = any(task.firm for task in tasks)
+    return Taker(queue=gang.queue, request=request, preemptible=not firm)
 
 
 def _place_member(
@@ -128,7 +138,7 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
             continue
         if promised and task.state == EVICTED and _stays(world, task, found[0]):
             return True
-        if world.may_backfill(gang, found[0], state):
+        if world.may_backfill(task, found[0], state):
             world.place(task, found[0], at_once=found[1] and not promised)
             return True
     return False
@@ -163,7 +173,7 @@ def _stays(world: World, task: Task, new: Place) -> bool:
         return False
     if not world.machines[new.node].still_fits(place):
         return False
-    if not world.may_backfill(world.gangs[task.gang], place, RUNNING):
+    if not world.may_backfill(task, place, RUNNING):
         return False
     world.keep(task, RUNNING)
     return True
@@ -174,7 +184,7 @@ def _allowed(world: World, task: Task, place: Place) -> bool:
     if not task.shape.device_memory_bytes:
         return True
     gang = world.gangs[task.gang]
-    firm = not gang.preemptible
+    firm = task.firm
     return world.accounts.barrier(gang.queue, place.amounts, firm=firm) is None
 
 
@@ -215,7 +225,7 @@ def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
         found = _seated(world.machines[seats[task.name].node], task.shape, seats[task.name])
         if found is None:
             return False
-        if world.now_us < reservation.at_us and not world.may_backfill(gang, found[0], BOUND):
+        if world.now_us < reservation.at_us and not world.may_backfill(task, found[0], BOUND):
             return False
         world.place(task, found[0], at_once=found[1])
     return True

@@ -57,6 +57,7 @@ class _Scenarios:
             for name in world.lines.heads(world.gangs)
         }
         self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
+        self._before = _before(chunks)
         self._failed: set[tuple[int, tuple[int, ...]]] = set()
 
     def _asks(self, name: str) -> Amounts:
@@ -94,7 +95,7 @@ class _Scenarios:
     ) -> tuple[int, ...] | None:
         asked = sum(self.asked[:size])
         for picked in generate(self, chosen, size):
-            scenario = tuple(sorted({*chosen, *picked}))
+            scenario = self._whole({*chosen, *picked})
             if not scenario or (size, scenario) in self._failed:
                 continue
             freed = sum(self.chunks[i].amounts[0] for i in scenario)
@@ -114,6 +115,11 @@ class _Scenarios:
             self.world.back_to(mark)
             self._failed.add((size, scenario))
         return None
+
+    def _whole(self, picked: set[int]) -> tuple[int, ...]:
+        """With what has to go before what was picked."""
+        before = {b for i in picked if i in self._before for b in self._before[i]}
+        return tuple(sorted(picked | before))
 
     def _try(self, scenario: Sequence[int], size: int) -> bool:
         """Evict these, then place the gang and them again, in turn order."""
@@ -188,6 +194,18 @@ def _reaching(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterat
         )
         for most in _growing(len(nodes), _covering([room[n] for n in nodes], asked - elsewhere)):
             yield tuple(i for node in nodes[:most] for i in on_node[node])
+
+
+def _before(chunks: Sequence[Chunk]) -> dict[int, tuple[int, ...]]:
+    """Of each chunk that takes what its gang needs: those of the gang that have to go first."""
+    found: dict[int, tuple[int, ...]] = {}
+    seen: dict[str, list[int]] = {}
+    for index, chunk in enumerate(chunks):
+        mine = seen.setdefault(chunk.gang, [])
+        if chunk.after and mine:
+            found[index] = tuple(mine)
+        mine.append(index)
+    return found
 
 
 def _covering(rooms: Sequence[int], wanted: int) -> int:

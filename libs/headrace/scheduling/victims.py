@@ -11,7 +11,7 @@ import msgspec
 
 from headrace.scheduling.amounts import Amounts, total
 from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
-from headrace.scheduling.gangs import EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
+from headrace.scheduling.gangs import BELOW, EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
 
@@ -19,13 +19,16 @@ Left = dict[str, list[Amounts]]  # by queue, piece by piece, what would be taken
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Tasks of one gang that are only taken together."""
+    """Tasks of one gang that are only taken together; where they are part of what it needs, only
+    `after` all that comes before of the same gang.
+    """
 
     gang: str
     queue: str
     losses: tuple[Loss, ...]
     nodes: tuple[str, ...]
     amounts: Amounts
+    after: bool
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -64,10 +67,12 @@ def chunks_of(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
     turns = Turns(world.accounts, lambda name: upcoming[name].amounts, victims=True)
 
     def offer(other: Gang) -> None:
-        kept = search.keeps_minimum(other)
+        kept = other.protected_minimum or search.keeps_minimum(other)
         tasks = next_chunk(other, held[other.name], surplus_only=kept)
         if tasks:
-            upcoming[other.name] = _chunk(other, tasks)
+            left = without(held[other.name], tasks)
+            after = standing_of(other, left) == BELOW
+            upcoming[other.name] = _chunk(other, tasks, after=after)
             turns.put(other, standing_of(other, held[other.name]))
 
     for queue, others in world.holders.items():
@@ -85,7 +90,7 @@ def chunks_of(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
         offer(world.gangs[name])
 
 
-def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
+def _chunk(gang: Gang, tasks: Sequence[Task], *, after: bool) -> Chunk:
     losses = tuple(
         Loss(task=task, node=place.node, amounts=place.amounts)
         for task in tasks
@@ -97,6 +102,7 @@ def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
         losses=losses,
         nodes=tuple(sorted({loss.node for loss in losses})),
         amounts=total(loss.amounts for loss in losses),
+        after=after,
     )
 
 

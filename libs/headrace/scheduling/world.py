@@ -25,7 +25,7 @@ from headrace.scheduling.gangs import (
     Shape,
     Task,
 )
-from headrace.scheduling.horizon import Claim, Holding, Horizon, Reservation
+from headrace.scheduling.horizon import Claim, Holding, Horizon, Reservation, Wish
 from headrace.scheduling.machines import COMING, HELD, LEAVING, MachineSpec
 from headrace.scheduling.settings import Settings
 
@@ -159,12 +159,14 @@ class World(Books):
         release_us = self.settings.release_us if state == PIPELINED else 0
         return self.now_us + release_us + self.duration_us(gang)
 
-    def may_backfill(self, gang: Gang, place: Place, state: str) -> bool:
-        """Whether the gang may have this place, in that state, and breaks no other reservation."""
+    def may_backfill(self, task: Task, place: Place, state: str) -> bool:
+        """Whether the task may have this place, in that state, and breaks no other reservation."""
         if not self.reservations:
             return True
+        gang = self.gangs[task.gang]
         until_us = self.ends_at_us(gang, state)
-        return self._horizon.allows(gang, place, self.now_us, until_us)
+        wish = Wish(gang=gang, place=place, firm=task.firm)
+        return self._horizon.allows(wish, self.now_us, until_us)
 
     def go_to(self, now_us: int) -> None:
         """Look at the world as of another moment, until that is taken back."""
@@ -176,7 +178,7 @@ class World(Books):
         gang = claim.gang
         for place in claim.places:
             self.book(place, COMING, sign)
-            self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=sign)
+            self.accounts.book(gang.queue, place.amounts, firm=claim.firm, sign=sign)
         (self._horizon.begin if sign > 0 else self._horizon.end)(gang.name)
         self._undo.append(partial(self._unset_aside, claim, -sign))
 
@@ -205,7 +207,7 @@ class World(Books):
         gang = self.gangs[task.gang]
         return Holding(
             queue=gang.queue,
-            firm=not gang.preemptible,
+            firm=task.firm,
             place=place,
             book=COMING if state == PIPELINED else HELD,
             until_us=self.ends_at_us(gang, state),
@@ -213,13 +215,13 @@ class World(Books):
 
     def _count(self, task: Task, place: Place, state: str) -> None:
         gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
+        self.accounts.book(gang.queue, place.amounts, firm=task.firm)
         if self.reservations:
             self._horizon.add(task, self._holding(task, place, state))
 
     def _discount(self, task: Task, place: Place) -> None:
         gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
+        self.accounts.book(gang.queue, place.amounts, firm=task.firm, sign=-1)
         if self.reservations:
             self._horizon.remove(task, self._holding(task, place, RUNNING))
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from headrace.events import Entry
-from headrace.events.gangs import GangPlaced, GangReleased
+from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersReleased
 from headrace.events.guards import DEVICE_MILLI, guards_of
 from headrace.events.nodes import NodeJoined
 from headrace.events.queues import Queue, QueueConfigured
@@ -15,6 +15,7 @@ UNLIMITED = -1
 DEPTH_MAX = 32  # levels of the queue tree that are looked at
 
 Found = tuple[str, str]  # invariant, what
+FirmOf = Callable[[str, int], int]  # of a job, how many of so many workers
 
 
 class Bookings:
@@ -26,7 +27,7 @@ class Bookings:
         self.firm: Counter[str] = Counter()  # of that, by jobs that cannot be preempted
         self._milli: Counter[str] = Counter()  # by guard key
         self._node: dict[str, str] = {}  # which node has the device
-        self._held: dict[str, tuple[str, int, bool]] = {}  # job: project, milli, firm
+        self._held: dict[str, _Held] = {}  # by job
         self._configured_at = 0
 
     def joined(self, event: NodeJoined) -> None:
@@ -40,11 +41,13 @@ class Bookings:
         self._configured_at = entry.position
         self.used.clear()
         self.firm.clear()
-        for project, milli, firm in self._held.values():
-            self._use(project, milli, firm=firm)
+        for held in self._held.values():
+            self._use(held.project, held.milli, held.firm_milli)
 
-    def placed(self, entry: Entry, event: GangPlaced, *, firm: bool) -> Iterator[Found]:
-        """Book the gang; what is wrong with that."""
+    def booked(self, entry: Entry, event: GangPlaced | GangGrown, firm: FirmOf) -> Iterator[Found]:
+        """Book these workers; what is wrong with that. `firm` says how many of so many workers of
+        the job cannot be preempted.
+        """
         for worker in event.workers:
             for share in worker.devices:
                 if self._node.get(share.device) != worker.node:
@@ -58,36 +61,60 @@ class Bookings:
         shares = [share.milli for worker in event.workers for share in worker.devices]
         if sum(shares) != event.milli:
             yield "I1", f"{event.job} says {event.milli} milli and books {sum(shares)}"
-        yield from self._granted(entry, event, firm=firm)
+        yield from self._granted(entry, event, firm)
 
     def released(self, event: GangReleased) -> Iterator[Found]:
-        """Give the gang's devices back; what is wrong with that."""
+        """Give back what the gang has left; what is wrong with that."""
+        yield from self._unbooked(event)
+        held = self._held.pop(event.job, None) or _Held(event.project)
+        if held.milli != event.milli:
+            yield "I1", f"{event.job} held {held.milli} milli and gives {event.milli} back"
+        self._use(held.project, -held.milli, -held.firm_milli)
+
+    def given_back(self, event: WorkersReleased, firm: FirmOf) -> Iterator[Found]:
+        """Give these workers' devices back; what is wrong with that."""
+        yield from self._unbooked(event)
+        held = self._held.setdefault(event.job, _Held(event.project))
+        gone = [held.workers.pop(rank, 0) for rank in event.ranks]
+        if sum(gone) != event.milli:
+            yield "I1", f"{event.job} held {sum(gone)} milli and gives {event.milli} back"
+        self._count(event.job, held, firm)
+
+    def _unbooked(self, event: GangReleased | WorkersReleased) -> Iterator[Found]:
         for guard in guards_of(event):
             self._milli[guard.key] += guard.delta
             if self._milli[guard.key] < 0:
                 yield "I1", f"{guard.key} is given back without being booked"
-        project, milli, firm = self._held.pop(event.job, (event.project, 0, False))
-        if milli != event.milli:
-            yield "I1", f"{event.job} held {milli} milli and gives {event.milli} back"
-        self._use(project, -milli, firm=firm)
 
-    def _granted(self, entry: Entry, event: GangPlaced, *, firm: bool) -> Iterator[Found]:
-        self._held[event.job] = (event.project, event.milli, firm)
-        self._use(event.project, event.milli, firm=firm)
+    def _granted(
+        self, entry: Entry, event: GangPlaced | GangGrown, firm: FirmOf
+    ) -> Iterator[Found]:
+        held = self._held.setdefault(event.job, _Held(event.project))
+        before_milli = held.firm_milli
+        for worker in event.workers:
+            held.workers[worker.rank] = sum(share.milli for share in worker.devices)
+        self._count(event.job, held, firm)
         if entry.header.basis < self._configured_at:
             return  # decided on a tree that has changed since: a race, and no violation
         for queue in self._path(event.project):
-            used, held = self.used[queue.queue], self.firm[queue.queue]
+            used, sure = self.used[queue.queue], self.firm[queue.queue]
             limit, quota = queue.limit_milli, queue.quota_milli
             if limit != UNLIMITED and used > limit:
                 yield "I5", f"{queue.queue} holds {used} above its limit {limit}"
-            if firm and quota != UNLIMITED and held > quota:
-                yield "I5", f"{queue.queue} holds {held} firmly above its quota {quota}"
+            if held.firm_milli > before_milli and quota != UNLIMITED and sure > quota:
+                yield "I5", f"{queue.queue} holds {sure} firmly above its quota {quota}"
 
-    def _use(self, project: str, milli: int, *, firm: bool) -> None:
+    def _count(self, job: str, held: _Held, firm: FirmOf) -> None:
+        """What the job has now, instead of what it had: the lowest ranks of it firmly."""
+        before = held.milli, held.firm_milli
+        amounts = [held.workers[rank] for rank in sorted(held.workers)]
+        held.milli, held.firm_milli = sum(amounts), sum(amounts[: firm(job, len(amounts))])
+        self._use(held.project, held.milli - before[0], held.firm_milli - before[1])
+
+    def _use(self, project: str, milli: int, firm_milli: int) -> None:
         for queue in self._path(project):
             self.used[queue.queue] += milli
-            self.firm[queue.queue] += milli if firm else 0
+            self.firm[queue.queue] += firm_milli
 
     def _path(self, project: str) -> list[Queue]:
         """The queue and everything above it."""
@@ -97,3 +124,14 @@ class Bookings:
             path.append(self.queues[name])
             name = path[-1].parent
         return path
+
+
+class _Held:
+    """What a job has: thousandths by rank, in all, and of that firmly."""
+
+    __slots__ = ("firm_milli", "milli", "project", "workers")
+
+    def __init__(self, project: str) -> None:
+        self.project = project
+        self.workers: dict[int, int] = {}
+        self.milli = self.firm_milli = 0

@@ -12,7 +12,14 @@ from typing import Any
 
 from headrace.events import Entry
 from headrace.events.attempts import AttemptExited, AttemptStarted
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
+from headrace.events.gangs import (
+    GangEvicted,
+    GangGrown,
+    GangPlaced,
+    GangReleased,
+    GangShrunk,
+    WorkersReleased,
+)
 from headrace.events.jobs import (
     JobAdmitted,
     JobCancelling,
@@ -27,7 +34,8 @@ from headrace.events.nodes import NodeChanged, NodeJoined
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured
 from headrace.verification.bookings import Bookings
-from headrace.verification.lives import Found, Lives
+from headrace.verification.grants import Found
+from headrace.verification.lives import Lives
 from headrace.verification.requests import Requests
 from headrace.verification.violation import Violation
 
@@ -53,7 +61,10 @@ class Checker:
             JobStarted: lives.begun,
             JobFinished: lives.finished,
             GangPlaced: self._placed,
+            GangGrown: self._grown,
+            GangShrunk: lives.shrunk,
             GangEvicted: lives.evicted,
+            WorkersReleased: self._workers_released,
             GangReleased: self._released,
             AttemptStarted: lives.reported,
             AttemptExited: lives.reported,
@@ -78,11 +89,19 @@ class Checker:
 
     def _placed(self, entry: Entry, event: GangPlaced) -> Iterable[Found]:
         yield from self.lives.placed(entry, event)
-        yield from self.bookings.placed(entry, event, firm=self.lives.is_firm(event.job))
+        yield from self.bookings.booked(entry, event, self.lives.firm_of)
+
+    def _grown(self, entry: Entry, event: GangGrown) -> Iterable[Found]:
+        yield from self.lives.grown(entry, event)
+        yield from self.bookings.booked(entry, event, self.lives.firm_of)
 
     def _released(self, entry: Entry, event: GangReleased) -> Iterable[Found]:
         yield from self.lives.released(entry, event)
         yield from self.bookings.released(event)
+
+    def _workers_released(self, entry: Entry, event: WorkersReleased) -> Iterable[Found]:
+        yield from self.lives.workers_released(entry, event)
+        yield from self.bookings.given_back(event, self.lives.firm_of)
 
     def _joined(self, entry: Entry, event: NodeJoined) -> Iterable[Found]:
         self.bookings.joined(event)

@@ -8,7 +8,7 @@ from litestar.params import SkipValidation
 from headrace.bus.interface import Bus
 from headrace.client.model import Answer, Description, JobRow
 from headrace.events import tag_of
-from headrace.events.gangs import GangPlaced, Worker
+from headrace.events.gangs import GangGrown, GangPlaced, Worker
 from headrace.events.nodes import Device
 from headrace.gateway import describing, rows
 from headrace.gateway.asking import Asker
@@ -23,7 +23,7 @@ from headrace.store.interface import Store, Stored, Unavailable
 NAMES_SHOWN_MAX = 5  # of those that a prefix could mean
 STREAM_EVENTS_MAX = 500  # of one job, in its description
 TASKS_SHOWN_MAX = 1_000
-PLACED = tag_of(GangPlaced)
+GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 
 
 class Gateway:
@@ -94,10 +94,12 @@ class Gateway:
 
     async def workers(self, job_id: str) -> dict[int, tuple[Worker, ...]]:
         """The workers of each attempt of a job. Raises `NotReady`."""
-        placed = (
-            entry_of(event).event for event in await self.stream(job_id) if event.type == PLACED
-        )
-        return {event.attempt: event.workers for event in placed if isinstance(event, GangPlaced)}
+        found: dict[int, tuple[Worker, ...]] = {}
+        for stored in await self.stream(job_id):
+            event = entry_of(stored).event if stored.type in GRANTS else None
+            if isinstance(event, GangPlaced | GangGrown):
+                found[event.attempt] = (*found.get(event.attempt, ()), *event.workers)
+        return found
 
     def _by_prefix(self, prefix: str) -> Job | None:
         names = rows.names_like(self.projection, prefix)

@@ -18,11 +18,9 @@ from headrace.client.model import (
     ProjectRow,
     Status,
 )
-from headrace.events.jobs import Accelerator, Gang
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
-
-_MEMORY_UNIT = 1_000_000_000
+from headrace.gateway.wants import wants
 
 
 def jobs_page(
@@ -70,7 +68,7 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
         state=state_of(job),
         wants=wants(job.gang),
         where=_where(projection, job),
-        why=job.why or (job.warning if job.state in {"waiting", "held"} else ""),
+        why=job.why or _remark(job),
         group=job.group,
         index=job.index,
         tasks=job.tasks,
@@ -106,22 +104,6 @@ def state_of(job: Job) -> str:
                 return state
         return "waiting"
     return job.state
-
-
-def wants(gang: Gang) -> str:
-    """What a gang asks for, in a few characters: `0.5`, `2`, `2×H100:8`, `2×4cpu`."""
-    choices = " | ".join(_accelerator(choice) for choice in gang.accelerators)
-    if gang.gpu_memory_bytes:
-        choices = f"{gang.gpu_memory_bytes // _MEMORY_UNIT}GB"
-    if not choices:
-        choices = f"{milli(gang.cpu_milli)}cpu" if gang.cpu_milli else "–"
-    return choices if gang.nodes == 1 else f"{gang.nodes}×{choices}"
-
-
-def milli(amount: int) -> str:
-    """Thousandths as people write them: 2000 is `2`, 250 is `0.25`."""
-    whole, rest = divmod(amount, 1000)
-    return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
 
 
 def node_row(projection: Projection, node: Node) -> NodeRow:
@@ -209,18 +191,23 @@ def status(projection: Projection, now_us: int, *, version: str, bus: bool) -> S
     )
 
 
-def _accelerator(choice: Accelerator) -> str:
-    size = f"{choice.memory_bytes_min // _MEMORY_UNIT}GB" if choice.memory_bytes_min else ""
-    kind = ":".join(part for part in (choice.model, size) if part)
-    return f"{kind}:{milli(choice.milli)}" if kind else milli(choice.milli)
-
-
 def _where(projection: Projection, job: Job) -> list[str]:
     if not job.tasks:
         return list(dict.fromkeys(worker.node for worker in job.workers))
     tasks = (projection.live.get(name) for name in job.task_ids)
     nodes = {w.node for task in tasks if task and task.held_milli for w in task.workers}
     return sorted(nodes)
+
+
+def _remark(job: Job) -> str:
+    """What is to be known of a job about which nothing was decided."""
+    if job.state in ("waiting", "held"):
+        return job.warning
+    if job.gang.nodes_max <= job.gang.nodes or job.state not in ("starting", "running"):
+        return ""
+    staying = len(job.workers) - len(job.leaving)
+    leaving = f", {len(job.leaving)} more being stopped" if job.leaving else ""
+    return f"runs on {staying} of {job.gang.nodes}..{job.gang.nodes_max} nodes{leaving}"
 
 
 def _waited_us(job: Job, now_us: int) -> int:

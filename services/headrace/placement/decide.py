@@ -14,7 +14,8 @@ from headrace.placement.pool_rules import decide_pools
 from headrace.placement.room_rules import decide_room
 from headrace.placement.state import State
 
-LIVES_MAX = 80  # jobs in one decision, each of at most three events
+LIVES_MAX = 80  # jobs that end in one decision by time or with their groups
+EVENTS_MAX = 240  # of jobs' lives in one decision, but for those of the last
 
 
 def decide(state: State, now_us: int) -> list[Draft]:
@@ -27,7 +28,7 @@ def decide(state: State, now_us: int) -> list[Draft]:
         return []
     drafts = list(decide_changes(state))
     drafts += decide_pools(state)
-    drafts += decide_lives(state, LIVES_MAX)
+    drafts += decide_lives(state, EVENTS_MAX)
     drafts += decide_groups(state, LIVES_MAX)
     late = [job_id for job_id in late if job_id not in state.due][:LIVES_MAX]
     drafts += (overdue(job_id, state.jobs[job_id], now_us) for job_id in late)

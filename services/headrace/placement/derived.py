@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from headrace.events.gangs import Worker
 from headrace.placement.life_rules import is_due
 from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of
 from headrace.placement.state import Job, Run, State
@@ -21,6 +22,7 @@ class Index:
     def __init__(self) -> None:
         self.waiting: dict[str, None] = {}
         self.running: dict[str, tuple[str, ...]] = {}  # job: its nodes
+        self.growing: dict[str, None] = {}  # who runs and could do with more workers
         self.on_node: dict[str, dict[str, None]] = {}  # node: jobs with a worker there
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
@@ -38,6 +40,7 @@ class Index:
         self.changed_users = False
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
         self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
+        self._workers: dict[str, tuple[Worker, ...]] = {}  # of those that run, as last looked at
 
     def sync(self, job_id: str, job: Job) -> None:
         """Bring everything kept about this live job up to date."""
@@ -47,9 +50,9 @@ class Index:
             self.changed_users |= owner not in self.users
             self.users[owner] = self.users.get(owner, 0) + 1
         _member(self.waiting, job_id, present=job.waiting)
-        if (job.run is not None) != (job_id in self.running):
-            self._run(job_id, job.run)
-        _member(self.stopping, job_id, present=job.run is not None and bool(job.run.evicted))
+        self._run(job_id, job.run)
+        _member(self.growing, job_id, present=job.growing)
+        _member(self.stopping, job_id, present=job.run is not None and job.run.stops)
         _member(self.gaining, job_id, present=job.gaining and job.waiting)
         _member(self.reserved, job_id, present=job.reserved is not None and job.waiting)
 
@@ -61,9 +64,8 @@ class Index:
         if not self.users[owner]:
             del self.users[owner]
             self.changed_users = True
-        if job_id in self.running:
-            self._run(job_id, None)
-        for members in (self.waiting, self.stopping, self.gaining, self.reserved):
+        self._run(job_id, None)
+        for members in (self.waiting, self.growing, self.stopping, self.gaining, self.reserved):
             members.pop(job_id, None)
 
     def follows(self) -> None:
@@ -121,15 +123,18 @@ class Index:
         return sorted(late)
 
     def _run(self, job_id: str, run: Run | None) -> None:
-        """The job has got an attempt, or has lost it."""
-        if run is not None:
-            nodes = tuple(dict.fromkeys(worker.node for worker in run.workers))
-            self.running[job_id] = nodes
+        """The job may have got an attempt, or lost it, or have other workers now."""
+        workers = run.workers if run is not None else None
+        if self._workers.get(job_id) is workers:
+            return
+        for node in self.running.pop(job_id, ()):
+            del self.on_node[node][job_id]
+        self._workers.pop(job_id, None)
+        if workers is not None:
+            self._workers[job_id] = workers
+            nodes = self.running[job_id] = tuple(dict.fromkeys(w.node for w in workers))
             for node in nodes:
                 self.on_node.setdefault(node, {})[job_id] = None
-            return
-        for node in self.running.pop(job_id):
-            del self.on_node[node][job_id]
 
 
 def index_of(state: State) -> Index:

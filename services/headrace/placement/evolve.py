@@ -16,11 +16,14 @@ from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import (
     GangEvicted,
+    GangGrown,
     GangPlaced,
     GangReleased,
     GangReserved,
+    GangShrunk,
     GuardTripped,
     SearchSuspended,
+    WorkersReleased,
 )
 from headrace.events.jobs import (
     Gang,
@@ -64,8 +67,12 @@ def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
 
 def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
     state.queues[event.name] = event.queue
-    runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
-    holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
+    holdings = (
+        (job.project, milli, firm)
+        for job in state.jobs.values()
+        if job.run is not None
+        for milli, firm in evolve_gangs.parts_of(job, job.run.workers)
+    )
     state.usage = usage_of(state.queues, holdings)
     index_of(state).changed_queues = True
 
@@ -83,6 +90,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         admitted_us=entry.recorded_at_us,
         priority=event.priority,
         preemptible=event.preemptible,
+        protected_minimum=event.protected_minimum,
         max_duration_us=event.max_duration_us,
         group=event.group,
         index=event.index,
@@ -165,7 +173,8 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
 
 def _is_there(run: Run, rank: int, node: str) -> bool:
     """Whether the attempt has this worker on this node: nobody reports about another's."""
-    return 0 <= rank < len(run.workers) and run.workers[rank].node == node
+    worker = run.worker(rank)
+    return worker is not None and worker.node == node
 
 
 def exited(state: State, job_id: str, gone: tuple[int, Exit], position: int) -> None:
@@ -233,7 +242,10 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobStarted: _begun,
     JobFinished: _finished,
     GangPlaced: evolve_gangs.placed,
+    GangGrown: evolve_gangs.grown,
     GangReserved: evolve_gangs.reserved,
+    GangShrunk: evolve_gangs.shrunk,
+    WorkersReleased: evolve_gangs.workers_released,
     GangEvicted: evolve_gangs.evicted,
     GangReleased: evolve_gangs.released,
     GuardTripped: evolve_nodes.tripped,

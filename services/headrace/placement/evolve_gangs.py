@@ -1,23 +1,32 @@
-"""How gangs change in placement's state: placed, evicted, released; where the search goes on.
+"""How gangs change in placement's state: placed, grown, shrunk, evicted, released; where the search
+goes on.
 
 Rule: total. What names a job or an attempt that is not (or no longer) there changes nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from headrace.events import Entry
 from headrace.events.gangs import (
     GangEvicted,
+    GangGrown,
     GangPlaced,
     GangReleased,
     GangReserved,
+    GangShrunk,
     SearchSuspended,
+    Worker,
+    WorkersReleased,
 )
 from headrace.placement import evolve_nodes
 from headrace.placement.derived import settle
 from headrace.placement.life_rules import FOR_OTHERS
-from headrace.placement.state import Reserved, Run, Searching, State
+from headrace.placement.state import Grant, Job, Reserved, Run, Searching, State
 from headrace.scheduling.tree import add_usage
+
+Workers = tuple[Worker, ...]
 
 
 def placed(state: State, entry: Entry, event: GangPlaced) -> None:
@@ -36,16 +45,29 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         milli=event.milli,
         cpu_milli=event.cpu_milli,
         memory_bytes=event.memory_bytes,
+        ranks=len(event.workers),
     )
-    for worker in event.workers:
-        node = state.nodes.get(worker.node)
-        if node is not None:
-            node.take(worker.devices, event.cpu_milli, event.memory_bytes)
-    add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
+    _take(state, job.run, event.workers)
+    _use(state, job, (), event.workers)
     if event.workers and event.port:
         address = event.workers[0].address
         state.ports.setdefault(address, {})[event.port] = event.job
         state.ports_next[address] = event.port + 1
+    settle(state, event.job, job)
+
+
+def grown(state: State, entry: Entry, event: GangGrown) -> None:
+    """It has more workers."""
+    job, run = _live(state, event.job, event.attempt)
+    if job is None or run is None:
+        return
+    before, run.workers = run.workers, (*run.workers, *event.workers)
+    grant = Grant(position=entry.position, at_us=entry.recorded_at_us)
+    run.grants |= {worker.rank: grant for worker in event.workers}
+    run.ranks = max((run.ranks, *(worker.rank + 1 for worker in event.workers)))
+    run.milli += event.milli
+    _take(state, run, event.workers)
+    _use(state, job, before, run.workers)
     settle(state, event.job, job)
 
 
@@ -60,33 +82,52 @@ def reserved(state: State, entry: Entry, event: GangReserved) -> None:
     settle(state, event.job, job)
 
 
+def shrunk(state: State, _entry: Entry, event: GangShrunk) -> None:
+    """Some of it is to stop; whoever that is for comes first."""
+    job, run = _live(state, event.job, event.attempt)
+    if job is not None and run is not None:
+        mine = (rank for rank in event.ranks if run.worker(rank) is not None)
+        run.leaving |= {rank: event.reason for rank in mine if rank not in run.leaving}
+        run.gainer = event.gainer
+        settle(state, event.job, job)
+    _gains(state, event.gainer)
+
+
 def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
     """It is to stop; whoever that is for comes first."""
-    job = state.jobs.get(event.job)
-    if job is not None and job.run is not None and job.run.attempt == event.attempt:
-        job.run.evicted, job.run.gainer = event.reason, event.gainer
-        job.run.evicted_us = entry.recorded_at_us
+    job, run = _live(state, event.job, event.attempt)
+    if job is not None and run is not None:
+        run.evicted, run.gainer = event.reason, event.gainer
+        run.evicted_us = entry.recorded_at_us
         settle(state, event.job, job)
-    gainer = state.jobs.get(event.gainer)
-    if gainer is not None and gainer.waiting:
-        gainer.gaining = True
-        settle(state, event.gainer, gainer)
+    _gains(state, event.gainer)
+
+
+def workers_released(state: State, _entry: Entry, event: WorkersReleased) -> None:
+    """The devices of some of it are free."""
+    job, run = _live(state, event.job, event.attempt)
+    if job is None or run is None:
+        return
+    gone = tuple(worker for worker in run.workers if worker.rank in event.ranks)
+    before, run.workers = run.workers, tuple(w for w in run.workers if w.rank not in event.ranks)
+    for rank in event.ranks:
+        for known in (run.started, run.exits, run.leaving, run.grants):
+            known.pop(rank, None)
+    run.milli -= event.milli
+    _give(state, run, gone)
+    _use(state, job, before, run.workers)
+    settle(state, event.job, job)
 
 
 def released(state: State, entry: Entry, event: GangReleased) -> None:
     """Its devices are free."""
     del entry
-    job = state.jobs.get(event.job)
-    run = job.run if job is not None else None
-    if job is None or run is None or run.attempt != event.attempt:
+    job, run = _live(state, event.job, event.attempt)
+    if job is None or run is None:
         return
-    for worker in run.workers:
-        node = state.nodes.get(worker.node)
-        if node is not None:
-            node.give(worker.devices, run.cpu_milli, run.memory_bytes)
-            evolve_nodes.forget_gone(node)
-    add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
-    if run.port:
+    _give(state, run, run.workers)
+    _use(state, job, run.workers, ())
+    if run.port and run.workers:
         address = run.workers[0].address
         ports = state.ports.get(address, {})
         if ports.get(run.port) == event.job:
@@ -105,3 +146,49 @@ def suspended(state: State, _entry: Entry, event: SearchSuspended) -> None:
         stale=before.stale and bool(event.job),
         over=not event.job and not before.stale,
     )
+
+
+def parts_of(job: Job, workers: Workers) -> Iterator[tuple[int, bool]]:
+    """What these workers hold: first what cannot be taken from the job, then the rest."""
+    firm_milli = job.firm_milli(workers)
+    yield firm_milli, True
+    yield sum(share.milli for worker in workers for share in worker.devices) - firm_milli, False
+
+
+def _live(state: State, job_id: str, attempt: int) -> tuple[Job | None, Run | None]:
+    """The job, if this is its live attempt."""
+    job = state.jobs.get(job_id)
+    run = job.run if job is not None else None
+    return (job, run) if run is not None and run.attempt == attempt else (None, None)
+
+
+def _take(state: State, run: Run, workers: Workers) -> None:
+    for worker in workers:
+        node = state.nodes.get(worker.node)
+        if node is not None:
+            node.take(worker.devices, run.cpu_milli, run.memory_bytes)
+
+
+def _give(state: State, run: Run, workers: Workers) -> None:
+    for worker in workers:
+        node = state.nodes.get(worker.node)
+        if node is not None:
+            node.give(worker.devices, run.cpu_milli, run.memory_bytes)
+            evolve_nodes.forget_gone(node)
+
+
+def _use(state: State, job: Job, before: Workers, after: Workers) -> None:
+    """The job's queue, and all above it, count what it has now instead of what it had."""
+    for sign, workers in ((-1, before), (1, after)):
+        for milli, firm in parts_of(job, workers):
+            if not milli:
+                continue
+            add_usage(state.queues, state.usage, job.project, sign * milli, firm=firm)
+
+
+def _gains(state: State, job_id: str) -> None:
+    """Others are being stopped for this job: it comes first."""
+    job = state.jobs.get(job_id)
+    if job is not None and job.waiting:
+        job.gaining = True
+        settle(state, job_id, job)

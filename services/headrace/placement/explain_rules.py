@@ -10,7 +10,7 @@ import msgspec
 from headrace.placement.derived import index_of, world_of
 from headrace.placement.modelling import gang_of
 from headrace.placement.reservation_rules import reserved_in
-from headrace.placement.state import Job, State
+from headrace.placement.state import Job, Run, State
 from headrace.scheduling.explain import why_waiting
 from headrace.scheduling.explanation import Explanation
 from headrace.scheduling.gangs import Gang
@@ -83,12 +83,23 @@ def _placed(state: State, job: Job, waited: dict[str, int]) -> Explanation:
     if run.evicted:
         text = f"is being stopped on {where} ({run.evicted})"
     elif run.begun_us:
-        text = f"runs on {where}"
+        text = f"runs on {where}{_how_many(job, run)}"
     else:
         text = f"starts on {where}"
     if silent:
         text += f"; {', '.join(silent[:8])} silent"
     return Explanation(rule="running", text=text, numbers=waited, names={"nodes": where})
+
+
+def _how_many(job: Job, run: Run) -> str:
+    """Of an elastic gang, how many of how many it may have."""
+    if not job.is_elastic:
+        return ""
+    least, most, have = job.gang.nodes, job.gang.nodes_max, len(run.staying)
+    leaving = sorted(rank for rank in run.leaving if rank not in run.exits)
+    told = f": {have} of {least}..{most} nodes"
+    reasons = ", ".join(dict.fromkeys(run.leaving[rank] for rank in leaving))
+    return f"{told}, {len(leaving)} more being stopped ({reasons})" if leaving else told
 
 
 def _ahead(state: State, job_id: str) -> str:

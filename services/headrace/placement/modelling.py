@@ -12,9 +12,11 @@ from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.jobs import Accelerator
 from headrace.events.jobs import Gang as Asked
 from headrace.events.pools import Pool
+from headrace.placement.release_rules import dispensable
 from headrace.placement.state import Job, Machine, Run, State
 from headrace.scheduling.cluster import DEVICE_MILLI, Device, Node
 from headrace.scheduling.gangs import (
+    PENDING,
     RELEASING,
     RUNNING,
     Constraint,
@@ -44,6 +46,7 @@ def settings_of(state: State) -> Settings:
     pools = state.pools
     return Settings(
         steps_max=STEPS_MAX,
+        growth_evicts=False,
         reserve_after_us=state.setting("reserve_after_s") * SECOND_US,
         consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
@@ -72,12 +75,14 @@ def gang_of(state: State, job_id: str, job: Job) -> Gang:
     options = shapes_of(job.gang, state.pools)
     constraint = _constraint(job.gang, state.pools)
     run, queue = job.run, state.queues.get(job.project)
+    protected = job.protected_minimum and job.preemptible
     gang = Gang(
         name=job_id,
         queue=leaf_of(queue, job.project, job.user),
         root=Group(roles=(Role(name=ROLE, minimum=job.gang.nodes),), constraint=constraint),
         priority=job.priority,
         preemptible=job.preemptible,
+        protected_minimum=protected,
         age=job.admitted_at,
         submitted_at_us=job.admitted_us,
         started_at_us=(run.begun_us or run.placed_us) if run is not None else None,
@@ -85,16 +90,42 @@ def gang_of(state: State, job_id: str, job: Job) -> Gang:
         staleness_grace_us=-1,  # a worker that is lost ends its attempt at once
         options=options if len(options) > 1 else (),
     )
-    if run is None:
-        for rank in range(job.gang.nodes):
-            gang.add(_task(job_id, rank, options[0]))
-        return gang
-    running = RELEASING if run.evicted or run.exits else RUNNING
-    for worker in run.workers:
-        task = _task(job_id, worker.rank, _shape_of(worker, options, state.nodes))
-        task.state, task.place = running, _place(worker, run, state.nodes)
+    tasks = (
+        _wanted(job_id, job, options[0]) if run is None else _had(state, job_id, job, run, options)
+    )
+    firm = job.gang.nodes if protected else 0
+    for task in tasks:
+        task.firm = firm > 0 and task.state in (PENDING, RUNNING)
+        firm -= task.firm
         gang.add(task)
     return gang
+
+
+def _wanted(job_id: str, job: Job, shape: Shape) -> list[Task]:
+    most = max(job.gang.nodes, job.gang.nodes_max)
+    return [_task(job_id, rank, shape) for rank in range(most)]
+
+
+def _had(state: State, job_id: str, job: Job, run: Run, options: tuple[Shape, ...]) -> list[Task]:
+    """What runs or goes and, of a gang that may grow, what it lacks for its maximum: of the same
+    shape.
+    """
+    staying = {worker.rank for worker in run.staying} if _goes_on(job, run) else ()
+    tasks = []
+    for worker in run.workers:
+        task = _task(job_id, worker.rank, _shape_of(worker, options, state.nodes))
+        task.state = RUNNING if worker.rank in staying else RELEASING
+        task.place = _place(worker, run, state.nodes)
+        tasks.append(task)
+    if job.growing:
+        ranks = range(run.ranks, run.ranks + job.gang.nodes_max - len(staying))
+        tasks += [_task(job_id, rank, tasks[0].shape) for rank in ranks]
+    return tasks
+
+
+def _goes_on(job: Job, run: Run) -> bool:
+    """Whether what has not gone of the attempt runs on."""
+    return not run.evicted and len(dispensable(job, run)) == len(run.exits)
 
 
 def moments_of(state: State, job: Job) -> Iterator[int]:
@@ -169,7 +200,7 @@ def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
         memory_bytes=asked.memory_bytes,
         only=() if nowhere else None,
         labels=((pool.label, pool.value),) if pool is not None else (),
-        apart=asked.nodes > 1,
+        apart=max(asked.nodes, asked.nodes_max) > 1,
     )
 
 

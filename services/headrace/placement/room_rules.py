@@ -3,25 +3,26 @@
 Rule: gangs for which others are being stopped come first; then those that have waited long get or
 keep their reservations; then a turn of the scheduling core. What
 it places at once and whom it evicts is decided; what it only promises is promised again in the next
-turn. What is still held counts against every limit until it is released.
+turn. What is still held counts against every limit until it is released. Who loses no more than it
+can do without is shrunk, else stopped; nobody is stopped so that somebody else may grow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from headrace.decider import Draft
-from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
+from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, Worker
 from headrace.placement.derived import index_of, total_milli, world_of
-from headrace.placement.life_rules import evict
+from headrace.placement.life_rules import evict, shrink
 from headrace.placement.modelling import shares_of
 from headrace.placement.reservation_rules import recorded, reserved_in
-from headrace.placement.state import Job, State
+from headrace.placement.state import Job, Run, State
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
-from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Task
+from headrace.scheduling.gangs import BOUND, EVICTED, PIPELINED, Task
 from headrace.scheduling.legality import leveled
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.reservations import renewed
@@ -33,23 +34,35 @@ PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of e
 STEPS_MAX = 200  # evictions tried in one decision; a search that was begun is ended
 ACTIONS = ("allocate", "consolidate", "reclaim", "preempt", "bind")
 
+Workers = dict[str, tuple[Worker, ...]]  # by job
+
 REASONS = {"reclaim": "reclaimed", "preempt": "preempted"}  # of whoever has no place then
 
 
-class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn came to: the gangs that are stopped and for whom (`moved`: each of these has a
-    place elsewhere then), and those that get places.
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gang loses and for whom: these ranks, or all it has (none). `moved`: everything lost
+    has a place elsewhere then.
     """
 
-    stopped: dict[str, Gain]
-    moved: frozenset[str]
+    gain: Gain
+    ranks: tuple[int, ...]
+    moved: bool
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn came to: the gangs that lose something, those that get places, and those that run
+    and get more.
+    """
+
+    lost: dict[str, Loss]
     placed: dict[str, tuple[Worker, ...]]
+    grown: dict[str, tuple[Worker, ...]]
 
 
 def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> list[Draft]:
     """Placements and evictions on this state. `leaving` are stopped in the same decision anyway."""
     index = index_of(state)
-    if not index.waiting:
+    if not index.waiting and not index.growing:
         return []
     world = world_of(state)
     world.begin(now_us)
@@ -63,9 +76,9 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     room = _read(state, world, mark)
     world.back_to(mark)
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
-    stopped = {j: gain for j, gain in room.stopped.items() if j not in spared}
-    drafts = [_evicted(state, world, (j, j in room.moved), gain) for j, gain in stopped.items()]
-    drafts += _Placements(state, world).drafts(room.placed)
+    drafts = [_taken(state, world, j, loss) for j, loss in room.lost.items() if j not in spared]
+    grown = {j: workers for j, workers in room.grown.items() if j not in spared}
+    drafts += _Placements(state, world).drafts(room.placed, grown)
     drafts += recorded(state, reserved, kept, {*room.placed, *state.due})
     return drafts + _search(state, suspended)
 
@@ -88,33 +101,47 @@ def _search(state: State, suspended: Suspended | None) -> list[Draft]:
 
 
 def _read(state: State, world: World, mark: int) -> Room:
-    stopped: dict[str, Gain] = {}
-    placed: dict[str, tuple[Worker, ...]] = {}
-    moved: set[str] = set()
+    room = Room(lost={}, placed={}, grown={})
     for name in dict.fromkeys(task.gang for task in world.changed(mark)):
-        gang = world.gangs[name]
+        gang, job = world.gangs[name], state.jobs[name]
         tasks = sorted(gang.all_tasks(), key=lambda task: task.rank)
-        if state.jobs[name].run is not None:
-            if any(task.place is not None and task.state != RUNNING for task in tasks):
-                stopped[name] = world.gains[name]
-                if not gang.any_in((EVICTED,)):
-                    moved.add(name)
-        elif all(task.state == BOUND for task in tasks):
-            placed[name] = tuple(_worker(state, task) for task in tasks)
-    return Room(stopped=stopped, moved=frozenset(moved), placed=placed)
+        bound = [task for task in tasks if task.state == BOUND]
+        if job.run is None:
+            if len(bound) >= job.gang.nodes:
+                room.placed[name] = _workers(state, bound, 0)
+            continue
+        lost = [t for t in tasks if t.place is not None and t.state in (EVICTED, PIPELINED)]
+        if lost:
+            room.lost[name] = Loss(
+                gain=world.gains[name],
+                ranks=_surplus(job, job.run, [task.rank for task in lost]),
+                moved=not gang.any_in((EVICTED,)),
+            )
+        elif bound:
+            room.grown[name] = _workers(state, bound, job.run.ranks)
+    return room
 
 
-def _worker(state: State, task: Task) -> Worker:
+def _surplus(job: Job, run: Run, ranks: list[int]) -> tuple[int, ...]:
+    """These ranks if the gang can go on without them: never rank 0, where the others meet."""
+    goes_on = 0 not in ranks and len(run.staying) - len(ranks) >= job.gang.nodes
+    return tuple(ranks) if goes_on else ()
+
+
+def _workers(state: State, tasks: list[Task], first: int) -> tuple[Worker, ...]:
+    """The workers with their ranks from the first on."""
+    return tuple(_worker(state, task, rank) for rank, task in enumerate(tasks, first))
+
+
+def _worker(state: State, task: Task, rank: int) -> Worker:
     place = task.place
     assert place is not None  # it is bound
     node = state.nodes[place.node]
-    return Worker(
-        rank=task.rank, node=node.node, address=node.address, devices=shares_of(place, node)
-    )
+    return Worker(rank=rank, node=node.node, address=node.address, devices=shares_of(place, node))
 
 
-def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) -> Draft:
-    job_id, moved = stopped
+def _taken(state: State, world: World, job_id: str, loss: Loss) -> Draft:
+    gain = loss.gain
     job, gang, gainer = state.jobs[job_id], world.gangs[job_id], world.gangs[gain.gang]
     assert job.run is not None  # what is stopped runs
     mine, theirs = leveled(world.accounts.standings(), gainer.queue, gang.queue)
@@ -126,8 +153,12 @@ def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) 
         numbers[f"{side}share_milli"] = account.share[GPU]
     names = {"queue": theirs, "gainer_queue": mine, "gainer_project": gainer.queue}
     act = Act(rule=gain.rule, numbers=numbers, names=names)
-    reason = "moved" if moved else REASONS[gain.rule]
-    event = evict(job_id, job, job.run, reason, act, gainer=gain.gang)
+    reason = "moved" if loss.moved else REASONS[gain.rule]
+    event = (
+        shrink(job_id, job, job.run, (loss.ranks, reason), act, gainer=gain.gang)
+        if loss.ranks
+        else evict(job_id, job, job.run, reason, act, gainer=gain.gang)
+    )
     return Draft(event=event, traceparent=job.traceparent)
 
 
@@ -140,21 +171,21 @@ class _Placements:
         self._tree = Tree(state.queues, state.usage, total_milli(state))
         self._ports: dict[str, int] = {}
 
-    def drafts(self, placed: dict[str, tuple[Worker, ...]]) -> list[Draft]:
+    def drafts(self, placed: Workers, grown: Workers) -> list[Draft]:
         """A decision for each that no limit forbids, counting all that is held."""
-        drafts = (self._placed(job_id, workers) for job_id, workers in placed.items())
+        drafts = [self._placed(job_id, workers) for job_id, workers in placed.items()]
+        drafts += [self._grown(job_id, workers) for job_id, workers in grown.items()]
         return [draft for draft in drafts if draft is not None]
 
     def _placed(self, job_id: str, workers: tuple[Worker, ...]) -> Draft | None:
         job = self._state.jobs[job_id]
-        milli = sum(share.milli for worker in workers for share in worker.devices)
-        firm = not job.preemptible
-        if self._tree.gate(job.project, milli, firm=firm) is not None:
+        milli, firm_milli = _milli(workers), job.firm_milli(workers)
+        if not self._may_have(job, milli, firm_milli):
             return None
         port = self._port(workers[0])
         if port is None:
             return None
-        self._tree.add(job.project, milli, firm=firm)
+        self._add(job, milli, firm_milli)
         event = GangPlaced(
             job=job_id,
             project=job.project,
@@ -169,6 +200,37 @@ class _Placements:
             act=self._act(job, milli, workers),
         )
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
+
+    def _grown(self, job_id: str, workers: tuple[Worker, ...]) -> Draft | None:
+        job, milli = self._state.jobs[job_id], _milli(workers)
+        run = job.run
+        assert run is not None  # it grows
+        more_firm = job.firm_milli((*run.workers, *workers)) - job.firm_milli(run.workers)
+        if not self._may_have(job, milli, more_firm):
+            return None
+        self._add(job, milli, more_firm)
+        act = self._act(job, milli, workers)
+        numbers = act.numbers | {"nodes": len(run.staying) + len(workers)}
+        event = GangGrown(
+            job=job_id,
+            project=job.project,
+            attempt=run.attempt,
+            workers=workers,
+            milli=milli,
+            act=msgspec.structs.replace(act, rule="grows", numbers=numbers),
+        )
+        return Draft(event=event, causation=run.position, traceparent=job.traceparent)
+
+    def _may_have(self, job: Job, milli: int, firm_milli: int) -> bool:
+        """Whether no limit forbids so much more, of which so much cannot be taken back."""
+        gates = [self._tree.gate(job.project, milli, firm=False)]
+        if firm_milli:
+            gates.append(self._tree.gate(job.project, firm_milli, firm=True))
+        return not any(gates)
+
+    def _add(self, job: Job, milli: int, firm_milli: int) -> None:
+        self._tree.add(job.project, firm_milli, firm=True)
+        self._tree.add(job.project, milli - firm_milli, firm=False)
 
     def _act(self, job: Job, milli: int, workers: tuple[Worker, ...]) -> Act:
         numbers = {
@@ -196,3 +258,7 @@ class _Placements:
                 self._ports[address] = port + 1
                 return port
         return None
+
+
+def _milli(workers: Iterable[Worker]) -> int:
+    return sum(share.milli for worker in workers for share in worker.devices)

@@ -17,7 +17,14 @@ from headrace.bus import subjects
 from headrace.bus.interface import BusError, Message, Subscription
 from headrace.events import Entry, tag_of
 from headrace.events.access import ProjectErased, SecretSet
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
+from headrace.events.gangs import (
+    GangEvicted,
+    GangGrown,
+    GangPlaced,
+    GangReleased,
+    GangShrunk,
+    WorkersReleased,
+)
 from headrace.events.jobs import JobRequested
 from headrace.events.nodes import NodeChanged, NodeJoined
 from headrace.placement.agents import Agents
@@ -79,21 +86,28 @@ class PlacementShell:
         """Whatever concerns a node makes it due to be told."""
         for entry in entries:
             event = entry.event
-            if isinstance(event, GangPlaced):
-                nodes = tuple(dict.fromkeys(worker.node for worker in event.workers))
-                self._placed_on[event.job] = nodes
+            if isinstance(event, GangPlaced | GangGrown):
+                nodes = dict.fromkeys(worker.node for worker in event.workers)
                 self._tell(nodes)
-            elif isinstance(event, GangEvicted):
+                if isinstance(event, GangGrown):  # beside those that have gone and are not told yet
+                    nodes = dict.fromkeys((*self._placed_on.get(event.job, ()), *nodes))
+                self._placed_on[event.job] = tuple(nodes)
+            elif isinstance(event, GangEvicted | GangShrunk):
                 self._tell(self._placed_on.get(event.job, ()))
-            elif isinstance(event, GangReleased):
-                nodes = self._placed_on.pop(event.job, ())
-                self._tell(nodes)
-                if self._desired is not None:
-                    self._desired.forget(event.job, event.attempt, max(1, len(nodes)))
+            elif isinstance(event, GangReleased | WorkersReleased):
+                self._tell(self._placed_on.get(event.job, ()))
+                self._released(event)
             elif isinstance(event, NodeJoined | NodeChanged):
                 self._tell((event.node,))
             elif isinstance(event, ProjectErased | SecretSet) and self._launches is not None:
                 self._launches.forget_keys()
+
+    def _released(self, event: GangReleased | WorkersReleased) -> None:
+        if isinstance(event, GangReleased):
+            self._placed_on.pop(event.job, None)
+        if self._desired is not None:
+            ranks = event.ranks if isinstance(event, WorkersReleased) else ()
+            self._desired.forget(event.job, event.attempt, ranks)
 
     async def close(self) -> None:
         """Another instance leads now, or the service stops."""

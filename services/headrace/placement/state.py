@@ -6,6 +6,8 @@ Rule: every field is folded from the log and survives a snapshot byte for byte. 
 
 from __future__ import annotations
 
+from bisect import bisect_left
+
 import msgspec
 
 from headrace.events.gangs import Seat, Worker
@@ -16,6 +18,8 @@ from headrace.events.queues import Queue
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Booking, Node
 from headrace.scheduling.tree import Usage
+
+GROWTHS_MAX = 64  # of one attempt that nothing has been given back of: a decision ends with all
 
 SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
@@ -45,10 +49,19 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.reason == "exited" and self.exit_code == 0
 
 
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """When a worker that came later got its devices, and where the log says so."""
+
+    position: int
+    at_us: int
+
+
 class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The live attempt of a job. `started` and `exits` are by rank, in the order recorded.
+    """The live attempt of a job. `workers` are those not released, by ascending rank; `started` and
+    `exits` are by rank, in the order recorded. The next to come gets the rank `ranks`.
 
     `begun_us` is when every worker ran (0: not yet); `evicted` why it is to stop ("": it is not).
+    `leaving` says which ranks alone are to stop, and why; `grants` are of those that came later.
     `cause` is the position of the last report about it.
     """
 
@@ -62,6 +75,9 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
     memory_bytes: int = 0
     started: dict[int, int] = {}
     exits: dict[int, Exit] = {}
+    ranks: int = 0
+    leaving: dict[int, str] = {}
+    grants: dict[int, Grant] = {}
     begun_us: int = 0
     evicted: str = ""
     evicted_us: int = 0
@@ -74,11 +90,44 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
         return len(self.exits) == len(self.workers)
 
     @property
+    def stops(self) -> bool:
+        """All or part of it is to stop."""
+        return bool(self.evicted or self.leaving)
+
+    @property
     def booking(self) -> Booking:
         """What it holds until it is released."""
         return Booking(
             workers=self.workers, cpu_milli=self.cpu_milli, memory_bytes=self.memory_bytes
         )
+
+    @property
+    def staying(self) -> list[Worker]:
+        """The workers that have not gone and are not to."""
+        gone = {*self.exits, *self.leaving}
+        return [worker for worker in self.workers if worker.rank not in gone]
+
+    @property
+    def sound(self) -> int:
+        """How many stay, or came to their own end and said all was well."""
+        clean = (rank for rank, end in self.exits.items() if end.clean)
+        return len(self.staying) + sum(rank not in self.leaving for rank in clean)
+
+    def worker(self, rank: int) -> Worker | None:
+        """The worker of this rank; None when it never was, or is released."""
+        at = bisect_left(self.workers, rank, key=lambda worker: worker.rank)
+        found = self.workers[at] if at < len(self.workers) else None
+        return found if found is not None and found.rank == rank else None
+
+    def booked_us(self, rank: int) -> int:
+        """Since when the worker has its devices."""
+        grant = self.grants.get(rank)
+        return grant.at_us if grant is not None else self.placed_us
+
+    def granted_at(self, rank: int) -> int:
+        """Where the log gave the worker its devices."""
+        grant = self.grants.get(rank)
+        return grant.position if grant is not None else self.position
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +154,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     admitted_us: int
     priority: int = 0
     preemptible: bool = True
+    protected_minimum: bool = False
     max_duration_us: int = 0
     group: str = ""
     index: int = 0
@@ -125,6 +175,29 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     def waiting(self) -> bool:
         """Competes for devices now."""
         return self.eligible and self.run is None and not self.cancelling and not self.closing
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether workers come and go while it runs."""
+        return self.gang.nodes_max > self.gang.nodes
+
+    @property
+    def growing(self) -> bool:
+        """Runs, and could do with more workers."""
+        run = self.run
+        if run is None or not self.is_elastic or not self.eligible or self.cancelling:
+            return False
+        if not run.begun_us or run.evicted or run.exits:
+            return False
+        growths = len({grant.position for grant in run.grants.values()})
+        return len(run.staying) < self.gang.nodes_max and growths < GROWTHS_MAX
+
+    def firm_milli(self, workers: tuple[Worker, ...]) -> int:
+        """What of these workers cannot be taken from the job."""
+        if self.preemptible and not self.protected_minimum:
+            return 0
+        firm = workers[: self.gang.nodes] if self.preemptible else workers
+        return sum(share.milli for worker in firm for share in worker.devices)
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
