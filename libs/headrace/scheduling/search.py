@@ -95,7 +95,7 @@ class _Scenarios:
     ) -> tuple[int, ...] | None:
         asked = sum(self.asked[:size])
         for picked in generate(self, chosen, size):
-            scenario = self._whole({*chosen, *picked})
+            scenario = self._whole([*chosen, *picked])
             if not scenario or (size, scenario) in self._failed:
                 continue
             freed = sum(self.chunks[i].amounts[0] for i in scenario)
@@ -116,10 +116,10 @@ class _Scenarios:
             self._failed.add((size, scenario))
         return None
 
-    def _whole(self, picked: set[int]) -> tuple[int, ...]:
+    def _whole(self, picked: Sequence[int]) -> tuple[int, ...]:
         """With what has to go before what was picked."""
-        before = {b for i in picked if i in self._before for b in self._before[i]}
-        return tuple(sorted(picked | before))
+        before = [first for index in picked for first in self._before.get(index, ())]
+        return tuple(sorted(dict.fromkeys([*picked, *before])))
 
     def _try(self, scenario: Sequence[int], size: int) -> bool:
         """Evict these, then place the gang and them again, in turn order."""

@@ -68,7 +68,7 @@ def _identity(assignment: Assignment, env: dict[str, str]) -> dict[str, str]:
         "HEADRACE_NODE_RANK": str(assignment.rank),
         "HEADRACE_NUM_NODES": str(nodes),
         "HEADRACE_GPUS_PER_NODE": str(len(assignment.shares)),
-        "PET_NNODES": str(nodes),
+        "PET_NNODES": _nodes_wanted(env, nodes),
         "PET_NODE_RANK": str(assignment.rank),
         "PET_NPROC_PER_NODE": str(max(1, len(assignment.shares))),
     }
@@ -99,6 +99,13 @@ def _slurm(assignment: Assignment, launch: Launch) -> dict[str, str]:
         "SLURM_NTASKS_PER_NODE": str(here),
         "SLURM_GPUS_ON_NODE": str(len(assignment.shares)),
     }
+
+
+def _nodes_wanted(env: dict[str, str], nodes: int) -> str:
+    """For torchrun: how many nodes, or from how many to how many in an elastic gang."""
+    if "HEADRACE_NUM_NODES_MAX" not in env:
+        return str(nodes)
+    return f"{_count(env, 'HEADRACE_NUM_NODES_MIN')}:{_count(env, 'HEADRACE_NUM_NODES_MAX')}"
 
 
 def _count(env: dict[str, str], name: str) -> int:

@@ -36,7 +36,6 @@ def _elastic(job_id: str, job: Job, run: Run, rank: int) -> dict[str, str]:
     return {
         "HEADRACE_NUM_NODES_MIN": str(least),
         "HEADRACE_NUM_NODES_MAX": str(most),
-        "PET_NNODES": f"{least}:{most}",
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ENDPOINT": f"{run.workers[0].address}:{run.port}",
         "PET_RDZV_ID": f"{job_id}/{run.attempt}",
