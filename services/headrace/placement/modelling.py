@@ -45,6 +45,8 @@ def settings_of(state: State) -> Settings:
     return Settings(
         steps_max=STEPS_MAX,
         reserve_after_us=state.setting("reserve_after_s") * SECOND_US,
+        release_us=state.setting("release_s") * SECOND_US,
+        reservations_max=state.setting("reservations_max"),
         consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
         levels={name: pool.topology for name, pool in pools.items()},

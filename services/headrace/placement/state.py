@@ -22,10 +22,14 @@ ATTEMPTS_LOST_MAX = 3
 
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
+RELEASE_S = 60
+RESERVATIONS_MAX = 8
 
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
     "reserve_after_s": RESERVE_AFTER_S,  # who waits longer is told when it starts at the latest
+    "release_s": RELEASE_S,  # what is being released is taken to be gone after that
+    "reservations_max": RESERVATIONS_MAX,  # kinds of gangs that are told at a time
     "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
