@@ -156,6 +156,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     patience_us: int = 0
     staleness_grace_us: int | None = None
     max_duration_us: int = 0  # it is ended that long after its start; 0: the settings' duration
+    room_by_us: int = 0  # by when those have gone who are being stopped for it; 0: nobody is
     options: tuple[Shape, ...] = ()
     tasks: dict[str, list[Task]] = {}  # by role, in the order in which they are placed
     counts: dict[str, dict[str, int]] = {}  # by role and state

@@ -80,9 +80,7 @@ def draw(chance: random.Random, until_s: float) -> Fleet:
 def _hardware(chance: random.Random, number: int, *, is_pooled: bool) -> Hardware:
     rack = {"pool": POOL, "zone": "z1", "rack": f"r{number // 2}"}
     labels = rack if is_pooled and chance.random() < 0.8 else {}
-    return Hardware(
-        gpus=chance.randint(1, GPUS_MAX), model=chance.choice(MODELS), labels=labels
-    )
+    return Hardware(gpus=chance.randint(1, GPUS_MAX), model=chance.choice(MODELS), labels=labels)
 
 
 def _pool(chance: random.Random) -> Document:

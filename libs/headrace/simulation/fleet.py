@@ -27,9 +27,7 @@ RESTART_S_MAX = 0.5  # until a supervisor has a dead agent up again
 class Node:
     """One node of the simulated fleet."""
 
-    def __init__(
-        self, world: World, name: str, hardware: Hardware, chance: random.Random
-    ) -> None:
+    def __init__(self, world: World, name: str, hardware: Hardware, chance: random.Random) -> None:
         self.name = name
         self.client = ""  # its agent's name on the bus
         self.machine = SimulatedMachine(name, hardware, chance, AgentParts())

@@ -95,7 +95,8 @@ class AgentParts:
         """The agent's own GPUs that are not there; some of them perhaps cut."""
         simulated = import_module("headrace.node_agent.devices.simulated")
         made = simulated.SimulatedDevices(f"simulated:{hardware.gpus}x{hardware.model}", node)
-        made.inventory = lambda found=devices_of(made.inventory(), hardware.cut): found
+        found = devices_of(made.inventory(), hardware.cut)
+        made.inventory = lambda: found
         return made
 
     def agent(

@@ -16,6 +16,7 @@ from headrace.events.gangs import (
 from headrace.placement import evolve_nodes
 from headrace.placement.derived import settle
 from headrace.placement.life_rules import FOR_OTHERS
+from headrace.placement.modelling import SECOND_US
 from headrace.placement.state import Reserved, Run, Searching, State
 from headrace.scheduling.tree import add_usage
 
@@ -25,7 +26,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
-    job.attempt, job.gaining, job.closing = event.attempt, False, False
+    job.attempt, job.room_by_us, job.closing = event.attempt, 0, False
     job.reserved = None
     job.run = Run(
         attempt=event.attempt,
@@ -69,7 +70,8 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
         settle(state, event.job, job)
     gainer = state.jobs.get(event.gainer)
     if gainer is not None and gainer.waiting:
-        gainer.gaining = True
+        by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
+        gainer.room_by_us = min(gainer.room_by_us or by_us, by_us)
         settle(state, event.gainer, gainer)
 
 
