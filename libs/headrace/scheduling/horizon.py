@@ -7,14 +7,15 @@ As occupation only grows where a reservation begins, those moments are all that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from headrace.scheduling.accounts import Accounts
 from headrace.scheduling.amounts import NOTHING, Amounts, minus, plus, total
 from headrace.scheduling.gangs import Gang, Place, Task
-from headrace.scheduling.machines import COMING, Machine
+from headrace.scheduling.machines import COMING, HELD, Machine
 
 NEVER_US = 1 << 62
 
@@ -52,6 +53,12 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     reservation: Reservation
     from_us: int
     until_us: int
+
+    @property
+    def turn(self) -> tuple[int, int, str]:
+        """Who is due before whom when both are late."""
+        reservation = self.reservation
+        return (reservation.at_us, reservation.made_at_us, reservation.gang)
 
     @property
     def places(self) -> Iterator[Place]:
@@ -112,6 +119,7 @@ class Horizon:
         }  # what ends in time to matter, on the machines that count
         self._given: dict[tuple[str, str], Holding] = {}  # in this turn
         self._begun: dict[str, None] = {}  # reservations that are booked like anything else
+        self._seated: Counter[str] = Counter()  # tasks, by gang: what these have they need no more
 
     @property
     def last_us(self) -> int:
@@ -140,6 +148,7 @@ class Horizon:
     def add(self, task: Task, holding: Holding) -> None:
         """A task has got something."""
         self._given[task.gang, task.name] = holding
+        self._seat(task, holding, 1)
         if holding.place.node in self._here:
             self._here[holding.place.node][task.gang, task.name] = holding
         self._ends(holding, holding.place.amounts)
@@ -147,9 +156,14 @@ class Horizon:
     def remove(self, task: Task, running: Holding) -> None:
         """A task has lost what it was given in this turn or, without that, has as it is running."""
         holding = self._given.pop((task.gang, task.name), running)
+        self._seat(task, holding, -1)
         if holding.place.node in self._here:
             self._here[holding.place.node].pop((task.gang, task.name), None)
         self._ends(holding, minus(NOTHING, holding.place.amounts))
+
+    def _seat(self, task: Task, holding: Holding, sign: int) -> None:
+        if task.gang in self._claims and holding.book == HELD:
+            self._seated[task.gang] += sign
 
     def begin(self, gang: str) -> None:
         """Its reservation is booked from now on."""
@@ -161,11 +175,39 @@ class Horizon:
 
     def allows(self, wish: Wish, from_us: int, until_us: int) -> bool:
         """Whether every other reservation can still be kept if the wish is granted in between."""
+        others = self._others(wish.gang)
         return all(
-            self._has_room(future, wish)
+            self._has_room(future, wish, others)
             for future in self._futures
-            if future.claim.gang is not wish.gang and from_us <= future.claim.from_us < until_us
+            if future.claim.gang.name in others and from_us <= future.claim.from_us < until_us
         )
+
+    def allows_due(self, gang: Gang, place: Place) -> bool:
+        """Whether a gang whose reservation has begun may take this: those that were to begin before
+        it come first, and those after it wait for it as long as it had to wait.
+        """
+        mine = self._claims[gang.name]
+        wish, turn = Wish(gang=gang, place=place, firm=mine.firm), mine.turn
+        before = [name for name in self._others(gang) if self._claims[name].turn < turn]
+        return all(
+            self._has_room(future, wish, before)
+            for future in self._futures
+            if future.claim.gang.name in before
+        )
+
+    def shared_by_others(self, gang: Gang, node: str, until_us: int) -> list[Place]:
+        """The shared devices of the machine that are promised to others from a moment before."""
+        return [
+            place
+            for name in self._others(gang)
+            if (claim := self._claims[name]).from_us < until_us
+            for place in claim.places
+            if place.node == node and place.devices
+        ]
+
+    def _others(self, gang: Gang) -> list[str]:
+        """Who else waits for what is reserved."""
+        return [n for n, c in self._claims.items() if c.gang is not gang and not self._seated[n]]
 
     def _end_all(self, future: Future, sums: Mapping[tuple[str, bool], Amounts]) -> None:
         for (queue, firm), amounts in sums.items():
@@ -180,20 +222,20 @@ class Horizon:
         account = self._accounts.by_name.get(queue)
         return [each.spec.queue for each in account.path] if account is not None else []
 
-    def _has_room(self, future: Future, wish: Wish) -> bool:
+    def _has_room(self, future: Future, wish: Wish, others: Collection[str]) -> bool:
         """Whether this could be there too, then."""
-        changes = list(self._changes(future.claim.from_us, wish.gang))
+        changes = list(self._changes(future.claim.from_us, others))
         if self._is_barred(future, wish, changes):
             return False
         place = wish.place
         return place.node not in future.nodes or self._still_fits(future, place, changes)
 
-    def _changes(self, at_us: int, gang: Gang) -> Iterator[tuple[Claim, int]]:
-        """Reservations that begin (1) or end (-1) until then; without what the gang itself has
-        reserved, which it will not need any more.
+    def _changes(self, at_us: int, others: Collection[str]) -> Iterator[tuple[Claim, int]]:
+        """Reservations that begin (1) or end (-1) until then. What is booked of those that are not
+        among these, as the gang's own, will not be needed then.
         """
         for name, claim in self._claims.items():
-            then = claim.gang is not gang and claim.from_us <= at_us < claim.until_us
+            then = name in others and claim.from_us <= at_us < claim.until_us
             if change := int(then) - int(name in self._begun):
                 yield claim, change
 

@@ -30,7 +30,7 @@ from headrace.scheduling.gangs import (
     roles_of,
 )
 from headrace.scheduling.legality import Taker
-from headrace.scheduling.machines import Machine
+from headrace.scheduling.machines import COMING
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.topology import Demand, Where, node_sets
 from headrace.scheduling.world import World
@@ -222,18 +222,26 @@ def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
     if any(task.name not in seats for task in tasks):
         return False
     for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
-        found = _seated(world.machines[seats[task.name].node], task.shape, seats[task.name])
-        if found is None:
-            return False
-        if world.now_us < reservation.at_us and not world.may_backfill(task, found[0], BOUND):
+        found = _seated(world, gang, task.shape, seats[task.name])
+        if found is None or not world.may_take_seat(task, found[0]):
             return False
         world.place(task, found[0], at_once=found[1])
     return True
 
 
-def _seated(machine: Machine, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
-    """The place at a seat, and whether it could be taken at once; None when it is not free."""
+def _seated(world: World, gang: Gang, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
+    """The place at a seat, and whether it could be taken at once; None when it is not free. Whole
+    devices are rather others than those of which shares are promised.
+    """
+    machine = world.machines[seat.node]
+    shared = () if shape.is_shared else world.shared_by_others(gang, seat.node)
+    for place in shared:
+        machine.book(place, COMING)
     found = machine.fit(shape)
+    for place in reversed(shared):
+        machine.book(place, COMING, -1)
+    if found is None or not found[1]:
+        found = machine.fit(shape)
     if found is None or found[0].amounts != seat.amounts:
         return None
     if not shape.is_shared or not machine.still_fits(seat):

@@ -154,10 +154,12 @@ class World(Books):
 
     def ends_at_us(self, gang: Gang, state: str) -> int:
         """When what the gang has in this state is free again at the latest."""
-        if state == RUNNING:
-            return self.end_of(gang)
-        release_us = self.settings.release_us if state == PIPELINED else 0
-        return self.now_us + release_us + self.duration_us(gang)
+        if state == RUNNING or (state == BOUND and gang.started_at_us is not None):
+            return self.end_of(gang)  # what a gang gets that runs ends with it
+        from_us = self.now_us
+        if state == PIPELINED:
+            from_us = max(from_us, gang.room_by_us or from_us + self.settings.release_us)
+        return from_us + self.duration_us(gang)
 
     def may_backfill(self, task: Task, place: Place, state: str) -> bool:
         """Whether the task may have this place, in that state, and breaks no other reservation."""
@@ -167,6 +169,24 @@ class World(Books):
         until_us = self.ends_at_us(gang, state)
         wish = Wish(gang=gang, place=place, firm=task.firm)
         return self._horizon.allows(wish, self.now_us, until_us)
+
+    def due(self) -> list[Gang]:
+        """Who waits and whose reservation has begun, in the order of their turns."""
+        names = [name for name in self.reservations if name in self.gangs]
+        claims = [self.claim(self.reservations[name]) for name in names]
+        due = [claim for claim in claims if claim.reservation.at_us <= self.now_us]
+        return [claim.gang for claim in sorted(due, key=lambda claim: claim.turn)]
+
+    def may_take_seat(self, task: Task, place: Place) -> bool:
+        """Whether the task may have this at once because of its gang's own reservation."""
+        gang = self.gangs[task.gang]
+        if self.now_us < self.reservations[gang.name].at_us:
+            return self.may_backfill(task, place, BOUND)
+        return self._horizon.allows_due(gang, place)
+
+    def shared_by_others(self, gang: Gang, node: str) -> list[Place]:
+        """What of the machine's shared devices is promised to others before the gang would end."""
+        return self._horizon.shared_by_others(gang, node, self.ends_at_us(gang, BOUND))
 
     def go_to(self, now_us: int) -> None:
         """Look at the world as of another moment, until that is taken back."""

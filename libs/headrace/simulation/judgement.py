@@ -9,6 +9,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headrace.events import decode
+from headrace.simulation.situations import situations
 from headrace.verification import check_accepted, check_journal
 from headrace.verification.verify import Verification
 
@@ -33,6 +35,7 @@ def _log(world: World) -> list[str]:
     verification = Verification(world.deciders, world.version)
     for stored in world.log.events:
         verification.take(stored)
+    world.fired.update(situations(decode(s.type, s.data) for s in world.log.events))
     found = [str(violation) for violation in verification.violations[:TOLD_PER_CHECK_MAX]]
     requests = verification.checker.requests
     found += [str(violation) for violation in check_accepted(requests, world.people.accepted)]

@@ -23,6 +23,7 @@ from headrace.events.gangs import (
 from headrace.placement import evolve_nodes
 from headrace.placement.derived import settle
 from headrace.placement.life_rules import FOR_OTHERS
+from headrace.placement.modelling import SECOND_US
 from headrace.placement.state import Grant, Job, Reserved, Run, Searching, State
 from headrace.scheduling.tree import add_usage
 
@@ -34,7 +35,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
-    job.attempt, job.gaining, job.closing = event.attempt, False, False
+    job.attempt, job.room_by_us, job.closing = event.attempt, 0, False
     job.reserved = None
     job.run = Run(
         attempt=event.attempt,
@@ -82,7 +83,7 @@ def reserved(state: State, entry: Entry, event: GangReserved) -> None:
     settle(state, event.job, job)
 
 
-def shrunk(state: State, _entry: Entry, event: GangShrunk) -> None:
+def shrunk(state: State, entry: Entry, event: GangShrunk) -> None:
     """Some of it is to stop; whoever that is for comes first."""
     job, run = _live(state, event.job, event.attempt)
     if job is not None and run is not None:
@@ -90,7 +91,7 @@ def shrunk(state: State, _entry: Entry, event: GangShrunk) -> None:
         run.leaving |= {rank: event.reason for rank in mine if rank not in run.leaving}
         run.gainer = event.gainer
         settle(state, event.job, job)
-    _gains(state, event.gainer)
+    _gains(state, entry, event.gainer)
 
 
 def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
@@ -100,7 +101,7 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
         run.evicted, run.gainer = event.reason, event.gainer
         run.evicted_us = entry.recorded_at_us
         settle(state, event.job, job)
-    _gains(state, event.gainer)
+    _gains(state, entry, event.gainer)
 
 
 def workers_released(state: State, _entry: Entry, event: WorkersReleased) -> None:
@@ -186,9 +187,10 @@ def _use(state: State, job: Job, before: Workers, after: Workers) -> None:
             add_usage(state.queues, state.usage, job.project, sign * milli, firm=firm)
 
 
-def _gains(state: State, job_id: str) -> None:
+def _gains(state: State, entry: Entry, job_id: str) -> None:
     """Others are being stopped for this job: it comes first."""
     job = state.jobs.get(job_id)
     if job is not None and job.waiting:
-        job.gaining = True
+        by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
+        job.room_by_us = min(job.room_by_us or by_us, by_us)
         settle(state, job_id, job)

@@ -1,15 +1,16 @@
 """Who is placed where, and who is stopped for whom.
 
-Rule: gangs for which others are being stopped come first; then those that have waited long get or
-keep their reservations; then a turn of the scheduling core. What
-it places at once and whom it evicts is decided; what it only promises is promised again in the next
-turn. What is still held counts against every limit until it is released. Who loses no more than it
-can do without is shrunk, else stopped; nobody is stopped so that somebody else may grow.
+Rule: reservations come first, for nobody may take what they need; then gangs for which others are
+being stopped; then those that have waited long get reservations of their own, also if those who are
+stopped for them should have gone by now; then a turn of the scheduling core. What it places at once
+and whom it evicts is decided; what it only promises is promised again in the next turn. What is
+still held counts against every limit until it is released. Who loses no more than it can do without
+is shrunk, else stopped; nobody is stopped so that somebody else may grow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
@@ -18,7 +19,7 @@ from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, W
 from headrace.placement.derived import index_of, total_milli, world_of
 from headrace.placement.life_rules import evict, shrink
 from headrace.placement.modelling import shares_of
-from headrace.placement.reservation_rules import recorded, reserved_in
+from headrace.placement.reservation_rules import Kept, recorded, reserved_in
 from headrace.placement.state import Job, Run, State
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
@@ -27,6 +28,7 @@ from headrace.scheduling.legality import leveled
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.tree import Tree
+from headrace.scheduling.withdrawal import keep
 from headrace.scheduling.world import Gain, World
 
 PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of events
@@ -67,20 +69,31 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     world = world_of(state)
     world.begin(now_us)
     mark = world.mark()
-    for job_id in sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j)):
-        gang = world.gangs[job_id]
-        any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
     reserved = reserved_in(state)
-    kept = renewed(world, reserved)
+    over = keep(world, reserved)
+    gaining = sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j))
+    overdue = [job_id for job_id in gaining if state.jobs[job_id].room_by_us < now_us]
+    _place(world, [job_id for job_id in gaining if job_id not in overdue])
+    kept = renewed(world)
+    _place(world, overdue)
     suspended = _turn(state, world)
     room = _read(state, world, mark)
     world.back_to(mark)
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
     drafts = [_taken(state, world, j, loss) for j, loss in room.lost.items() if j not in spared]
     grown = {j: workers for j, workers in room.grown.items() if j not in spared}
-    drafts += _Placements(state, world).drafts(room.placed, grown)
-    drafts += recorded(state, reserved, kept, {*room.placed, *state.due})
+    placements = _Placements(state, world)
+    placed = placements.drafts(room.placed)
+    drafts += placed.values()
+    drafts += placements.growth(grown)
+    drafts += recorded(state, Kept(reserved, kept, over), {*placed, *state.due})
     return drafts + _search(state, suspended)
+
+
+def _place(world: World, names: Iterable[str]) -> None:
+    """Give these what they can have at once, or promise it."""
+    for gang in (world.gangs[name] for name in names):
+        any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
 
 
 def _turn(state: State, world: World) -> Suspended | None:
@@ -171,11 +184,17 @@ class _Placements:
         self._tree = Tree(state.queues, state.usage, total_milli(state))
         self._ports: dict[str, int] = {}
 
-    def drafts(self, placed: Workers, grown: Workers) -> list[Draft]:
-        """A decision for each that no limit forbids, counting all that is held."""
-        drafts = [self._placed(job_id, workers) for job_id, workers in placed.items()]
-        drafts += [self._grown(job_id, workers) for job_id, workers in grown.items()]
-        return [draft for draft in drafts if draft is not None]
+    def drafts(self, placed: Workers) -> dict[str, Draft]:
+        """By job, a decision for each that no limit forbids, counting all that is held."""
+        drafts = {job_id: self._placed(job_id, workers) for job_id, workers in placed.items()}
+        return {job_id: draft for job_id, draft in drafts.items() if draft is not None}
+
+    def growth(self, grown: Workers) -> Iterator[Draft]:
+        """The same for those that run and get more."""
+        for job_id, workers in grown.items():
+            draft = self._grown(job_id, workers)
+            if draft is not None:
+                yield draft
 
     def _placed(self, job_id: str, workers: tuple[Worker, ...]) -> Draft | None:
         job = self._state.jobs[job_id]
