@@ -172,9 +172,8 @@ def check_turn(history, before, events):
                 assert sum(share.milli for share in worker.devices) == wanted
         elif isinstance(event, GangGrown):
             job = before.jobs[event.job]
-            assert [w.rank for w in event.workers] == list(
-                range(job.run.ranks, job.run.ranks + len(event.workers))
-            )
+            ranks = range(job.run.ranks, job.run.ranks + len(event.workers))
+            assert [w.rank for w in event.workers] == [*ranks]
             check_size(job.gang, (*job.run.staying, *event.workers))
         elif isinstance(event, GangShrunk):
             job = before.jobs[event.job]
@@ -247,11 +246,8 @@ def check_state(state):
     assert set(index_of(state).waiting) == {n for n, job in state.jobs.items() if job.waiting}
 
 
-beginnings = st.sampled_from((full, quiet))
-
-
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(beginnings, moves, st.sets(st.integers(0, 60)))
+@given(st.sampled_from((full, quiet)), moves, st.sets(st.integers(0, 60)))
 def test_every_history_keeps_its_promises_and_any_cut_gives_the_same(begin, played, cuts):
     history, twin = begin(), begin()
     ended, booked = set(), Counter()
@@ -280,7 +276,7 @@ def test_every_history_keeps_its_promises_and_any_cut_gives_the_same(begin, play
 
 
 @settings(max_examples=60, deadline=None)
-@given(beginnings, moves)
+@given(st.sampled_from((full, quiet)), moves)
 def test_once_everything_has_ended_nothing_is_booked_and_nobody_waits_without_a_reason(
     begin, played
 ):

@@ -195,7 +195,7 @@ async def test_a_gang_grows_onto_a_node_that_joins_and_those_there_are_told_noth
     env = agent.launch(first).env
     assert (env["HEADRACE_NUM_NODES_MIN"], env["HEADRACE_NUM_NODES_MAX"]) == ("1", "2")
     assert env["PET_RDZV_ENDPOINT"] == f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}"
-    assert (env["PET_RDZV_ID"], env["PET_RDZV_CONF"]) == ("e/1", "is_host=true")
+    assert (env["PET_RDZV_ID"], env["PET_RDZV_CONF"]) == ("e-1", "is_host=true")
     await agent.send(agent.report("started", first))
     other = Agent(platform, "n2")
     await other.start()

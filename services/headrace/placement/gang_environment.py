@@ -38,7 +38,7 @@ def _elastic(job_id: str, job: Job, run: Run, rank: int) -> dict[str, str]:
         "HEADRACE_NUM_NODES_MAX": str(most),
         "PET_RDZV_BACKEND": "c10d",
         "PET_RDZV_ENDPOINT": f"{run.workers[0].address}:{run.port}",
-        "PET_RDZV_ID": f"{job_id}/{run.attempt}",
+        "PET_RDZV_ID": f"{job_id}-{run.attempt}".replace("/", "-"),  # torchrun makes a file of it
         "PET_RDZV_CONF": f"is_host={str(rank == 0).lower()}",
     }
 
