@@ -208,7 +208,7 @@ class Horizon:
         account = self._accounts.by_name.get(queue)
         return [each.spec.queue for each in account.path] if account is not None else []
 
-    def _has_room(self, future: Future, gang: Gang, place: Place, others: Sequence[Claim]) -> bool:
+    def _has_room(self, future: Future, gang: Gang, place: Place, others: Collection[str]) -> bool:
         """Whether this could be there too, then."""
         changes = list(self._changes(future.claim.from_us, others))
         if self._is_barred(future, gang, place, changes):
