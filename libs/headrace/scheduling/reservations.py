@@ -41,13 +41,13 @@ def renewed(world: World) -> dict[str, Reservation]:
     kinds = {world.lines.kind_of(name) for name in kept}
     for gang in _aged(world):
         kind = world.lines.kind_of(gang.name)
-        if len(kinds) >= world.settings.reservations_max:
+        if len(kinds) >= world.settings.reservations_max or not steps.most():
             break
         if kind in kinds:
             continue
-        kinds.add(kind)
         found = reserve(world, gang, steps)
         if found is not None:
+            kinds.add(kind)
             kept = {**kept, gang.name: found}
             world.reserve_for(kept)
     return kept
@@ -63,7 +63,7 @@ class Steps:
 
     def most(self) -> int:
         """How many steps one search may take now."""
-        return self._left // 2
+        return max(0, self._left // 2)
 
     def take(self, steps: int) -> None:
         """A search took that many."""
@@ -77,6 +77,7 @@ def reserve(
     is held is held to the last and other reservations are kept; None: at none that could be
     reached, or none before that one.
     """
+    steps.take(1)
     if not any(_is_possible(world, gang) for _ in choices(world, gang)):
         return None
     mark = world.mark()

@@ -60,7 +60,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 def draw(chance: random.Random, until_s: float) -> Fleet:
     """A fleet whose documents are applied before `until_s`."""
     count = chance.randint(NODES_MIN, NODES_MAX)
-    is_pooled, has_slices = chance.random() < 0.6, chance.random() < 0.25
+    is_pooled, has_slices = chance.random() < 0.7, chance.random() < 0.3
     nodes = {f"n{i + 1}": _hardware(chance, i, is_pooled=is_pooled) for i in range(count)}
     if has_slices:
         last = nodes[f"n{count}"]

@@ -22,7 +22,7 @@ from headrace.simulation.administration import (
     Hardware,
 )
 
-JOBS_MIN, JOBS_MAX = 6, 30
+JOBS_MIN, JOBS_MAX = 6, 22
 RUN_S_MAX = 4.0
 USERS = ("ada", "ben", "eve")
 SETTINGS = {  # recorded with who leads: small, so that histories of seconds see what takes minutes
@@ -187,7 +187,7 @@ KINDS: dict[Callable[[random.Random, Fleet, Body], None], int] = {  # how often
     _gang: 3,
     _elastic: 4,
     _large: 2,
-    _near: 2,
+    _near: 4,
     _choosy: 2,
     _slice: 2,
     _sweep: 2,

@@ -4,9 +4,9 @@ Rule: whoever has a reservation is placed by the first decision of placement mad
 later, on a log in which nothing excuses. What excuses, and nothing else:
 
 - a holder overstays: it holds what it was given for longer than its maximum duration (starting and
-  stopping take time), or is being stopped or ending, on a node of the reservation or under a limit
-  that both are under. One that was itself placed later than its own
-  reservation, or than those were to be gone who were stopped for it, counts from that moment;
+  stopping take time), or is being stopped or ending, or part of it, on a node of the reservation or
+  under a limit that both are under. One that was itself placed later than its own reservation, or
+  than those were to be gone who were stopped for it, counts from that moment;
 - another reservation there that was to be over by then has not begun, for a reason of this list;
 - a limit above the job (a quota, if it cannot be preempted) was lowered: then it starts when those
   have ended who were under it;
@@ -34,15 +34,15 @@ from headrace.events.gangs import (
     GangReleased,
     GangReserved,
     GangShrunk,
-    GuardTripped,
     WorkersReleased,
 )
 from headrace.events.jobs import JobAdmitted, JobCancelling, JobEligible, JobFinished, JobHeld
-from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.platform import ServiceLed
 from headrace.events.pools import PoolConfigured
-from headrace.events.queues import Queue, QueueConfigured
+from headrace.events.queues import QueueConfigured
+from headrace.verification.bounds import Tree, is_lowered
 from headrace.verification.life import NEVER
+from headrace.verification.losses import NODE_EVENTS, NodeEvent, Nodes
 from headrace.verification.waits import Holding, Promise, Wait
 
 SECOND_US = 1_000_000
@@ -53,8 +53,7 @@ SETTINGS = {  # of placement, where whoever led did not record them
     "reservations_max": 8,
     "reserve_steps_max": 600,
 }
-STEPS_PER_END = 6  # a search enters an end three times at most, and has half of what is left
-DEPTH_MAX = 32  # levels of the queue tree that are looked at
+STEPS_PER_END = 3  # a search enters an end so often at most
 
 Found = tuple[str, str]  # invariant, what
 Check = Callable[[Entry, Any], Iterable[Found]]
@@ -68,8 +67,8 @@ class Promises:
         self._waits: dict[str, Wait] = {}
         self._promised: dict[str, Promise] = {}
         self._holdings: dict[str, Holding] = {}
-        self._queues: dict[str, Queue] = {}
-        self._nodes: dict[str, NodeJoined] = {}
+        self._tree = Tree()
+        self._nodes = Nodes()
         self._changed: dict[str, int] = {}  # nodes, queues: when last
         self._pools_changed = self._released_at = 0
         self._full, self._alike = False, set[Hashable]()
@@ -77,22 +76,18 @@ class Promises:
             ServiceLed: self._led,
             JobAdmitted: self._admitted,
             JobEligible: self._eligible,
-            JobHeld: self._held,
+            JobHeld: self._over,
             JobCancelling: self._over,
             JobFinished: self._over,
             GangPlaced: self._placed,
-            GangGrown: self._grown,
+            GangGrown: self._resized,
             GangShrunk: self._evicted,
             GangEvicted: self._evicted,
-            WorkersReleased: self._workers_released,
+            WorkersReleased: self._resized,
             AttemptExited: self._exited,
             GangReleased: self._released,
             GangReserved: self._reserved,
-            GuardTripped: self._tripped,
-            NodeJoined: self._joined,
-            NodeChanged: self._node_changed,
-            NodeSilent: self._node_changed,
-            NodeHeard: self._node_changed,
+            **dict.fromkeys(NODE_EVENTS, self._node),
             QueueConfigured: self._configured,
             PoolConfigured: self._pool_configured,
         }
@@ -153,15 +148,13 @@ class Promises:
         if nodes & self._promised[job].nodes:
             return True
         wait = self._waits[job]
-        theirs = {queue.queue for queue in self._path(project)}
-        shared = [queue for queue in self._path(wait.project) if queue.queue in theirs]
-        return any(_limits(queue, firm=wait.firm) for queue in shared)
+        return self._tree.is_limited(wait.project, project, firm=wait.firm)
 
     def _is_full(self) -> bool:
-        told = len(self._promised)
-        ends = len(self._holdings) + 2 * told
-        steps = STEPS_PER_END * ends * (told + 1)
-        limits = self._settings
+        """Whether nobody more can be told: a search has at most half of the steps that are left."""
+        told, limits = len(self._promised), self._settings
+        kinds = {wait.kind for wait in self._waits.values() if wait.since != NEVER}
+        steps = STEPS_PER_END * (len(self._holdings) + 2 * told) * (len(kinds) + told + 2)
         return told >= limits["reservations_max"] or steps > limits["reserve_steps_max"]
 
     def _led(self, _entry: Entry, event: ServiceLed) -> Iterable[Found]:
@@ -187,11 +180,7 @@ class Promises:
             wait.wait(entry.position)
         return ()
 
-    def _held(self, entry: Entry, event: JobHeld) -> Iterable[Found]:
-        self._rest(entry, event.job)
-        return ()
-
-    def _over(self, entry: Entry, event: JobCancelling | JobFinished) -> Iterable[Found]:
+    def _over(self, entry: Entry, event: JobHeld | JobCancelling | JobFinished) -> Iterable[Found]:
         self._rest(entry, event.job)
         if isinstance(event, JobFinished):
             self._waits.pop(event.job, None)
@@ -203,28 +192,21 @@ class Promises:
             return
         nodes = frozenset(worker.node for worker in event.workers)
         if wait.untold and self._unchanged_since(wait.untold, wait.project, nodes):
-            yield (
-                "I15",
-                f"{event.job} was not told since {wait.untold} when it starts at the latest",
-            )
+            yield "I15", f"{event.job} was not told since {wait.untold} when it starts"
         from_us = min(entry.header.decided_at_us, wait.room_us)
         if event.job in self._promised:
             from_us = min(from_us, self._promised[event.job].at_us)
         self._holdings[event.job] = Holding(event.attempt, nodes, from_us + wait.max_us)
         self._rest(entry, event.job)
 
-    def _grown(self, _entry: Entry, event: GangGrown) -> Iterable[Found]:
+    def _resized(self, entry: Entry, event: GangGrown | WorkersReleased) -> Iterable[Found]:
+        """An elastic gang is on more nodes, or what was leaving of it has left."""
+        grown = event.workers if isinstance(event, GangGrown) else ()
+        self._released_at = self._released_at if grown else entry.position
         holding = self._holdings.get(event.job)
         if holding is not None:
-            holding.nodes |= {worker.node for worker in event.workers}
-        return ()
-
-    def _workers_released(self, entry: Entry, event: WorkersReleased) -> Iterable[Found]:
-        """What was leaving of an elastic gang has left, or its machine was lost."""
-        self._released_at = entry.position
-        holding = self._holdings.get(event.job)
-        if holding is not None:
-            holding.leaving = NEVER
+            holding.nodes |= {worker.node for worker in grown}
+            holding.leaving = holding.leaving if grown else NEVER
         return ()
 
     def _evicted(self, entry: Entry, event: GangEvicted | GangShrunk) -> Iterable[Found]:
@@ -271,42 +253,30 @@ class Promises:
             if before is not None and event.at_us > before.at_us and not may_change:
                 yield "I15", f"{event.job} was promised {before.at_us} and then {event.at_us}"
 
-    def _tripped(self, entry: Entry, event: GuardTripped) -> Iterable[Found]:
-        for node in self._nodes.values():
-            if any(device.device == event.device for device in node.devices):
-                self._lost(entry, node.node)
-        return ()
-
-    def _joined(self, entry: Entry, event: NodeJoined) -> Iterable[Found]:
-        before = self._nodes.get(event.node)
-        self._nodes[event.node] = event
-        if before is None or _hardware(before) != _hardware(event):
-            self._lost(entry, event.node)
-        return ()
-
-    def _node_changed(
-        self, entry: Entry, event: NodeChanged | NodeSilent | NodeHeard
-    ) -> Iterable[Found]:
-        if isinstance(event, NodeHeard) or (
-            isinstance(event, NodeChanged) and event.change == "uncordon"
-        ):
-            self._changed[event.node] = entry.position
-        else:
-            self._lost(entry, event.node)
+    def _node(self, entry: Entry, event: NodeEvent) -> Iterable[Found]:
+        """Something is said of a node; if it is lost, what was promised there is void."""
+        for node, is_lost in self._nodes.look(event):
+            self._changed[node] = entry.position
+            for promise in self._promised.values():
+                promise.void |= is_lost and node in promise.nodes
         return ()
 
     def _configured(self, entry: Entry, event: QueueConfigured) -> Iterable[Found]:
-        before = self._queues.get(event.name)
-        self._queues[event.name] = event.queue
+        before = self._tree.queues.get(event.name)
+        self._tree.queues[event.name] = event.queue
         if event.change == "unchanged":
             return ()
         self._changed[f"queue {event.name}"] = entry.position
-        under = [job for job, wait in self._waits.items() if self._is_under(wait, event.name)]
+        under = [
+            job
+            for job, wait in self._waits.items()
+            if self._tree.is_under(wait.project, event.name)
+        ]
         ends = [self._holdings[job].end_us for job in under if job in self._holdings]
         told = [job for job in under if job in self._promised]
         ends += (self._promised[job].at_us + self._waits[job].max_us for job in told)
         for job in told:
-            if before is None or _is_lowered(before, event.queue, firm=self._waits[job].firm):
+            if before is None or is_lowered(before, event.queue, firm=self._waits[job].firm):
                 promise = self._promised[job]
                 promise.due_us = max(promise.due_us, *ends)
         return ()
@@ -318,63 +288,13 @@ class Promises:
                 promise.void = True
         return ()
 
-    def _lost(self, entry: Entry, node: str) -> None:
-        """What was promised there is void."""
-        self._changed[node] = entry.position
-        for promise in self._promised.values():
-            promise.void |= node in promise.nodes
-
     def _rest(self, entry: Entry, job: str) -> None:
         """It does not wait any more."""
         self._promised.pop(job, None)
         if job in self._waits:
             self._waits[job].rest(entry.position)
 
-    def _is_under(self, wait: Wait, queue: str) -> bool:
-        return any(above.queue == queue for above in self._path(wait.project))
-
     def _unchanged_since(self, position: int, project: str, nodes: frozenset[str]) -> bool:
-        names = [*nodes, *(f"queue {queue.queue}" for queue in self._path(project))]
+        names = [*nodes, *(f"queue {queue.queue}" for queue in self._tree.path(project))]
         changed = max(self._changed.get(name, 0) for name in names)
         return max(changed, self._pools_changed) <= position
-
-    def _path(self, project: str) -> list[Queue]:
-        path: list[Queue] = []
-        while project in self._queues and len(path) < DEPTH_MAX:
-            path.append(self._queues[project])
-            project = path[-1].parent
-        return path
-
-
-def _bounds(queue: Queue, *, firm: bool) -> list[int]:
-    """What may keep a job of this queue waiting; below 0 are no bounds."""
-    bounds = [queue.limit_milli, queue.user_max_milli, queue.cpu_limit_milli]
-    bounds.append(queue.memory_limit_bytes)
-    return [*bounds, queue.quota_milli] if firm else bounds
-
-
-def _parts(queue: Queue) -> dict[str, int]:
-    """The limits of parts of the fleet."""
-    return {
-        name: part.limit_milli
-        for parts in (queue.per_type, queue.per_pool)
-        for name, part in parts.items()
-    }
-
-
-def _limits(queue: Queue, *, firm: bool) -> bool:
-    """Whether what one job holds of this queue may keep another waiting."""
-    return any(bound >= 0 for bound in (*_bounds(queue, firm=firm), *_parts(queue).values()))
-
-
-def _is_lowered(before: Queue, now: Queue, *, firm: bool) -> bool:
-    """Whether a bound is lower, or another queue's are in the way."""
-    old, parts = _bounds(before, firm=firm), _parts(before)
-    pairs = [*zip(old, _bounds(now, firm=firm), strict=True)]
-    pairs += ((parts.get(name, -1), bound) for name, bound in _parts(now).items())
-    lowered = any(bound >= 0 and (was < 0 or bound < was) for was, bound in pairs)
-    return lowered or before.parent != now.parent
-
-
-def _hardware(node: NodeJoined) -> tuple[object, ...]:
-    return (node.devices, node.cpu_milli, node.memory_bytes, node.labels, node.taints)
