@@ -7,11 +7,13 @@ told.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
 import msgspec
 
 from headrace.scheduling.accounts import Barrier
 from headrace.scheduling.amounts import CPU, GPU, MEMORY
+from headrace.scheduling.eviction_budgets import EvictionBudgets, Spent
 from headrace.scheduling.explanation import Explanation
 from headrace.scheduling.gangs import PIPELINED, PLACED, Gang, Shape, Task, next_tasks
 from headrace.scheduling.legality import Taker, may_lose, may_take
@@ -30,6 +32,7 @@ OTHER_KIND = "another kind of GPU"
 TOO_SMALL = "too small"
 TAKEN = "taken"
 OWN = "already has a worker of it"
+COULD_GO = "could go"
 
 
 def why_waiting(world: World, gang: Gang) -> Explanation:
@@ -78,11 +81,12 @@ def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
     free = sum(world.machines[name].free_milli for name in world.machines)
     numbers["free_milli"] = free
     text = f"needs {wanted}; {fits} free now ({gpus(free)} GPUs free in all)"
-    kept = _kept(world, gang)
+    kept, spent = _kept(world, gang)
     return Explanation(
         rule="no-room",
         text=text,
-        numbers=numbers,
+        numbers=numbers | _budget_numbers(spent),
+        names={"budget": spent.queue} if spent is not None else {},
         excluded=told,
         kept=dict(sorted(kept.items())),
         quota=_standing(world, gang),
@@ -134,31 +138,51 @@ def _placeable(placed: str, numbers: dict[str, int]) -> Explanation:
     return Explanation(rule="releasing", text=text, numbers=numbers)
 
 
-def _kept(world: World, gang: Gang) -> Counter[str]:
-    """The running gangs by why they may keep what they hold; `could go` of those that need not."""
-    standings = world.accounts.standings()
+def _kept(world: World, gang: Gang) -> tuple[Counter[str], Spent | None]:
+    """The running gangs by why they may keep what they hold; `could go` of those that need not.
+    Of the budgets that keep some, the one that frees first.
+    """
     request = request_of(world, gang, again=False)
     taker = Taker(queue=gang.queue, request=request, preemptible=gang.preemptible)
-    taking = may_take(standings, taker)
+    taking = may_take(world.accounts.standings(), taker)
+    budgets, spent = EvictionBudgets(world), list[Spent]()
     found: Counter[str] = Counter()
-    for number, other in enumerate(world.gangs.values()):
-        if number >= HOLDERS_MAX:
-            break
+    for other in islice(world.gangs.values(), HOLDERS_MAX):
         if other is gang or not other.any_in(PLACED) or other.queue not in world.accounts:
             continue
-        if not other.preemptible:
-            found["cannot be preempted"] += 1
-        elif other.queue == gang.queue:
-            found[_within(world, gang, other)] += 1
-        elif not taking:
-            found["of others, and its own project has its fair share"] += 1
-        elif not may_lose(standings, taker, other.queue):
-            found["within the fair share of their projects"] += 1
-        elif safe_from_reclaim(world.accounts, gang.queue, other, world.now_us):
-            found["protected, as they started a moment ago"] += 1
-        else:
-            found["could go"] += 1
-    return found
+        reason = _kept_by(world, gang, other, taker if taking else None)
+        if reason == COULD_GO and (none_left := budgets.spent_on(other)) is not None:
+            reason = f"of {none_left.queue}, which may lose no more for now"
+            spent.append(none_left)
+        found[reason] += 1
+    return found, min(spent, key=lambda one: (one.free_at_us, one.queue), default=None)
+
+
+def _kept_by(world: World, gang: Gang, other: Gang, taker: Taker | None) -> str:
+    """Why a running gang may keep what it holds, budgets aside; without a `taker` no other queue
+    has to give anything.
+    """
+    if not other.preemptible:
+        return "cannot be preempted"
+    if other.queue == gang.queue:
+        return _within(world, gang, other)
+    if taker is None:
+        return "of others, and its own project has its fair share"
+    if not may_lose(world.accounts.standings(), taker, other.queue):
+        return "within the fair share of their projects"
+    if safe_from_reclaim(world.accounts, gang.queue, other, world.now_us):
+        return "protected, as they started a moment ago"
+    return COULD_GO
+
+
+def _budget_numbers(spent: Spent | None) -> dict[str, int]:
+    if spent is None:
+        return {}
+    return {
+        "evictions_max": spent.evictions_max,
+        "evictions_per_us": spent.per_us,
+        "evictions_free_at_us": spent.free_at_us,
+    }
 
 
 def _within(world: World, gang: Gang, other: Gang) -> str:
@@ -166,14 +190,14 @@ def _within(world: World, gang: Gang, other: Gang) -> str:
         return "of the same project, not less important"
     if safe_from_preemption(world.accounts, other, world.now_us):
         return "protected, as they started a moment ago"
-    return "could go"
+    return COULD_GO
 
 
 def _evicts(kept: Counter[str]) -> str:
     if not kept:
         return ""
-    could = kept["could go"]
-    parts = [f"{count} {reason}" for reason, count in sorted(kept.items()) if reason != "could go"]
+    could = kept[COULD_GO]
+    parts = [f"{count} {reason}" for reason, count in sorted(kept.items()) if reason != COULD_GO]
     if could:
         return f"{could} could be stopped, but that would not make room for all of it"
     return "nobody may be stopped for it: " + ", ".join(parts)

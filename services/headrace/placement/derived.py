@@ -27,7 +27,9 @@ class Index:
         self.reserved: dict[str, None] = {}  # who waits with a reservation
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
-        self.moments: list[tuple[int, str, int]] = []  # of jobs, and the attempt or 0 if it waits
+        self.moments: list[
+            tuple[int, str, int]
+        ] = []  # of jobs, and the attempt or 0 if it waits; of nobody
         self.idle = False  # the last decision on this very state was to do nothing
         self.world: World | None = None
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
@@ -77,6 +79,17 @@ class Index:
             deadline_us = job.run.begun_us + job.max_duration_us
             heappush(self.timers, (deadline_us, job_id, job.run.attempt))
 
+    def watch_budget(self, free_at_us: int) -> None:
+        """Remember when a queue may lose one job more."""
+        heappush(self.moments, (free_at_us, "", 0))
+
+    def watch_budgets(self, state: State, queue: str) -> None:
+        """Remember when each eviction that counts for this queue leaves its window."""
+        if queue in state.queues:
+            per_us = state.queues[queue].evictions_per_us
+            for at_us in state.evictions.get(queue, ()):
+                self.watch_budget(at_us + per_us)
+
     def next_deadline_us(self, state: State) -> int | None:
         """When the next attempt reaches its maximum duration."""
         while self.timers:
@@ -102,8 +115,7 @@ class Index:
     def _next_moment_us(self, state: State) -> int | None:
         while self.moments:
             moment_us, job_id, attempt = self.moments[0]
-            job = state.jobs.get(job_id)
-            if job is not None and attempt == (job.run.attempt if job.run is not None else 0):
+            if _matters(state, job_id, attempt):
                 return moment_us
             heappop(self.moments)
         return None
@@ -144,6 +156,8 @@ def build(state: State) -> Index:
     for job_id, job in state.jobs.items():
         index.sync(job_id, job)
         index.watch(job_id, job)
+    for queue in state.evictions:
+        index.watch_budgets(state, queue)
     state.__dict__["index"] = index
     return index
 
@@ -196,6 +210,7 @@ def world_of(state: State) -> World:
                 heappush(index.moments, (moment_us, job_id, attempt))
         else:
             world.leave(job_id)
+    world.evictions = state.evictions
     index.follows()
     return world
 
@@ -222,6 +237,14 @@ def _ticking(state: State, job_id: str, attempt: int) -> bool:
     job = state.jobs.get(job_id)
     run = job.run if job is not None else None
     return run is not None and run.attempt == attempt and not run.evicted and not run.gone
+
+
+def _matters(state: State, job_id: str, attempt: int) -> bool:
+    """Whether a moment is still of anybody: a budget's always is."""
+    job = state.jobs.get(job_id)
+    if job is None:
+        return not job_id
+    return attempt == (job.run.attempt if job.run is not None else 0)
 
 
 def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:

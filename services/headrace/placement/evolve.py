@@ -67,7 +67,11 @@ def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
     runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
     holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
     state.usage = usage_of(state.queues, holdings)
-    index_of(state).changed_queues = True
+    if event.queue.evictions_max <= 0:
+        state.evictions.pop(event.name, None)
+    index = index_of(state)
+    index.changed_queues = True
+    index.watch_budgets(state, event.name)
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:

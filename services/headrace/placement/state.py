@@ -195,6 +195,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
     usage: dict[str, Usage] = {}
+    evictions: dict[str, list[int]] = {}  # by queue with a budget, when it lost jobs to others
     nodes: dict[str, Node] = {}
     machines: dict[str, Machine] = {}
     jobs: dict[str, Job] = {}
