@@ -112,6 +112,13 @@ async def test_describe_tells_the_story_of_a_job(world, headrace):
     assert "gang.released.v1" in out
 
 
+SPENT = {
+    "evictions_max": 20,
+    "evictions_per_us": 3_600_000_000,
+    "evictions_free_at_us": 86_400_000_000,
+}
+
+
 async def test_why_shows_what_placement_says_and_how_a_job_ended(world, headrace):
     said = Explanation(
         rule="no-room",
@@ -120,12 +127,7 @@ async def test_why_shows_what_placement_says_and_how_a_job_ended(world, headrace
         project="vision",
         position=1843,
         at_us=1,
-        numbers={
-            "waited_us": 38_000_000,
-            "evictions_max": 20,
-            "evictions_per_us": 3_600_000_000,
-            "evictions_free_at_us": 86_400_000_000,
-        },
+        numbers={"waited_us": 38_000_000} | SPENT,
         excluded={"taken": 1},
         sooner="nodes: 1",
         starts_by_us=86_400_000_000,

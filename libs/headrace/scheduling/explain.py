@@ -67,7 +67,7 @@ def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
     fits = nodes - excluded.total()
     able = fits + excluded[TAKEN] + excluded[OWN] + excluded[NOT_ACCEPTING]
     numbers = {"nodes_needed": needed, "nodes_free": fits, "nodes_able": able, "nodes": nodes}
-    wanted = " or ".join(_wanted(shape, len(tasks)) for shape in shapes)
+    wanted = " or ".join(dict.fromkeys(_wanted(shape, len(tasks)) for shape in shapes))
     told = {name: count for name, count in sorted(excluded.items()) if count}
     if able < needed:
         text = f"needs {wanted}; only {able} of {nodes} nodes could ever hold that"

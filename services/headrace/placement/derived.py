@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 
 from headrace.placement.life_rules import is_due
 from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of
+from headrace.placement.option_rules import family_of
 from headrace.placement.state import Job, Run, State
 from headrace.scheduling.rations import specs_of
 from headrace.scheduling.world import World
@@ -35,6 +36,7 @@ class Index:
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
         self.changed_nodes: dict[str, None] = {}
         self.changed_queues = False
+        self.families: dict[str, dict[str, None]] = {}  # who waits, by who tells how fast it runs
         self.learned = 0  # how many arrivals the world's policies know of
         self.changed_pools = False
         self.changed_users = False
@@ -49,6 +51,7 @@ class Index:
             self.changed_users |= owner not in self.users
             self.users[owner] = self.users.get(owner, 0) + 1
         _member(self.waiting, job_id, present=job.waiting)
+        self._relate(family_of(job.project, job_id), job_id, waits=job.waiting)
         if (job.run is not None) != (job_id in self.running):
             self._run(job_id, job.run)
         _member(self.stopping, job_id, present=job.run is not None and bool(job.run.evicted))
@@ -63,6 +66,7 @@ class Index:
         if not self.users[owner]:
             del self.users[owner]
             self.changed_users = True
+        self._relate(family_of(owner[0], job_id), job_id, waits=False)
         if job_id in self.running:
             self._run(job_id, None)
         for members in (self.waiting, self.stopping, self.gaining, self.reserved):
@@ -78,6 +82,10 @@ class Index:
         if job.max_duration_us and job.run is not None and job.run.begun_us:
             deadline_us = job.run.begun_us + job.max_duration_us
             heappush(self.timers, (deadline_us, job_id, job.run.attempt))
+
+    def measured(self, family: str) -> None:
+        """More is known of how fast the jobs of this family run."""
+        self.changed_jobs.update(self.families.get(family, {}))
 
     def watch_budget(self, free_at_us: int) -> None:
         """Remember when a queue may lose one job more."""
@@ -131,6 +139,12 @@ class Index:
             if deadline_us <= now_us and _ticking(state, job_id, attempt)
         }
         return sorted(late)
+
+    def _relate(self, family: str, job_id: str, *, waits: bool) -> None:
+        members = self.families.setdefault(family, {})
+        _member(members, job_id, present=waits)
+        if not members:
+            del self.families[family]
 
     def _run(self, job_id: str, run: Run | None) -> None:
         """The job has got an attempt, or has lost it."""

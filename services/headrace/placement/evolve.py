@@ -39,9 +39,16 @@ from headrace.events.nodes import (
     NodeJoined,
     NodeSilent,
 )
+from headrace.events.performance import PerformanceMeasured
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
-from headrace.placement import evolve_gangs, evolve_groups, evolve_nodes, pool_rules
+from headrace.placement import (
+    evolve_gangs,
+    evolve_groups,
+    evolve_nodes,
+    evolve_performance,
+    pool_rules,
+)
 from headrace.placement.derived import index_of, settle
 from headrace.placement.state import Exit, Job, Run, State
 from headrace.scheduling.tree import usage_of
@@ -250,6 +257,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    PerformanceMeasured: evolve_performance.measured,
     **pool_rules.ON,
 }
 
