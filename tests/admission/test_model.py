@@ -133,6 +133,9 @@ def test_levels_of_the_jobs_pools_are_admitted():
         (Gang(nodes=8, nodes_max=2), "nodes = 8..2 — the minimum is above the maximum; 2..8"),
         (gang(1_500), "resources.gpus = 1.5 — more than one GPU is a number of whole GPUs; 1 or 2"),
         (gang(-1_000), "resources.gpus = -1 — must be above 0"),
+        (gang(cpu_milli=-1), "resources.cpu = -1 — must not be negative"),
+        (gang(memory_bytes=-5), "resources.memory = -5 — must not be negative"),
+        (gang(gpu_memory_bytes=-5), "resources.gpu_memory = -5 — must not be negative"),
     ],
 )
 def test_a_gang_that_cannot_be_is_refused_whoever_recorded_it(wants, said):

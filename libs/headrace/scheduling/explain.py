@@ -41,6 +41,9 @@ def why_waiting(world: World, gang: Gang) -> Explanation:
         text = f"project {gang.queue} does not exist; headrace apply creates it"
         return Explanation(rule="unknown-project", text=text, names={"project": gang.queue})
     tasks = next_tasks(gang, again=False)
+    if not tasks:
+        text = "asks for no workers, or for fewer than its own minimum"
+        return Explanation(rule="no-workers", text=text)
     barrier = barrier_of(world, gang, tasks)
     if barrier is not None:
         return _barred(barrier, request_of(world, gang, again=False)[barrier.resource])
@@ -60,7 +63,7 @@ def _barred(barrier: Barrier, asked: int) -> Explanation:
 
 
 def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
-    needed = len(tasks) if tasks and tasks[0].shape.apart else 1
+    needed = len(tasks) if tasks[0].shape.apart else 1
     shapes = gang.options or tuple(dict.fromkeys(task.shape for task in tasks))
     excluded = min((_excluded(world, gang, shape) for shape in shapes), key=_exclusion_rank)
     nodes = len(world.machines)

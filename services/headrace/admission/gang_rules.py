@@ -69,6 +69,11 @@ def _refuse_kind(gang: Gang) -> Refusal | None:
 def _refuse_numbers(gang: Gang) -> Refusal | None:
     if gang.nodes < 1:
         return Refusal(field="nodes", value=str(gang.nodes), rule="a job has at least one node")
+    amounts = (gang.cpu_milli, gang.memory_bytes, gang.gpu_memory_bytes)
+    for name, amount in zip(("cpu", "memory", "gpu_memory"), amounts, strict=True):
+        if amount < 0:
+            rule = "must not be negative"
+            return Refusal(field=f"resources.{name}", value=str(amount), rule=rule)
     if gang.nodes_max and gang.nodes_max < gang.nodes:
         value, instead = f"{gang.nodes}..{gang.nodes_max}", f"{gang.nodes_max}..{gang.nodes}"
         rule = "the minimum is above the maximum"
