@@ -87,16 +87,16 @@ class Index:
         """More is known of how fast the jobs of this family run."""
         self.changed_jobs.update(self.families.get(family, {}))
 
-    def watch_budget(self, free_at_us: int) -> None:
-        """Remember when a queue may lose one job more."""
-        heappush(self.moments, (free_at_us, "", 0))
+    def watch_moment(self, at_us: int) -> None:
+        """Remember a moment of no job: a queue may lose one more, a search may begin again."""
+        heappush(self.moments, (at_us, "", 0))
 
     def watch_budgets(self, state: State, queue: str) -> None:
         """Remember when each eviction that counts for this queue leaves its window."""
         if queue in state.queues:
             per_us = state.queues[queue].evictions_per_us
             for at_us in state.evictions.get(queue, ()):
-                self.watch_budget(at_us + per_us)
+                self.watch_moment(at_us + per_us)
 
     def next_deadline_us(self, state: State) -> int | None:
         """When the next attempt reaches its maximum duration."""
@@ -172,6 +172,8 @@ def build(state: State) -> Index:
         index.watch(job_id, job)
     for queue in state.evictions:
         index.watch_budgets(state, queue)
+    if state.searching.rests_until_us:
+        index.watch_moment(state.searching.rests_until_us)
     state.__dict__["index"] = index
     return index
 
@@ -254,7 +256,7 @@ def _ticking(state: State, job_id: str, attempt: int) -> bool:
 
 
 def _matters(state: State, job_id: str, attempt: int) -> bool:
-    """Whether a moment is still of anybody: a budget's always is."""
+    """Whether a moment is still of anybody: one of no job always is."""
     job = state.jobs.get(job_id)
     if job is None:
         return not job_id

@@ -58,7 +58,7 @@ def evolve(state: State, entry: Entry) -> None:
     """Fold one entry."""
     index_of(state).idle = False
     if not isinstance(entry.event, SearchSuspended):
-        state.searching.over = False
+        state.searching.rests_until_us = 0
         state.searching.stale = bool(state.searching.job)
     _ON[type(entry.event)](state, entry, entry.event)
 

@@ -16,7 +16,8 @@ from headrace.events.gangs import (
 from headrace.placement import evolve_nodes
 from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
-from headrace.placement.state import Reserved, Run, Searching, State
+from headrace.placement.modelling import SECOND_US
+from headrace.placement.state import SEARCH_RESTS_S, Reserved, Run, Searching, State
 from headrace.scheduling.eviction_budgets import counted
 from headrace.scheduling.rations import path_up
 from headrace.scheduling.tree import add_usage
@@ -84,7 +85,7 @@ def _spend(state: State, project: str, at_us: int) -> None:
         if bound > 0 and per_us > 0:
             before = state.evictions.get(queue.queue, [])
             state.evictions[queue.queue] = counted(before, at_us, bound, per_us)
-            index_of(state).watch_budget(at_us + per_us)
+            index_of(state).watch_moment(at_us + per_us)
 
 
 def released(state: State, entry: Entry, event: GangReleased) -> None:
@@ -110,12 +111,16 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
     settle(state, event.job, job)
 
 
-def suspended(state: State, _entry: Entry, event: SearchSuspended) -> None:
-    """Where the search goes on."""
+def suspended(state: State, entry: Entry, event: SearchSuspended) -> None:
+    """Where the search goes on, or that it rests."""
     before = state.searching
+    rests = not event.job and not before.stale
+    rests_until_us = entry.recorded_at_us + SEARCH_RESTS_S * SECOND_US if rests else 0
     state.searching = Searching(
         action=event.action,
         job=event.job,
         stale=before.stale and bool(event.job),
-        over=not event.job and not before.stale,
+        rests_until_us=rests_until_us,
     )
+    if rests:
+        index_of(state).watch_moment(rests_until_us)

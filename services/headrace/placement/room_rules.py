@@ -67,7 +67,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
         any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
     reserved = reserved_in(state)
     kept = renewed(world, reserved)
-    suspended = _turn(state, world)
+    suspended = _turn(state, world, now_us)
     room = _read(state, world, mark)
     world.back_to(mark)
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
@@ -78,9 +78,9 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     return drafts + _search(state, suspended)
 
 
-def _turn(state: State, world: World) -> Suspended | None:
+def _turn(state: State, world: World, now_us: int) -> Suspended | None:
     searching = state.searching
-    if searching.over:
+    if now_us < searching.rests_until_us:
         allocate(world, PLACED_MAX)
         return None
     resume = Suspended(action=searching.action, gang=searching.job) if searching.job else None

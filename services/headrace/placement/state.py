@@ -20,6 +20,8 @@ from headrace.scheduling.tree import Usage
 SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
 
+SEARCH_RESTS_S = 30  # a search so long that it took several turns is not begun again earlier
+
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
 
@@ -181,13 +183,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 class Searching(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where the search for whom to stop goes on (`job` empty: from the start). `stale`: something
-    has changed since it began. `over`: it came to its end and nothing has changed since.
+    has changed since it began. `rests_until_us`: it came to its end and nothing has changed since,
+    but for the time, so that it need not begin again at once (0: it has not).
     """
 
     action: str = ""
     job: str = ""
     stale: bool = False
-    over: bool = False
+    rests_until_us: int = 0
 
 
 class PoolApply(msgspec.Struct, frozen=True, kw_only=True):
