@@ -46,7 +46,8 @@ def why_waiting(world: World, gang: Gang) -> Explanation:
 
 def _barred(barrier: Barrier, asked: int) -> Explanation:
     kind = "hold at most" if barrier.rule == "limit" else "hold without preemption at most"
-    held, unit = barrier.would_hold - asked, UNITS[barrier.resource]
+    held = barrier.would_hold - asked
+    unit = UNITS[barrier.resource] if barrier.part is None else barrier.part.gpus
     text = (
         f"{barrier.queue} may {kind} {_amount(barrier.resource, barrier.allowed)} {unit} and holds "
         f"{_amount(barrier.resource, held)}; this needs {_amount(barrier.resource, asked)}"

@@ -168,7 +168,7 @@ class Machine:
     what is already promised.
     """
 
-    __slots__ = ("_bank_of", "_later", "_now", "_taken", "banks", "free_milli", "milli", "spec")
+    __slots__ = ("_bank_with", "_later", "_now", "_taken", "banks", "free_milli", "milli", "spec")
 
     def __init__(self, spec: MachineSpec) -> None:
         self.spec = spec
@@ -177,7 +177,7 @@ class Machine:
         self._now: tuple[int, ...] = (spec.cpu_milli, spec.memory_bytes, spec.tasks_max)  # free
         self._later: tuple[int, ...] = self._now
         self.banks = [Bank(kind, devices, self.milli) for kind, devices in spec.usable]
-        self._bank_of = {device: bank for bank in self.banks for device in bank.devices}
+        self._bank_with = {device: bank for bank in self.banks for device in bank.devices}
         self.free_milli = sum(bank.free_milli for bank in self.banks)
 
     @property
@@ -193,7 +193,7 @@ class Machine:
         milli = self.milli[book]
         for device in place.devices:
             milli[device] += sign * place.milli
-        bank = self._bank(place)
+        bank = self.bank_of(place)
         if bank is not None:
             bank.wholes_coming += sign * place.count
             before = bank.free_milli
@@ -202,8 +202,7 @@ class Machine:
 
     def free_on(self, device: int) -> tuple[int, int]:
         """Thousandths of one device free now and later; nothing of one that takes no work."""
-        bank = self._bank_of.get(device)
-        return bank.free_on(device) if bank is not None else (0, 0)
+        return bank.free_on(device) if (bank := self._bank_with.get(device)) else (0, 0)
 
     def fit(self, shape: Shape, *, spread: bool = False) -> tuple[Place, bool] | None:
         """Where a task of this shape would go here, and whether it could at once; None when it
@@ -228,7 +227,7 @@ class Machine:
         """Whether a task could be, or stay, on this very place once all is gone that is leaving."""
         if not _has_room(self._later, place.amounts[1], place.amounts[2]):
             return False
-        bank = self._bank(place)
+        bank = self.bank_of(place)
         if bank is None:
             return not (place.devices or place.count)
         if any(bank.free_on(device)[1] < place.milli for device in place.devices):
@@ -243,9 +242,10 @@ class Machine:
             if takes(shape, bank.kind)
         )
 
-    def _bank(self, place: Place) -> Bank | None:
+    def bank_of(self, place: Place) -> Bank | None:
+        """Which of its banks the devices of a place are of."""
         if place.devices:
-            return self._bank_of.get(place.devices[0])
+            return self._bank_with.get(place.devices[0])
         return self.banks[place.bank] if place.count and place.bank < len(self.banks) else None
 
     def _recount(self) -> None:

@@ -21,7 +21,7 @@ from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.victims import Chunk, Search, chunks_of, is_touched, left_of
+from headrace.scheduling.victims import Chunk, Search, chunks_of, is_touched
 from headrace.scheduling.world import World
 
 CHUNKS_PER_STEP = 8  # listed in about the time of one try
@@ -124,6 +124,10 @@ class _Scenarios:
                 world.evict(loss.task)
         turns = Turns(world.accounts, self._asks)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
+        if self.search.first:
+            if not place_gang(world, gang, promised=True, most=size):
+                return False
+            del served[gang.name]
         for name in dict.fromkeys((*served, *self.waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
         while served and (next_ := turns.take()) is not None:
@@ -137,7 +141,7 @@ class _Scenarios:
                 turns.put(other, other.standing())
                 continue
             del served[next_]
-        return self.search.accepts(left_of(chunks))
+        return self.search.accepts(chunks)
 
 
 Generate = Callable[[_Scenarios, Sequence[int], int], Iterator[tuple[int, ...]]]
