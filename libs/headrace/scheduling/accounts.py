@@ -7,12 +7,13 @@ holds too.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
 from headrace.scheduling.amounts import GPU, NOTHING, RESOURCES, UNLIMITED, Amounts
 from headrace.scheduling.division import QueueSpec
+from headrace.scheduling.gangs import Place
 from headrace.scheduling.legality import PartStanding, Standing
 from headrace.scheduling.parts import NO_RATION, Cell, Part, PartRation, Parts
 
@@ -148,9 +149,12 @@ class Account:
 
 
 class Accounts:
-    """Every queue whose path ends at a root."""
+    """Every queue whose path ends at a root. `cell_at` says of which parts a place's GPUs are."""
 
-    def __init__(self, specs: Mapping[str, QueueSpec]) -> None:
+    def __init__(
+        self, specs: Mapping[str, QueueSpec], cell_at: Callable[[Place], Cell] = lambda _: ()
+    ) -> None:
+        self._cell_at = cell_at
         self.parts = Parts(part for spec in specs.values() for part in spec.parts)
         self.by_name = {name: Account(spec, self.parts) for name, spec in specs.items()}
         self.roots: list[Account] = []
@@ -178,13 +182,13 @@ class Accounts:
             account.stakes[number].share = shares[name]
             account.version += 1
 
-    def book(
-        self, queue: str, amounts: Amounts, *, firm: bool, sign: int = 1, cell: Cell = ()
-    ) -> None:
-        """Enter what a task takes, of GPUs of these parts, for its queue and everything above it."""
+    def book(self, queue: str, place: Place, *, firm: bool, sign: int = 1) -> None:
+        """Enter what a task has at a place for its queue and everything above it."""
         account = self.by_name.get(queue)
         if account is None:
             return
+        amounts = place.amounts
+        cell = self._cell_at(place) if self.parts.all else ()
         for each in account.path:
             each.version += 1
             for r in RESOURCES:

@@ -120,7 +120,7 @@ class Books:
 
     def set_queues(self, queues: Mapping[str, QueueSpec]) -> None:
         """The whole tree."""
-        self.accounts = Accounts(queues)
+        self.accounts = Accounts(queues, self.parted.cell_at)
         self.queues, self._divided = queues, None
         self.parted.set_parts(self.accounts.parts)
         for gang in self.gangs.values():
@@ -199,11 +199,6 @@ class Books:
         """Of which parts of the fleet the GPUs of a place are."""
         return self.parted.cell_at(place) if self.parted.any else ()
 
-    def charge(self, gang: Gang, place: Place, sign: int = 1) -> None:
-        """Count to its queue what a gang has at a place or, with `sign` -1, count it no more."""
-        firm, cell = not gang.preemptible, self.cell_at(place)
-        self.accounts.book(gang.queue, place.amounts, firm=firm, sign=sign, cell=cell)
-
     def learn(self, arrivals: Arrivals) -> None:
         """Rank machines from now on by what these arrivals let expect. It takes milliseconds: who
         makes a world for every turn keeps `expected` and hands it on.
@@ -230,7 +225,7 @@ class Books:
         for task in gang.all_tasks():
             place, _ = _booked(task)
             if place is not None and task.state in PLACED:
-                self.charge(gang, place, sign)
+                self.accounts.book(gang.queue, place, firm=not gang.preemptible, sign=sign)
 
     def _held_on(self, node: str) -> Iterator[tuple[Gang, Task]]:
         """Who has or is promised something there, with its gang."""
@@ -246,7 +241,7 @@ class Books:
         for gang, task in there if self.parted.any else ():
             place, _ = _booked(task)
             if place is not None and task.state in PLACED:
-                self.charge(gang, place, sign)
+                self.accounts.book(gang.queue, place, firm=not gang.preemptible, sign=sign)
             self.parted.leave(gang)
             self._want_parts(gang)
 

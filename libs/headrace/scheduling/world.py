@@ -176,7 +176,7 @@ class World(Books):
         gang = claim.gang
         for place in claim.places:
             self.book(place, COMING, sign)
-            self.charge(gang, place, sign)
+            self.accounts.book(gang.queue, place, firm=not gang.preemptible, sign=sign)
         (self._horizon.begin if sign > 0 else self._horizon.end)(gang.name)
         self._undo.append(partial(self._unset_aside, claim, -sign))
 
@@ -214,13 +214,13 @@ class World(Books):
 
     def _count(self, task: Task, place: Place, state: str) -> None:
         gang = self.gangs[task.gang]
-        self.charge(gang, place)
+        self.accounts.book(gang.queue, place, firm=not gang.preemptible)
         if self.reservations:
             self._horizon.add(task, self._holding(task, place, state))
 
     def _discount(self, task: Task, place: Place) -> None:
         gang = self.gangs[task.gang]
-        self.charge(gang, place, -1)
+        self.accounts.book(gang.queue, place, firm=not gang.preemptible, sign=-1)
         if self.reservations:
             self._horizon.remove(task, self._holding(task, place, RUNNING))
 
