@@ -91,7 +91,7 @@ class Books:
 
     def set_settings(self, settings: Settings) -> None:
         """Turns are taken otherwise from now on."""
-        self.settings = settings
+        self.settings, self._divided = settings, None
         self.rankings.clear()
 
     def set_machine(self, spec: MachineSpec) -> None:

@@ -41,7 +41,13 @@ from headrace.events.nodes import (
 )
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
-from headrace.placement import evolve_gangs, evolve_groups, evolve_nodes, pool_rules
+from headrace.placement import (
+    evolve_gangs,
+    evolve_groups,
+    evolve_nodes,
+    pool_rules,
+    usage_rules,
+)
 from headrace.placement.derived import index_of, settle
 from headrace.placement.state import Exit, Job, Run, State
 from headrace.scheduling.tree import usage_of
@@ -56,17 +62,21 @@ def evolve(state: State, entry: Entry) -> None:
     _ON[type(entry.event)](state, entry, entry.event)
 
 
-def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
+def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     if event.service == "placement":
+        old_window_ms = usage_rules.window_ms(state)
         state.settings = dict(event.settings)
+        usage_rules.retimed(state, old_window_ms, entry.recorded_at_us)
         index_of(state).changed_pools = True
 
 
-def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
+def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     state.queues[event.name] = event.queue
-    runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
-    holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
+    jobs = [(job, job.run) for job in state.jobs.values() if job.run is not None]
+    holdings = [(job.project, run.milli, not job.preemptible) for job, run in jobs]
     state.usage = usage_of(state.queues, holdings)
+    holders = [(job.project, job.user, run.milli) for job, run in jobs]
+    usage_rules.remetered(state, holders, entry.recorded_at_us)
     index_of(state).changed_queues = True
 
 

@@ -17,6 +17,7 @@ from headrace.placement import evolve_nodes
 from headrace.placement.derived import settle
 from headrace.placement.life_rules import FOR_OTHERS
 from headrace.placement.state import Reserved, Run, Searching, State
+from headrace.placement.usage_rules import metered
 from headrace.scheduling.tree import add_usage
 
 
@@ -42,6 +43,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         if node is not None:
             node.take(worker.devices, event.cpu_milli, event.memory_bytes)
     add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
+    metered(state, (job.project, job.user, event.milli), entry.recorded_at_us)
     if event.workers and event.port:
         address = event.workers[0].address
         state.ports.setdefault(address, {})[event.port] = event.job
@@ -75,7 +77,6 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
 
 def released(state: State, entry: Entry, event: GangReleased) -> None:
     """Its devices are free."""
-    del entry
     job = state.jobs.get(event.job)
     run = job.run if job is not None else None
     if job is None or run is None or run.attempt != event.attempt:
@@ -86,6 +87,7 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
             node.give(worker.devices, run.cpu_milli, run.memory_bytes)
             evolve_nodes.forget_gone(node)
     add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
+    metered(state, (job.project, job.user, -run.milli), entry.recorded_at_us)
     if run.port:
         address = run.workers[0].address
         ports = state.ports.get(address, {})

@@ -46,6 +46,7 @@ def settings_of(state: State) -> Settings:
         steps_max=STEPS_MAX,
         reserve_after_us=state.setting("reserve_after_s") * SECOND_US,
         consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
+        usage_strength=state.setting("usage_strength_milli"),
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
         levels={name: pool.topology for name, pool in pools.items()},
     )

@@ -14,7 +14,7 @@ import msgspec
 
 from headrace.decider import Draft
 from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
-from headrace.placement.derived import index_of, total_milli, world_of
+from headrace.placement.derived import index_of, total_milli, world_at
 from headrace.placement.life_rules import evict
 from headrace.placement.modelling import shares_of
 from headrace.placement.reservation_rules import recorded, reserved_in
@@ -51,8 +51,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     index = index_of(state)
     if not index.waiting:
         return []
-    world = world_of(state)
-    world.begin(now_us)
+    world = world_at(state, now_us)
     mark = world.mark()
     for job_id in sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j)):
         gang = world.gangs[job_id]
