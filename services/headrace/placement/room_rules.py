@@ -17,12 +17,14 @@ from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
 from headrace.placement.derived import index_of, total_milli, world_at
 from headrace.placement.life_rules import evict
 from headrace.placement.modelling import shares_of
+from headrace.placement.part_gate import PartGate, guaranteed_part, stakes_of
 from headrace.placement.reservation_rules import recorded, reserved_in
 from headrace.placement.state import Job, State
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
 from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Task
 from headrace.scheduling.legality import leveled
+from headrace.scheduling.part_legality import Stakes
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.tree import Tree
@@ -38,12 +40,13 @@ REASONS = {"reclaim": "reclaimed", "preempt": "preempted"}  # of whoever has no 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn came to: the gangs that are stopped and for whom (`moved`: each of these has a
-    place elsewhere then), and those that get places.
+    place elsewhere then), and those that get places, of which parts of the fleet.
     """
 
     stopped: dict[str, Gain]
     moved: frozenset[str]
     placed: dict[str, tuple[Worker, ...]]
+    stakes: dict[str, Stakes]
 
 
 def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> list[Draft]:
@@ -64,7 +67,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
     stopped = {j: gain for j, gain in room.stopped.items() if j not in spared}
     drafts = [_evicted(state, world, (j, j in room.moved), gain) for j, gain in stopped.items()]
-    drafts += _Placements(state, world).drafts(room.placed)
+    drafts += _Placements(state, world).drafts(room)
     drafts += recorded(state, reserved, kept, {*room.placed, *state.due})
     return drafts + _search(state, suspended)
 
@@ -89,6 +92,7 @@ def _search(state: State, suspended: Suspended | None) -> list[Draft]:
 def _read(state: State, world: World, mark: int) -> Room:
     stopped: dict[str, Gain] = {}
     placed: dict[str, tuple[Worker, ...]] = {}
+    stakes: dict[str, Stakes] = {}
     moved: set[str] = set()
     for name in dict.fromkeys(task.gang for task in world.changed(mark)):
         gang = world.gangs[name]
@@ -100,7 +104,8 @@ def _read(state: State, world: World, mark: int) -> Room:
                     moved.add(name)
         elif all(task.state == BOUND for task in tasks):
             placed[name] = tuple(_worker(state, task) for task in tasks)
-    return Room(stopped=stopped, moved=frozenset(moved), placed=placed)
+            stakes[name] = stakes_of(world, (task.place for task in tasks if task.place))
+    return Room(stopped=stopped, moved=frozenset(moved), placed=placed, stakes=stakes)
 
 
 def _worker(state: State, task: Task) -> Worker:
@@ -124,6 +129,13 @@ def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) 
         numbers[f"{side}quota_milli"] = account.spec.quota[GPU]
         numbers[f"{side}share_milli"] = account.share[GPU]
     names = {"queue": theirs, "gainer_queue": mine, "gainer_project": gainer.queue}
+    if gain.rule == "reclaim" and (part := guaranteed_part(world, gainer)) is not None:
+        names["part"] = world.accounts.parts.all[part].gpus
+        for side, queue in (("", theirs), ("gainer_", mine)):
+            stake = world.accounts.by_name[queue].stakes[part]
+            numbers[f"{side}part_held_milli"] = stake.held
+            numbers[f"{side}part_quota_milli"] = stake.ration.quota
+            numbers[f"{side}part_share_milli"] = stake.share
     act = Act(rule=gain.rule, numbers=numbers, names=names)
     reason = "moved" if moved else REASONS[gain.rule]
     event = evict(job_id, job, job.run, reason, act, gainer=gain.gang)
@@ -137,21 +149,23 @@ class _Placements:
         self._state = state
         self._world = world
         self._tree = Tree(state.queues, state.usage, total_milli(state))
+        self._parts = PartGate(world)
         self._ports: dict[str, int] = {}
 
-    def drafts(self, placed: dict[str, tuple[Worker, ...]]) -> list[Draft]:
+    def drafts(self, room: Room) -> list[Draft]:
         """A decision for each that no limit forbids, counting all that is held."""
-        drafts = (self._placed(job_id, workers) for job_id, workers in placed.items())
+        drafts = (self._placed(job_id, room) for job_id in room.placed)
         return [draft for draft in drafts if draft is not None]
 
-    def _placed(self, job_id: str, workers: tuple[Worker, ...]) -> Draft | None:
+    def _placed(self, job_id: str, room: Room) -> Draft | None:
+        workers = room.placed[job_id]
         job = self._state.jobs[job_id]
         milli = sum(share.milli for worker in workers for share in worker.devices)
         firm = not job.preemptible
         if self._tree.gate(job.project, milli, firm=firm) is not None:
             return None
         port = self._port(workers[0])
-        if port is None:
+        if port is None or not self._parts.admits(self._world.gangs[job_id], room.stakes[job_id]):
             return None
         self._tree.add(job.project, milli, firm=firm)
         event = GangPlaced(
