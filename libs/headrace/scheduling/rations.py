@@ -76,25 +76,13 @@ def leaf_of(queue: Queue | None, project: str, user: str) -> str:
     return f"{project}/{user}" if queue is not None and queue.users_equal else project
 
 
-def limit_of(queues: Mapping[str, Queue], project: str, *, model: str = "", pool: str = "") -> int:
-    """The tightest limit, in milli-GPUs, on what the project may hold of GPUs of one `model` or of
-    one `pool`, at any level above it; `UNLIMITED` when there is none.
-    """
+def limit_of_type(per_type: Mapping[str, Allowance], model: str) -> int:
+    """The tightest limit on GPUs of this model: `H100` says it of every `H100-…`."""
     limit = UNLIMITED
-    for queue in path_up(queues, project):
-        if model:
-            limit = at_most(limit, allowance(queue.per_type, model).limit_milli)
-        if pool:
-            limit = at_most(limit, queue.per_pool.get(pool, NO_RATION).limit_milli)
+    for name, part in per_type.items():
+        if is_model(model, name):
+            limit = at_most(limit, part.limit_milli)
     return limit
-
-
-def allowance(per_type: Mapping[str, Allowance], model: str) -> Allowance:
-    """What is said of a GPU of this model: `H100` says it of every `H100-…`, and the longest name
-    that fits says it best.
-    """
-    fitting = [name for name in per_type if is_model(model, name)]
-    return per_type[max(fitting, key=lambda name: (len(name), name))] if fitting else NO_RATION
 
 
 def path_up(queues: Mapping[str, Queue], name: str) -> list[Queue]:
