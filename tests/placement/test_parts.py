@@ -5,7 +5,7 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.events.gangs import GangEvicted, GangPlaced
+from headrace.events.gangs import GangEvicted, GangPlaced, GuardTripped
 from headrace.events.jobs import Accelerator, Gang
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.queues import Allowance
@@ -93,6 +93,18 @@ def test_what_is_being_stopped_counts_until_it_is_released():
     assert placements(history.settled()) == []
     history.exits("low", reason="stopped", exit_code=143)
     assert placements(history.settled()) == ["high"]
+
+
+def test_a_gpu_that_takes_no_work_any_more_counts_while_it_is_held():
+    history = fleet()
+    history.queue("vision", per_type={"H100": some(limit=1)})
+    history.job("a", project="vision", gang=on("H100"))
+    history.settled()
+    (share,) = history.placed("a").workers[0].devices
+    history.given(GuardTripped(device=share.device, job="", attempt=0))
+    history.job("b", project="vision", gang=on("H100"))
+    assert placements(history.settled()) == []
+    assert explain(history.state, "b", history.now_us).rule == "limit"
 
 
 def test_a_limit_lowered_below_what_is_held_stops_nobody():

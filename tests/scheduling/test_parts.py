@@ -60,6 +60,19 @@ def test_workers_that_take_any_gpu_go_to_where_more_is_allowed():
     assert sorted(where(turn)["g0"]) == ["a", "a", "b", "b", "b", "b", "b", "b"]
 
 
+def test_a_limit_of_one_kind_is_told_beside_the_lack_of_room_on_the_others():
+    specs = [machine("a", "H100"), machine("b", "A100")]
+    there = [running("g0", "vision", "a", range(4)), running("g1", "vision", "b", range(6))]
+    waiting = gang("g2", devices=4, options=(("H100",), ("A100",)))
+    turn = world(specs, [queue("vision", h100=(0, 4))], [*there, waiting])
+    found = why_waiting(turn, waiting)
+    assert found.rule == "no-room"
+    assert found.text == (
+        "needs 1 node with H100:4 each or 1 node with A100:4 each; 0 free now (6 GPUs free in all)"
+        "; vision may hold at most 4 H100 GPUs"
+    )
+
+
 def test_a_limit_above_the_project_counts_what_its_sisters_hold():
     tree = [
         queue("research", h100=(0, 4)),

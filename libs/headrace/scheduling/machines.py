@@ -12,6 +12,7 @@ import msgspec
 
 from headrace.scheduling.amounts import Amounts
 from headrace.scheduling.gangs import Place, Shape
+from headrace.scheduling.kinds import is_model
 
 DEVICE_MILLI = 1000
 HELD, LEAVING, COMING = range(3)  # the three books of a machine
@@ -28,7 +29,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a machine has. `labels` name its domain at each level of each topology. `kinds` tells of
-    each device what it is, None of one that takes no work; empty when all are alike.
+    each device what it is, None of one that takes no work; empty when all are alike. `models`: of
+    all devices, if some take no work.
     """
 
     name: str
@@ -36,6 +38,7 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     device_memory_bytes: int = 0
     model: str = ""
     kinds: tuple[Kind | None, ...] = ()
+    models: tuple[str, ...] = ()
     cpu_milli: int = 0
     memory_bytes: int = 0
     tasks_max: int = 1_000_000
@@ -212,8 +215,7 @@ class Machine:
             return None
         at_once = _has_room(self._now, shape.cpu_milli, shape.memory_bytes)
         if not shape.devices:
-            amounts = (0, shape.cpu_milli, shape.memory_bytes)
-            return Place(node=self.spec.name, amounts=amounts), at_once
+            return Place(node=self.spec.name, amounts=shape.amounts(0)), at_once
         later: tuple[Place, bool] | None = None
         for number, bank in enumerate(self.banks):
             if takes(shape, bank.kind):
@@ -286,15 +288,13 @@ def takes(shape: Shape, kind: Kind) -> bool:
     """Whether this kind of device will do: `H100` means any `H100-…`."""
     if kind.profile != shape.profile:
         return False
-    if shape.model:
-        model, have = shape.model.lower(), kind.model.lower()
-        if have != model and not have.startswith(model + "-"):
-            return False
+    if shape.model and not is_model(kind.model, shape.model):
+        return False
     low, high = shape.memory_min_bytes, shape.memory_max_bytes
     return kind.memory_bytes >= low and (not high or kind.memory_bytes <= high)
 
 
 def memory_bounds(specs: Iterable[MachineSpec]) -> tuple[int, int]:
     """The smallest and the largest device memory among machines that have devices; 0 for none."""
-    sizes = [kind.memory_bytes for spec in specs for kind, _ in spec.usable]
-    return (min(sizes), max(sizes)) if sizes else (0, 0)
+    sizes = [kind.memory_bytes for spec in specs for kind, _ in spec.usable] or [0]
+    return min(sizes), max(sizes)

@@ -63,10 +63,13 @@ class PartBooks:
     def cell_at(self, place: Place) -> Cell:
         """Of which parts the GPUs of a place are."""
         machine = self._machines.get(place.node)
-        bank = machine.bank_of(place) if machine is not None else None
-        if machine is None or bank is None:
+        if machine is None:
             return ()
-        return self.parts.cell(bank.kind.model, machine.spec.pool)
+        bank, models = machine.bank_of(place), machine.spec.models
+        if bank is not None:
+            return self.parts.cell(bank.kind.model, machine.spec.pool)
+        there = [device for device in place.devices if device < len(models)]
+        return self.parts.cell(models[there[0]], machine.spec.pool) if there else ()
 
     def cells_on(self, machine: Machine, shape: Shape) -> list[Cell]:
         """Of which parts the GPUs of a machine are that the shape could have."""

@@ -84,19 +84,18 @@ def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | Non
 def part_barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | None:
     """Which limit or quota of a part of the fleet the tasks would pass wherever they are placed."""
     needed: dict[int, int] = {}
-    smallest: dict[Shape, int] = {}
     for task in tasks:
-        smallest[task.shape] = task.shape.amounts(world.fleet.memory_max_bytes)[GPU]
+        milli = task.shape.amounts(world.fleet.memory_max_bytes)[GPU]
         for number in world.parted.needs(task.shape):
-            needed[number] = needed.get(number, 0) + smallest[task.shape]
+            needed[number] = needed.get(number, 0) + milli
     for number, milli in sorted(needed.items()):
         if found := _part_barrier(world, gang, (number,), milli):
             return found
-    for shape, milli in smallest.items():
+    for shape in dict.fromkeys(task.shape for task in tasks):
         cells = world.parted.cells_of(shape)
-        barriers = [_part_barrier(world, gang, cell, milli) for cell in cells]
-        if barriers and all(barriers):
-            return barriers[0]
+        barred = barred_cells(world, gang, shape)
+        if cells and len(barred) == len(cells):
+            return barred[cells[0]]
     return None
 
 
@@ -182,14 +181,19 @@ def _order(world: World, task: Task, where: Where) -> Iterator[str]:
 
 def _unbarred(world: World, task: Task, order: Iterator[str]) -> Iterator[str]:
     """Without the machines that have only GPUs of which the gang may not have any more."""
-    gang, shape, parted = world.gangs[task.gang], task.shape, world.parted
-    milli = shape.amounts(world.fleet.memory_max_bytes)[GPU]
-    cells = parted.cells_of(shape)
-    barred = {cell for cell in cells if _part_barrier(world, gang, cell, milli) is not None}
+    barred = barred_cells(world, world.gangs[task.gang], task.shape)
     if not barred:
         return order
-    machines = world.machines
-    return (n for n in order if not barred.issuperset(parted.cells_on(machines[n], shape)))
+    machines, cells_on = world.machines, world.parted.cells_on
+    return (n for n in order if not barred.keys() >= set(cells_on(machines[n], task.shape)))
+
+
+def barred_cells(world: World, gang: Gang, shape: Shape) -> dict[Cell, Barrier]:
+    """Of which parts of the fleet the gang may not have one more such task, and why."""
+    milli = shape.amounts(world.fleet.memory_max_bytes)[GPU]
+    cells = world.parted.cells_of(shape) if world.parted.any else ()
+    found = ((cell, _part_barrier(world, gang, cell, milli)) for cell in cells)
+    return {cell: barrier for cell, barrier in found if barrier is not None}
 
 
 def _stays(world: World, task: Task, new: Place) -> bool:

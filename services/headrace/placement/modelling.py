@@ -59,6 +59,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         name=node.node,
         devices=len(node.devices),
         kinds=tuple(_kind(device) if device.usable else None for device in node.devices),
+        models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
         memory_bytes=node.memory_bytes,
         labels=labels,
