@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from headrace.scheduling.amounts import GPU
-from headrace.scheduling.eligibility import is_meant_for
+from headrace.scheduling.eligibility import is_eligible
 from headrace.scheduling.gangs import PENDING, PLACED, Gang, Place, Shape, Task
 from headrace.scheduling.machines import DEVICE_MILLI, Machine, MachineSpec, takes
 from headrace.scheduling.parts import Cell, Parts
@@ -82,7 +82,7 @@ class PartBooks:
         known = self._cells.get(shape)
         if known is None:
             machines = self._machines.values() if shape.devices else ()
-            meant = (machine for machine in machines if is_meant_for(shape, machine.spec))
+            meant = (machine for machine in machines if is_eligible(shape, machine, closed=True))
             found = {cell for machine in meant for cell in self.cells_on(machine, shape)}
             known = self._cells[shape] = tuple(sorted(found))
         return known
