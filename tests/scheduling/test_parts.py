@@ -144,6 +144,31 @@ def test_what_is_guaranteed_below_a_department_is_guaranteed_among_departments()
     assert len(evicted(turn)) == 1
 
 
+def test_a_quota_of_a_pool_takes_back_what_others_hold_on_its_nodes():
+    tree = [queue("ads", quota=16), queue("vision", age=1, train=(4, -1))]
+    specs = [machine("a", "H100", pool="train"), machine("b", "H100", pool="spot")]
+    for name, pool, stopped in (("g8", "train", ["g0"]), ("g9", "spot", [])):
+        there = [running("g0", "ads", "a", range(8)), running("g1", "ads", "b", range(8))]
+        turn = world(specs, tree, [*there, gang(name, devices=4, pool=pool)])
+        take_turn(turn)
+        assert evicted(turn) == stopped
+
+
+def test_a_user_takes_back_what_the_project_is_guaranteed_of_a_type():
+    tree = [
+        queue("ads", quota=16),
+        queue("vision", age=1, h100=(4, -1)),
+        queue("vision/ada", parent="vision"),
+        queue("vision/bob", parent="vision"),
+    ]
+    waiting = [gang(f"g{n}", f"vision/{user}", devices=2) for n, user in ((8, "ada"), (9, "bob"))]
+    there = [running(f"g{n}", "ads", "a", (2 * n, 2 * n + 1)) for n in range(4)]
+    turn = world([machine("a", "H100")], tree, [*there, *waiting])
+    take_turn(turn)
+    assert len(evicted(turn)) == 2
+    assert sorted(where(turn).keys() - evicted(turn) - {"g0", "g1", "g2", "g3"}) == ["g8", "g9"]
+
+
 @pytest.mark.parametrize("change", ["model", "pool", "gone", "tree"])
 def test_books_kept_step_by_step_are_as_if_written_anew(change):
     tree = [queue("ads"), queue("vision", age=1, h100=(4, -1), train=(0, 6))]
