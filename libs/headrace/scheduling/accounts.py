@@ -149,7 +149,9 @@ class Account:
 
 
 class Accounts:
-    """Every queue whose path ends at a root. `cell_at` says of which parts a place's GPUs are."""
+    """Every queue whose path ends at a root. `budgeted` are those that bound evictions; `cell_at`
+    says of which parts a place's GPUs are.
+    """
 
     def __init__(
         self, specs: Mapping[str, QueueSpec], cell_at: Callable[[Place], Cell] = lambda _: ()
@@ -157,6 +159,7 @@ class Accounts:
         self._cell_at = cell_at
         self.parts = Parts(part for spec in specs.values() for part in spec.parts)
         self.by_name = {name: Account(spec, self.parts) for name, spec in specs.items()}
+        self.budgeted = [spec for spec in specs.values() if spec.evictions_max > 0]
         self.roots: list[Account] = []
         self._standings: tuple[int, dict[str, Standing]] | None = None
         for name, account in self.by_name.items():

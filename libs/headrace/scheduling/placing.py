@@ -29,8 +29,8 @@ from headrace.scheduling.gangs import (
     ordered_members,
     roles_of,
 )
-from headrace.scheduling.machines import Machine
-from headrace.scheduling.parts import Cell
+from headrace.scheduling.machines import DEVICE_MILLI, Machine
+from headrace.scheduling.part_barriers import barred_cells, cell_barrier, part_barrier_of
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.topology import Demand, Where, node_sets
 from headrace.scheduling.world import World
@@ -42,7 +42,9 @@ def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = N
     changed when this returns false.
     """
     tasks = next_tasks(gang, again=promised)[:most]
-    if not tasks or barrier_of(world, gang, tasks) is not None:
+    if not tasks or not all(_is_possible(task.shape) for task in tasks):
+        return False
+    if barrier_of(world, gang, tasks) is not None:
         return False
     mark = world.mark()
     demand = Demand(gang=gang, roles=gang.roles, tasks=tasks)
@@ -81,32 +83,20 @@ def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | Non
     return part_barrier_of(world, gang, tasks) if found is None and world.parted.any else found
 
 
-def part_barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | None:
-    """Which limit or quota of a part of the fleet the tasks would pass wherever they are placed."""
-    needed: dict[int, int] = {}
-    for task in tasks:
-        milli = task.shape.amounts(world.fleet.memory_max_bytes)[GPU]
-        for number in world.parted.needs(task.shape):
-            needed[number] = needed.get(number, 0) + milli
-    for number, milli in sorted(needed.items()):
-        if found := _part_barrier(world, gang, (number,), milli):
-            return found
-    for shape in dict.fromkeys(task.shape for task in tasks):
-        cells = world.parted.cells_of(shape)
-        barred = barred_cells(world, gang, shape)
-        if cells and len(barred) == len(cells):
-            return barred[cells[0]]
-    return None
-
-
-def _part_barrier(world: World, gang: Gang, cell: Cell, milli: int) -> Barrier | None:
-    firm = not gang.preemptible
-    return world.accounts.part_barrier(gang.queue, cell, milli, firm=firm)
-
-
 def request_of(world: World, gang: Gang, *, again: bool) -> Amounts:
     """What the gang asks for next."""
     return total(world.request_of(task) for task in next_tasks(gang, again=again))
+
+
+def _is_possible(shape: Shape) -> bool:
+    """Whether it asks for anything that could be given: nothing negative, no part of a slice, and
+    no more of a device than there is of one.
+    """
+    if min(shape.devices, shape.device_memory_bytes, shape.cpu_milli, shape.memory_bytes) < 0:
+        return False
+    if shape.devices and not 0 < shape.device_milli <= DEVICE_MILLI:
+        return False
+    return not (shape.profile and shape.is_shared)
 
 
 def _place_member(
@@ -188,14 +178,6 @@ def _unbarred(world: World, task: Task, order: Iterator[str]) -> Iterator[str]:
     return (n for n in order if not barred.keys() >= set(cells_on(machines[n], task.shape)))
 
 
-def barred_cells(world: World, gang: Gang, shape: Shape) -> dict[Cell, Barrier]:
-    """Of which parts of the fleet the gang may not have one more such task, and why."""
-    milli = shape.amounts(world.fleet.memory_max_bytes)[GPU]
-    cells = world.parted.cells_of(shape) if world.parted.any else ()
-    found = ((cell, _part_barrier(world, gang, cell, milli)) for cell in cells)
-    return {cell: barrier for cell, barrier in found if barrier is not None}
-
-
 def _stays(world: World, task: Task, new: Place) -> bool:
     """Whether an evicted task that would be placed where it is simply stays: whole devices of one
     machine are all the same, shared ones are not.
@@ -216,7 +198,7 @@ def _stays(world: World, task: Task, new: Place) -> bool:
 def _allowed(world: World, task: Task, place: Place) -> bool:
     """Whether what the task takes on this very machine is within every limit."""
     gang = world.gangs[task.gang]
-    if world.parted.any and _part_barrier(world, gang, world.cell_at(place), place.amounts[GPU]):
+    if world.parted.any and cell_barrier(world, gang, world.cell_at(place), place.amounts[GPU]):
         return False
     if not task.shape.device_memory_bytes:
         return True

@@ -39,12 +39,14 @@ from headrace.events.nodes import (
     NodeJoined,
     NodeSilent,
 )
+from headrace.events.performance import PerformanceMeasured
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
 from headrace.placement import (
     evolve_gangs,
     evolve_groups,
     evolve_nodes,
+    evolve_performance,
     pool_rules,
     usage_rules,
 )
@@ -77,7 +79,11 @@ def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     state.usage = usage_of(state.queues, holdings)
     holders = [(job.project, job.user, run.milli) for job, run in jobs]
     usage_rules.remetered(state, holders, entry.recorded_at_us)
-    index_of(state).changed_queues = True
+    if event.queue.evictions_max <= 0:
+        state.evictions.pop(event.name, None)
+    index = index_of(state)
+    index.changed_queues = True
+    index.watch_budgets(state, event.name)
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
@@ -256,6 +262,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    PerformanceMeasured: evolve_performance.measured,
     **pool_rules.ON,
 }
 

@@ -16,13 +16,14 @@ from headrace.decider import Draft
 from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
 from headrace.placement.derived import index_of, total_milli, world_at
 from headrace.placement.life_rules import evict
-from headrace.placement.modelling import shares_of
+from headrace.placement.modelling import options_for, shares_of
+from headrace.placement.option_rules import names_of, numbers_of
 from headrace.placement.part_gate import PartGate, guaranteed_part, stakes_of
 from headrace.placement.reservation_rules import recorded, reserved_in
-from headrace.placement.state import Job, State
+from headrace.placement.state import State
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
-from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Task
+from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Shape, Task
 from headrace.scheduling.legality import leveled
 from headrace.scheduling.part_legality import Stakes
 from headrace.scheduling.placing import choices, place_gang
@@ -40,13 +41,22 @@ REASONS = {"reclaim": "reclaimed", "preempt": "preempted"}  # of whoever has no 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
     """What a turn came to: the gangs that are stopped and for whom (`moved`: each of these has a
-    place elsewhere then), and those that get places, of which parts of the fleet.
+    place elsewhere then), and those that get places.
     """
 
     stopped: dict[str, Gain]
     moved: frozenset[str]
-    placed: dict[str, tuple[Worker, ...]]
-    stakes: dict[str, Stakes]
+    placed: dict[str, Seated]
+
+
+class Seated(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the workers of a gang get their places, and what each of them asked for; of which
+    parts of the fleet that is.
+    """
+
+    workers: tuple[Worker, ...]
+    shape: Shape
+    stakes: Stakes
 
 
 def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> list[Draft]:
@@ -67,7 +77,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
     stopped = {j: gain for j, gain in room.stopped.items() if j not in spared}
     drafts = [_evicted(state, world, (j, j in room.moved), gain) for j, gain in stopped.items()]
-    drafts += _Placements(state, world).drafts(room)
+    drafts += _Placements(state, world).drafts(room.placed)
     drafts += recorded(state, reserved, kept, {*room.placed, *state.due})
     return drafts + _search(state, suspended)
 
@@ -91,8 +101,7 @@ def _search(state: State, suspended: Suspended | None) -> list[Draft]:
 
 def _read(state: State, world: World, mark: int) -> Room:
     stopped: dict[str, Gain] = {}
-    placed: dict[str, tuple[Worker, ...]] = {}
-    stakes: dict[str, Stakes] = {}
+    placed: dict[str, Seated] = {}
     moved: set[str] = set()
     for name in dict.fromkeys(task.gang for task in world.changed(mark)):
         gang = world.gangs[name]
@@ -103,9 +112,10 @@ def _read(state: State, world: World, mark: int) -> Room:
                 if not gang.any_in((EVICTED,)):
                     moved.add(name)
         elif all(task.state == BOUND for task in tasks):
-            placed[name] = tuple(_worker(state, task) for task in tasks)
-            stakes[name] = stakes_of(world, (task.place for task in tasks if task.place))
-    return Room(stopped=stopped, moved=frozenset(moved), placed=placed, stakes=stakes)
+            workers = tuple(_worker(state, task) for task in tasks)
+            stakes = stakes_of(world, (task.place for task in tasks if task.place))
+            placed[name] = Seated(workers=workers, shape=tasks[0].shape, stakes=stakes)
+    return Room(stopped=stopped, moved=frozenset(moved), placed=placed)
 
 
 def _worker(state: State, task: Task) -> Worker:
@@ -152,20 +162,19 @@ class _Placements:
         self._parts = PartGate(world)
         self._ports: dict[str, int] = {}
 
-    def drafts(self, room: Room) -> list[Draft]:
+    def drafts(self, placed: dict[str, Seated]) -> list[Draft]:
         """A decision for each that no limit forbids, counting all that is held."""
-        drafts = (self._placed(job_id, room) for job_id in room.placed)
+        drafts = (self._placed(job_id, seated) for job_id, seated in placed.items())
         return [draft for draft in drafts if draft is not None]
 
-    def _placed(self, job_id: str, room: Room) -> Draft | None:
-        workers = room.placed[job_id]
-        job = self._state.jobs[job_id]
+    def _placed(self, job_id: str, seated: Seated) -> Draft | None:
+        job, workers = self._state.jobs[job_id], seated.workers
         milli = sum(share.milli for worker in workers for share in worker.devices)
         firm = not job.preemptible
         if self._tree.gate(job.project, milli, firm=firm) is not None:
             return None
         port = self._port(workers[0])
-        if port is None or not self._parts.admits(self._world.gangs[job_id], room.stakes[job_id]):
+        if port is None or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._tree.add(job.project, milli, firm=firm)
         event = GangPlaced(
@@ -179,22 +188,27 @@ class _Placements:
             cpu_milli=job.gang.cpu_milli,
             memory_bytes=job.gang.memory_bytes,
             per_gpu_processes=job.gang.per_gpu_processes,
-            act=self._act(job, milli, workers),
+            act=self._act(job_id, milli, seated),
         )
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
 
-    def _act(self, job: Job, milli: int, workers: tuple[Worker, ...]) -> Act:
+    def _act(self, job_id: str, milli: int, seated: Seated) -> Act:
+        job = self._state.jobs[job_id]
         numbers = {
             "gpu_milli": milli,
             "used_milli": self._tree.used(job.project).milli,
             "quota_milli": self._tree.quota_milli(job.project),
-            "nodes": len(workers),
+            "nodes": len(seated.workers),
         }
-        pool = self._world.machines[workers[0].node].spec.pool
+        pool = self._world.machines[seated.workers[0].node].spec.pool
         settings = self._world.settings
         names = {"policy": settings.policies.get(pool, settings.policy)}
         if pool:
             names["pool"] = pool
+        if self._world.gangs[job_id].options:
+            options = options_for(self._state, job_id, job)
+            numbers |= numbers_of(options[seated.shape], list(options).index(seated.shape))
+            names |= names_of(options[seated.shape])
         return Act(rule="made-room" if job.gaining else "fits", numbers=numbers, names=names)
 
     def _port(self, first: Worker) -> int | None:

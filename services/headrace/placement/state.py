@@ -168,6 +168,14 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a step took, the last time that a job was measured on so many GPUs of a model."""
+
+    model: str
+    gpus: int
+    step_time_us: int
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A request about a node that is not decided yet."""
 
@@ -202,6 +210,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     usage: dict[str, Usage] = {}
     meters: dict[str, Meter] = {}  # what each queue, and each user who shares one, used lately
     metered_ms: int = 0  # when any of them changed last
+    evictions: dict[str, list[int]] = {}  # by queue with a budget, when it lost jobs to others
     nodes: dict[str, Node] = {}
     machines: dict[str, Machine] = {}
     jobs: dict[str, Job] = {}
@@ -214,6 +223,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     searching: Searching = msgspec.field(default_factory=Searching)
     pools: dict[str, Pool] = {}
     pools_applied: dict[int, PoolApply] = {}  # by position of the request
+    measured: dict[str, tuple[Measured, ...]] = {}  # by family, who was measured last at the end
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}
