@@ -7,14 +7,15 @@ As occupation only grows where a reservation begins, those moments are all that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
 from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.amounts import NOTHING, Amounts, minus, plus, total
+from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus, total
 from headrace.scheduling.gangs import Gang, Place, Task
 from headrace.scheduling.machines import COMING, Machine
+from headrace.scheduling.parts import Cell
 
 NEVER_US = 1 << 62
 
@@ -43,6 +44,7 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     place: Place
     book: int
     until_us: int
+    cell: Cell = ()
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,10 +71,16 @@ class Future:
         self.nodes = dict.fromkeys(place.node for place in claim.places)
         self.ended: dict[str, Amounts] = {}
         self.ended_firm: dict[str, Amounts] = {}
+        self.ended_parts: dict[tuple[str, int], tuple[int, int]] = {}  # in all and firm
 
-    def end(self, path: Iterable[str], amounts: Amounts, *, firm: bool) -> None:
+    def end(self, path: Iterable[str], amounts: Amounts, *, firm: bool, cell: Cell) -> None:
         """That much of a queue, and of all above it, has ended by then."""
         for queue in path:
+            for number in cell:
+                milli, firm_milli = self.ended_parts.get((queue, number), (0, 0))
+                more = amounts[GPU]
+                ended = (milli + more, firm_milli + more if firm else firm_milli)
+                self.ended_parts[queue, number] = ended
             self.ended[queue] = plus(self.ended.get(queue, NOTHING), amounts)
             if firm:
                 self.ended_firm[queue] = plus(self.ended_firm.get(queue, NOTHING), amounts)
@@ -88,9 +96,11 @@ class Horizon:
         claims: Sequence[Claim] = (),
         accounts: Accounts | None = None,
         machines: Mapping[str, Machine] | None = None,
+        cell_at: Callable[[Place], Cell] = lambda _: (),
     ) -> None:
         self._accounts = accounts or Accounts({})
         self._machines = machines or {}
+        self._cell_at = cell_at
         self._claims = {claim.gang.name: claim for claim in claims}
         self._sizes = {c.gang.name: total(place.amounts for place in c.places) for c in claims}
         self._futures = sorted(map(Future, claims), key=lambda f: f.claim.from_us)
@@ -109,14 +119,14 @@ class Horizon:
         """Enter what runs at the beginning of a turn, the first to end first, at least all that
         ends by `last_us`.
         """
-        sums: dict[tuple[str, bool], Amounts] = {}
+        sums: dict[tuple[str, bool, Cell], Amounts] = {}
         left = iter(self._futures)
         future = next(left, None)
         for task, holding in holdings:
             while future is not None and future.claim.from_us < holding.until_us:
                 self._end_all(future, sums)
                 future = next(left, None)
-            key = (holding.queue, holding.firm)
+            key = (holding.queue, holding.firm, holding.cell)
             sums[key] = plus(sums.get(key, NOTHING), holding.place.amounts)
             if holding.place.node in self._here:
                 self._here[holding.place.node][task.gang, task.name] = holding
@@ -154,14 +164,15 @@ class Horizon:
             if future.claim.gang is not gang and from_us <= future.claim.from_us < until_us
         )
 
-    def _end_all(self, future: Future, sums: Mapping[tuple[str, bool], Amounts]) -> None:
-        for (queue, firm), amounts in sums.items():
-            future.end(self._path(queue), amounts, firm=firm)
+    def _end_all(self, future: Future, sums: Mapping[tuple[str, bool, Cell], Amounts]) -> None:
+        for (queue, firm, cell), amounts in sums.items():
+            future.end(self._path(queue), amounts, firm=firm, cell=cell)
 
     def _ends(self, holding: Holding, amounts: Amounts) -> None:
         for future in self._futures:
             if holding.until_us <= future.claim.from_us:
-                future.end(self._path(holding.queue), amounts, firm=holding.firm)
+                path = self._path(holding.queue)
+                future.end(path, amounts, firm=holding.firm, cell=holding.cell)
 
     def _path(self, queue: str) -> list[str]:
         account = self._accounts.by_name.get(queue)
@@ -200,7 +211,41 @@ class Horizon:
                 return True
             if not gang.preemptible and account.quota_barrier(firm) is not None:
                 return True
+        cell = self._cell_at(place)
+        return bool(cell) and self._is_part_barred(
+            future, gang, (cell, place.amounts[GPU]), changes
+        )
+
+    def _is_part_barred(
+        self,
+        future: Future,
+        gang: Gang,
+        asked: tuple[Cell, int],
+        changes: Sequence[tuple[Claim, int]],
+    ) -> bool:
+        """The same of each part of the fleet."""
+        for number in asked[0]:
+            for account in self._accounts.by_name[gang.queue].path:
+                queue = account.spec.queue
+                ended, ended_firm = future.ended_parts.get((queue, number), (0, 0))
+                milli, firm_milli = asked[1] - ended, asked[1] - ended_firm
+                for claim, sign in changes:
+                    if queue in self._path(claim.gang.queue):
+                        size = sign * self._stakes(claim).get(number, 0)
+                        milli += size
+                        firm_milli += 0 if claim.gang.preemptible else size
+                part = (number, self._accounts.parts.all[number])
+                if account.part_barrier(part, milli, 0 if gang.preemptible else firm_milli):
+                    return True
         return False
+
+    def _stakes(self, claim: Claim) -> dict[int, int]:
+        """What a reservation has of each part."""
+        stakes: dict[int, int] = {}
+        for place in claim.places:
+            for number in self._cell_at(place):
+                stakes[number] = stakes.get(number, 0) + place.amounts[GPU]
+        return stakes
 
     def _still_fits(
         self, future: Future, place: Place, changes: Sequence[tuple[Claim, int]]

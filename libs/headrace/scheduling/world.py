@@ -140,7 +140,7 @@ class World(Books):
         self._undo.append(partial(self._reserved, self.reservations, self._horizon))
         self.reservations = reservations
         claims = [self.claim(reservations[name]) for name in names]
-        self._horizon = Horizon(claims, self.accounts, self.machines)
+        self._horizon = Horizon(claims, self.accounts, self.machines, self.cell_at)
         self._horizon.enter(self._ending_by(self._horizon.last_us))
         for task, place in self._given():
             self._horizon.add(task, self._holding(task, place, task.state))
@@ -176,7 +176,7 @@ class World(Books):
         gang = claim.gang
         for place in claim.places:
             self.book(place, COMING, sign)
-            self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=sign)
+            self.accounts.book(gang.queue, place, firm=not gang.preemptible, sign=sign)
         (self._horizon.begin if sign > 0 else self._horizon.end)(gang.name)
         self._undo.append(partial(self._unset_aside, claim, -sign))
 
@@ -209,17 +209,18 @@ class World(Books):
             place=place,
             book=COMING if state == PIPELINED else HELD,
             until_us=self.ends_at_us(gang, state),
+            cell=self.cell_at(place),
         )
 
     def _count(self, task: Task, place: Place, state: str) -> None:
         gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
+        self.accounts.book(gang.queue, place, firm=not gang.preemptible)
         if self.reservations:
             self._horizon.add(task, self._holding(task, place, state))
 
     def _discount(self, task: Task, place: Place) -> None:
         gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
+        self.accounts.book(gang.queue, place, firm=not gang.preemptible, sign=-1)
         if self.reservations:
             self._horizon.remove(task, self._holding(task, place, RUNNING))
 

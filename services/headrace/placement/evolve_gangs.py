@@ -18,6 +18,7 @@ from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
 from headrace.placement.modelling import SECOND_US
 from headrace.placement.state import SEARCH_RESTS_S, Reserved, Run, Searching, State
+from headrace.placement.usage_rules import metered
 from headrace.scheduling.eviction_budgets import counted
 from headrace.scheduling.rations import path_up
 from headrace.scheduling.tree import add_usage
@@ -45,6 +46,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         if node is not None:
             node.take(worker.devices, event.cpu_milli, event.memory_bytes)
     add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
+    metered(state, (job.project, job.user, event.milli), entry.recorded_at_us)
     if event.workers and event.port:
         address = event.workers[0].address
         state.ports.setdefault(address, {})[event.port] = event.job
@@ -90,7 +92,6 @@ def _spend(state: State, project: str, at_us: int) -> None:
 
 def released(state: State, entry: Entry, event: GangReleased) -> None:
     """Its devices are free."""
-    del entry
     job = state.jobs.get(event.job)
     run = job.run if job is not None else None
     if job is None or run is None or run.attempt != event.attempt:
@@ -101,6 +102,7 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
             node.give(worker.devices, run.cpu_milli, run.memory_bytes)
             evolve_nodes.forget_gone(node)
     add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
+    metered(state, (job.project, job.user, -run.milli), entry.recorded_at_us)
     if run.port:
         address = run.workers[0].address
         ports = state.ports.get(address, {})

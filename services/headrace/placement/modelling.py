@@ -44,6 +44,7 @@ def settings_of(state: State) -> Settings:
         steps_max=STEPS_MAX,
         reserve_after_us=state.setting("reserve_after_s") * SECOND_US,
         consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
+        usage_strength=state.setting("usage_strength_milli"),
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
         levels={name: pool.topology for name, pool in pools.items()},
     )
@@ -56,6 +57,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         name=node.node,
         devices=len(node.devices),
         kinds=tuple(_kind(device) if device.usable else None for device in node.devices),
+        models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
         memory_bytes=node.memory_bytes,
         labels=labels,

@@ -14,16 +14,18 @@ import msgspec
 
 from headrace.decider import Draft
 from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
-from headrace.placement.derived import index_of, total_milli, world_of
+from headrace.placement.derived import index_of, total_milli, world_at
 from headrace.placement.life_rules import evict
 from headrace.placement.modelling import options_for, shares_of
 from headrace.placement.option_rules import names_of, numbers_of
+from headrace.placement.part_gate import PartGate, guaranteed_part, stakes_of
 from headrace.placement.reservation_rules import recorded, reserved_in
 from headrace.placement.state import State
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
 from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Shape, Task
 from headrace.scheduling.legality import leveled
+from headrace.scheduling.part_legality import Stakes
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.tree import Tree
@@ -48,10 +50,13 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seated(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the workers of a gang get their places, and what each of them asked for."""
+    """Where the workers of a gang get their places, and what each of them asked for; of which
+    parts of the fleet that is.
+    """
 
     workers: tuple[Worker, ...]
     shape: Shape
+    stakes: Stakes
 
 
 def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> list[Draft]:
@@ -59,8 +64,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     index = index_of(state)
     if not index.waiting:
         return []
-    world = world_of(state)
-    world.begin(now_us)
+    world = world_at(state, now_us)
     mark = world.mark()
     for job_id in sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j)):
         gang = world.gangs[job_id]
@@ -109,7 +113,8 @@ def _read(state: State, world: World, mark: int) -> Room:
                     moved.add(name)
         elif all(task.state == BOUND for task in tasks):
             workers = tuple(_worker(state, task) for task in tasks)
-            placed[name] = Seated(workers=workers, shape=tasks[0].shape)
+            stakes = stakes_of(world, (task.place for task in tasks if task.place))
+            placed[name] = Seated(workers=workers, shape=tasks[0].shape, stakes=stakes)
     return Room(stopped=stopped, moved=frozenset(moved), placed=placed)
 
 
@@ -134,6 +139,13 @@ def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) 
         numbers[f"{side}quota_milli"] = account.spec.quota[GPU]
         numbers[f"{side}share_milli"] = account.share[GPU]
     names = {"queue": theirs, "gainer_queue": mine, "gainer_project": gainer.queue}
+    if gain.rule == "reclaim" and (part := guaranteed_part(world, gainer)) is not None:
+        names["part"] = world.accounts.parts.all[part].gpus
+        for side, queue in (("", theirs), ("gainer_", mine)):
+            stake = world.accounts.by_name[queue].stakes[part]
+            numbers[f"{side}part_held_milli"] = stake.held
+            numbers[f"{side}part_quota_milli"] = stake.ration.quota
+            numbers[f"{side}part_share_milli"] = stake.share
     act = Act(rule=gain.rule, numbers=numbers, names=names)
     reason = "moved" if moved else REASONS[gain.rule]
     event = evict(job_id, job, job.run, reason, act, gainer=gain.gang)
@@ -147,6 +159,7 @@ class _Placements:
         self._state = state
         self._world = world
         self._tree = Tree(state.queues, state.usage, total_milli(state))
+        self._parts = PartGate(world)
         self._ports: dict[str, int] = {}
 
     def drafts(self, placed: dict[str, Seated]) -> list[Draft]:
@@ -161,7 +174,7 @@ class _Placements:
         if self._tree.gate(job.project, milli, firm=firm) is not None:
             return None
         port = self._port(workers[0])
-        if port is None:
+        if port is None or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._tree.add(job.project, milli, firm=firm)
         event = GangPlaced(

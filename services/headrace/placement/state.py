@@ -16,6 +16,7 @@ from headrace.events.queues import Queue
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Booking, Node
 from headrace.scheduling.tree import Usage
+from headrace.scheduling.usage import Meter
 
 SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
@@ -24,11 +25,15 @@ SEARCH_RESTS_S = 30  # a search so long that it took several turns is not begun 
 
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
+USAGE_STRENGTH_MILLI = 0  # what is over quota is divided by weight alone, until somebody says so
+USAGE_HALF_LIFE_S = 7 * 86_400
 
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
     "reserve_after_s": RESERVE_AFTER_S,  # who waits longer is told when it starts at the latest
     "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
+    "usage_strength_milli": USAGE_STRENGTH_MILLI,  # 1000: past usage counts as much as weight
+    "usage_half_life_s": USAGE_HALF_LIFE_S,  # usage counts half as much after so long
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
 
@@ -206,6 +211,8 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
     usage: dict[str, Usage] = {}
+    meters: dict[str, Meter] = {}  # what each queue, and each user who shares one, used lately
+    metered_ms: int = 0  # when any of them changed last
     evictions: dict[str, list[int]] = {}  # by queue with a budget, when it lost jobs to others
     nodes: dict[str, Node] = {}
     machines: dict[str, Machine] = {}
