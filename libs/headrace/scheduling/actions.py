@@ -32,9 +32,13 @@ def always(_: Gang) -> bool:
 
 
 def allocate(world: World, placed_max: int = UNLIMITED) -> bool:
-    """Place every gang that fits, its minimum first, then one more task per turn; at most so many.
-    Whether that was all.
+    """Place those whose reservations have begun; then every gang that fits, its minimum first, then
+    one more task per turn; at most so many. Whether that was all.
     """
+    for due in world.due():
+        placed_max -= any(place_gang(world, due, promised=False) for _ in choices(world, due))
+        if not placed_max:
+            return False
     heads = _heads(world, again=False)
     while (gang := heads.take()) is not None:
         if not any(place_gang(world, gang, promised=False) for _ in choices(world, gang)):

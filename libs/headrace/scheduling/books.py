@@ -76,7 +76,7 @@ class Books:
         self.touched: list[str] = []  # every machine that changed, for rankings to follow
         self.rankings: dict[Shape, Names] = {}
         self.expected = NOTHING_EXPECTED
-        self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
+        self.holdable: dict[Shape | Place, bool] = {}  # whether any machine could hold it, if empty
         self.evictions: Mapping[str, Sequence[int]] = {}  # by queue, when it lost gangs lately
         self._end_of: dict[str, int] = {}
         self._requests: dict[str, Amounts] = {}  # by gang, what it has and wants

@@ -138,8 +138,8 @@ class Bank:
         ranked: list[tuple[int, int, int]] = []
         for device in self.devices:
             now, later = self.free_on(device)
-            if later < milli or (self.is_empty(device) and self.wholes_later < 1):
-                continue
+            if later < milli or self.wholes_later < int(self.is_empty(device)):
+                continue  # fewer than none: more is promised than there will be
             held, leaving, coming = (book[device] for book in self._milli)
             used = held + leaving + coming
             soon = now >= milli and (held > 0 or not coming)

@@ -29,7 +29,7 @@ from headrace.scheduling.gangs import (
     ordered_members,
     roles_of,
 )
-from headrace.scheduling.machines import DEVICE_MILLI, Machine
+from headrace.scheduling.machines import COMING, DEVICE_MILLI
 from headrace.scheduling.part_barriers import barred_cells, cell_barrier, part_barrier_of
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.topology import Demand, Where, node_sets
@@ -240,20 +240,28 @@ def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
     if any(task.name not in seats for task in tasks):
         return False
     for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
-        found = _seated(world.machines[seats[task.name].node], task.shape, seats[task.name])
-        if found is None:
+        found = _seated(world, gang, task.shape, seats[task.name])
+        if found is None or not _allowed(world, task, found[0]):
             return False
-        if not _allowed(world, task, found[0]):
-            return False
-        if world.now_us < reservation.at_us and not world.may_backfill(gang, found[0], BOUND):
+        if not world.may_take_seat(gang, found[0]):
             return False
         world.place(task, found[0], at_once=found[1])
     return True
 
 
-def _seated(machine: Machine, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
-    """The place at a seat, and whether it could be taken at once; None when it is not free."""
+def _seated(world: World, gang: Gang, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
+    """The place at a seat, and whether it could be taken at once; None when it is not free. Whole
+    devices are rather others than those of which shares are promised.
+    """
+    machine = world.machines[seat.node]
+    shared = () if shape.is_shared else world.shared_by_others(gang, seat.node)
+    for place in shared:
+        machine.book(place, COMING)
     found = machine.fit(shape)
+    for place in reversed(shared):
+        machine.book(place, COMING, -1)
+    if found is None or not found[1]:
+        found = machine.fit(shape)
     if found is None or found[0].amounts != seat.amounts:
         return None
     if not shape.is_shared or not machine.still_fits(seat):

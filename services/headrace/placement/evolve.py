@@ -131,7 +131,7 @@ def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
 def _held(state: State, _entry: Entry, event: JobHeld) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
-        job.eligible, job.held, job.gaining = False, event.reason, False
+        job.eligible, job.held, job.room_by_us = False, event.reason, 0
         job.reserved = None
         settle(state, event.job, job)
 
@@ -147,7 +147,7 @@ def _cancelling(state: State, entry: Entry, event: JobCancelling) -> None:
 def cancel(state: State, job_id: str, job: Job, reason: str, position: int) -> None:
     """The job is to end, for this reason, since this position."""
     if not job.cancelling:
-        job.cancelling, job.cancelled_at, job.gaining = reason, position, False
+        job.cancelling, job.cancelled_at, job.room_by_us = reason, position, 0
         settle(state, job_id, job)
 
 

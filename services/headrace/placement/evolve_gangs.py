@@ -29,7 +29,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
-    job.attempt, job.gaining, job.closing = event.attempt, False, False
+    job.attempt, job.room_by_us, job.closing = event.attempt, 0, False
     job.reserved = None
     job.run = Run(
         attempt=event.attempt,
@@ -76,7 +76,8 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
         settle(state, event.job, job)
     gainer = state.jobs.get(event.gainer)
     if gainer is not None and gainer.waiting:
-        gainer.gaining = True
+        by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
+        gainer.room_by_us = min(gainer.room_by_us or by_us, by_us)
         settle(state, event.gainer, gainer)
 
 
