@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from headrace.scheduling import gangs
 from headrace.scheduling.actions import allocate, take_turn
+from headrace.scheduling.claims import Reservation, Seat
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import Constraint, Gang, Group, Place, Role, Shape, Task
-from headrace.scheduling.horizon import Reservation, Seat
 from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.settings import Settings

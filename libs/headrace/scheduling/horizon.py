@@ -8,94 +8,16 @@ As occupation only grows where a reservation begins, those moments are all that 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-import msgspec
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.amounts import NOTHING, Amounts, minus, plus, total
+from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus, total
+from headrace.scheduling.claims import Claim, Future, Holding, Wish
 from headrace.scheduling.gangs import Gang, Place, Task
 from headrace.scheduling.machines import COMING, HELD, Machine
+from headrace.scheduling.parts import Cell
 
 NEVER_US = 1 << 62
-
-
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one task goes; of whole devices only how many."""
-
-    task: str
-    place: Place
-
-
-class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """From `at_us` on the gang has these seats. Made once; it may become earlier, never later."""
-
-    gang: str
-    at_us: int
-    made_at_us: int
-    seats: tuple[Seat, ...]
-
-
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task has until a moment at the latest, and in which book of its machine."""
-
-    queue: str
-    firm: bool
-    place: Place
-    book: int
-    until_us: int
-
-
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A reservation as it stands in a turn: one that is overdue begins now."""
-
-    gang: Gang
-    reservation: Reservation
-    from_us: int
-    until_us: int
-
-    @property
-    def turn(self) -> tuple[int, int, str]:
-        """Who is due before whom when both are late."""
-        reservation = self.reservation
-        return (reservation.at_us, reservation.made_at_us, reservation.gang)
-
-    @property
-    def places(self) -> Iterator[Place]:
-        """All of its seats."""
-        return (seat.place for seat in self.reservation.seats)
-
-    @property
-    def firm(self) -> bool:
-        """Whether what is reserved counts as what cannot be preempted."""
-        return self.gang.protected_minimum or not self.gang.preemptible
-
-
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gang would like to have now, and whether that could be taken from it again."""
-
-    gang: Gang
-    place: Place
-    firm: bool
-
-
-class Future:
-    """The moment at which a reservation begins: what has ended by then, of every queue with all
-    below it, and on the machines that count.
-    """
-
-    def __init__(self, claim: Claim) -> None:
-        self.claim = claim
-        self.nodes = dict.fromkeys(place.node for place in claim.places)
-        self.ended: dict[str, Amounts] = {}
-        self.ended_firm: dict[str, Amounts] = {}
-
-    def end(self, path: Iterable[str], amounts: Amounts, *, firm: bool) -> None:
-        """That much of a queue, and of all above it, has ended by then."""
-        for queue in path:
-            self.ended[queue] = plus(self.ended.get(queue, NOTHING), amounts)
-            if firm:
-                self.ended_firm[queue] = plus(self.ended_firm.get(queue, NOTHING), amounts)
 
 
 class Horizon:
@@ -108,9 +30,11 @@ class Horizon:
         claims: Sequence[Claim] = (),
         accounts: Accounts | None = None,
         machines: Mapping[str, Machine] | None = None,
+        cell_at: Callable[[Place], Cell] = lambda _: (),
     ) -> None:
         self._accounts = accounts or Accounts({})
         self._machines = machines or {}
+        self._cell_at = cell_at
         self._claims = {claim.gang.name: claim for claim in claims}
         self._sizes = {c.gang.name: total(place.amounts for place in c.places) for c in claims}
         self._futures = sorted(map(Future, claims), key=lambda f: f.claim.from_us)
@@ -130,14 +54,14 @@ class Horizon:
         """Enter what runs at the beginning of a turn, the first to end first, at least all that
         ends by `last_us`.
         """
-        sums: dict[tuple[str, bool], Amounts] = {}
+        sums: dict[tuple[str, bool, Cell], Amounts] = {}
         left = iter(self._futures)
         future = next(left, None)
         for task, holding in holdings:
             while future is not None and future.claim.from_us < holding.until_us:
                 self._end_all(future, sums)
                 future = next(left, None)
-            key = (holding.queue, holding.firm)
+            key = (holding.queue, holding.firm, holding.cell)
             sums[key] = plus(sums.get(key, NOTHING), holding.place.amounts)
             if holding.place.node in self._here:
                 self._here[holding.place.node][task.gang, task.name] = holding
@@ -209,14 +133,15 @@ class Horizon:
         """Who else waits for what is reserved."""
         return [n for n, c in self._claims.items() if c.gang is not gang and not self._seated[n]]
 
-    def _end_all(self, future: Future, sums: Mapping[tuple[str, bool], Amounts]) -> None:
-        for (queue, firm), amounts in sums.items():
-            future.end(self._path(queue), amounts, firm=firm)
+    def _end_all(self, future: Future, sums: Mapping[tuple[str, bool, Cell], Amounts]) -> None:
+        for (queue, firm, cell), amounts in sums.items():
+            future.end(self._path(queue), amounts, firm=firm, cell=cell)
 
     def _ends(self, holding: Holding, amounts: Amounts) -> None:
         for future in self._futures:
             if holding.until_us <= future.claim.from_us:
-                future.end(self._path(holding.queue), amounts, firm=holding.firm)
+                path = self._path(holding.queue)
+                future.end(path, amounts, firm=holding.firm, cell=holding.cell)
 
     def _path(self, queue: str) -> list[str]:
         account = self._accounts.by_name.get(queue)
@@ -255,7 +180,36 @@ class Horizon:
                 return True
             if wish.firm and account.quota_barrier(firm) is not None:
                 return True
+        cell = self._cell_at(wish.place)
+        return bool(cell) and self._is_part_barred(future, wish, cell, changes)
+
+    def _is_part_barred(
+        self, future: Future, wish: Wish, cell: Cell, changes: Sequence[tuple[Claim, int]]
+    ) -> bool:
+        """The same of each part of the fleet."""
+        asked = wish.place.amounts[GPU]
+        for number in cell:
+            for account in self._accounts.by_name[wish.gang.queue].path:
+                queue = account.spec.queue
+                ended, ended_firm = future.ended_parts.get((queue, number), (0, 0))
+                milli, firm_milli = asked - ended, asked - ended_firm
+                for claim, sign in changes:
+                    if queue in self._path(claim.gang.queue):
+                        size = sign * self._stakes(claim).get(number, 0)
+                        milli += size
+                        firm_milli += size if claim.firm else 0
+                part = (number, self._accounts.parts.all[number])
+                if account.part_barrier(part, milli, firm_milli if wish.firm else 0):
+                    return True
         return False
+
+    def _stakes(self, claim: Claim) -> dict[int, int]:
+        """What a reservation has of each part."""
+        stakes: dict[int, int] = {}
+        for place in claim.places:
+            for number in self._cell_at(place):
+                stakes[number] = stakes.get(number, 0) + place.amounts[GPU]
+        return stakes
 
     def _still_fits(
         self, future: Future, place: Place, changes: Sequence[tuple[Claim, int]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from headrace.scheduling.accounts import Barrier
-from headrace.scheduling.amounts import Amounts, total
+from headrace.scheduling.amounts import GPU, Amounts, total
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
@@ -30,7 +30,8 @@ from headrace.scheduling.gangs import (
     roles_of,
 )
 from headrace.scheduling.legality import Taker
-from headrace.scheduling.machines import COMING
+from headrace.scheduling.machines import COMING, DEVICE_MILLI
+from headrace.scheduling.part_barriers import barred_cells, cell_barrier, part_barrier_of
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.topology import Demand, Where, node_sets
 from headrace.scheduling.world import World
@@ -42,7 +43,9 @@ def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = N
     changed when this returns false.
     """
     tasks = next_tasks(gang, again=promised)[:most]
-    if not tasks or barrier_of(world, gang, tasks) is not None:
+    if not tasks or not all(_is_possible(task.shape) for task in tasks):
+        return False
+    if barrier_of(world, gang, tasks) is not None:
         return False
     mark = world.mark()
     demand = Demand(gang=gang, roles=gang.roles, tasks=tasks)
@@ -78,7 +81,8 @@ def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | Non
     """
     request = total(task.shape.amounts(world.fleet.memory_max_bytes) for task in tasks)
     firm = any(task.firm for task in tasks)
-    return world.accounts.barrier(gang.queue, request, firm=firm)
+    found = world.accounts.barrier(gang.queue, request, firm=firm)
+    return part_barrier_of(world, gang, tasks) if found is None and world.parted.any else found
 
 
 def request_of(world: World, gang: Gang, *, again: bool) -> Amounts:
@@ -92,6 +96,17 @@ def taker_of(world: World, gang: Gang) -> Taker:
     request = total(world.request_of(task) for task in tasks)
     firm = any(task.firm for task in tasks)
     return Taker(queue=gang.queue, request=request, preemptible=not firm)
+
+
+def _is_possible(shape: Shape) -> bool:
+    """Whether it asks for anything that could be given: nothing negative, no part of a slice, and
+    no more of a device than there is of one.
+    """
+    if min(shape.devices, shape.device_memory_bytes, shape.cpu_milli, shape.memory_bytes) < 0:
+        return False
+    if shape.devices and not 0 < shape.device_milli <= DEVICE_MILLI:
+        return False
+    return not (shape.profile and shape.is_shared)
 
 
 def _place_member(
@@ -154,12 +169,23 @@ def _taken(gang: Gang, task: Task) -> set[str]:
 
 def _order(world: World, task: Task, where: Where) -> Iterator[str]:
     order = ranked(world, task.shape)
+    if world.parted.any and task.shape.devices:
+        order = _unbarred(world, task, order)
     if where.names is not None:
         allowed = set(where.names)
         order = (name for name in order if name in allowed)
     if where.scores:
         order = iter(sorted(order, key=lambda name: -where.scores.get(name, 0)))
     return order
+
+
+def _unbarred(world: World, task: Task, order: Iterator[str]) -> Iterator[str]:
+    """Without the machines that have only GPUs of which the gang may not have any more."""
+    barred = barred_cells(world, world.gangs[task.gang], task.shape)
+    if not barred:
+        return order
+    machines, cells_on = world.machines, world.parted.cells_on
+    return (n for n in order if not barred.keys() >= set(cells_on(machines[n], task.shape)))
 
 
 def _stays(world: World, task: Task, new: Place) -> bool:
@@ -181,9 +207,13 @@ def _stays(world: World, task: Task, new: Place) -> bool:
 
 def _allowed(world: World, task: Task, place: Place) -> bool:
     """Whether what the task takes on this very machine is within every limit."""
+    gang = world.gangs[task.gang]
+    if world.parted.any and cell_barrier(
+        world, gang, world.cell_at(place), place.amounts[GPU], firm=task.firm
+    ):
+        return False
     if not task.shape.device_memory_bytes:
         return True
-    gang = world.gangs[task.gang]
     firm = task.firm
     return world.accounts.barrier(gang.queue, place.amounts, firm=firm) is None
 
@@ -223,7 +253,9 @@ def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
         return False
     for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
         found = _seated(world, gang, task.shape, seats[task.name])
-        if found is None or not world.may_take_seat(task, found[0]):
+        if found is None or not _allowed(world, task, found[0]):
+            return False
+        if not world.may_take_seat(task, found[0]):
             return False
         world.place(task, found[0], at_once=found[1])
     return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.scheduling.amounts import GPU, total
+from headrace.scheduling.claims import Reservation, Seat
 from headrace.scheduling.gangs import (
     BOUND,
     PIPELINED,
@@ -17,7 +18,6 @@ from headrace.scheduling.gangs import (
     Gang,
     next_tasks,
 )
-from headrace.scheduling.horizon import Reservation, Seat
 from headrace.scheduling.placing import choices, place_gang, request_of, to_come
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather

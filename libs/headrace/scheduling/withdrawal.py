@@ -7,13 +7,14 @@ that its seats do not have any more does; or the gang itself, when it waits no l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from headrace.scheduling.amounts import UNLIMITED, Amounts, total
+from headrace.scheduling.amounts import GPU, UNLIMITED, at_most, total
+from headrace.scheduling.claims import Reservation
+from headrace.scheduling.eligibility import is_eligible
 from headrace.scheduling.gangs import BELOW, PENDING, Gang, Place, Task, is_ready, next_tasks
-from headrace.scheduling.horizon import Reservation
 from headrace.scheduling.machines import Machine
-from headrace.scheduling.ranking import is_eligible
 from headrace.scheduling.topology import domain_of
 from headrace.scheduling.world import World
 
@@ -45,7 +46,7 @@ def reason_of(world: World, reservation: Reservation) -> str:
     there = [machine for machine in machines if machine is not None]
     if not all(_could_seat(world, m, p) for m, p in zip(there, seats.values(), strict=True)):
         return "node-smaller"
-    if not _is_within_limits(world, gang, total(place.amounts for place in seats.values())):
+    if not _is_within_limits(world, gang, list(seats.values())):
         return "limit-lowered"
     return "" if _is_where_asked(world, gang, tasks, there) else "pool-changed"
 
@@ -63,14 +64,24 @@ def _could_seat(world: World, machine: Machine, place: Place) -> bool:
     return known
 
 
-def _is_within_limits(world: World, gang: Gang, asked: Amounts) -> bool:
+def _is_within_limits(world: World, gang: Gang, places: Sequence[Place]) -> bool:
     """Whether the gang could be placed if nobody else was."""
+    asked = total(place.amounts for place in places)
+    firm = gang.protected_minimum or not gang.preemptible
+    stakes: Counter[int] = Counter()
+    for place in places:
+        stakes.update(dict.fromkeys(world.cell_at(place), place.amounts[GPU]))
     for account in world.accounts.by_name[gang.queue].path:
         bounds = [account.spec.limit]
-        if not gang.preemptible:
+        if firm:
             bounds.append(account.spec.firm_limit)
         for bound in bounds:
             if any(0 < a > b != UNLIMITED for a, b in zip(asked, bound, strict=True)):
+                return False
+        for number, milli in stakes.items():
+            ration = account.stakes[number].ration
+            allowed = at_most(ration.limit, ration.firm_limit) if firm else ration.limit
+            if 0 < milli > allowed != UNLIMITED:
                 return False
     return True
 

@@ -13,6 +13,7 @@ import msgspec
 
 from headrace.scheduling.amounts import Amounts
 from headrace.scheduling.books import Books
+from headrace.scheduling.claims import Claim, Holding, Reservation, Wish
 from headrace.scheduling.division import QueueSpec
 from headrace.scheduling.gangs import (
     BOUND,
@@ -25,7 +26,7 @@ from headrace.scheduling.gangs import (
     Shape,
     Task,
 )
-from headrace.scheduling.horizon import Claim, Holding, Horizon, Reservation, Wish
+from headrace.scheduling.horizon import Horizon
 from headrace.scheduling.machines import COMING, HELD, LEAVING, MachineSpec
 from headrace.scheduling.settings import Settings
 
@@ -140,7 +141,7 @@ class World(Books):
         self._undo.append(partial(self._reserved, self.reservations, self._horizon))
         self.reservations = reservations
         claims = [self.claim(reservations[name]) for name in names]
-        self._horizon = Horizon(claims, self.accounts, self.machines)
+        self._horizon = Horizon(claims, self.accounts, self.machines, self.cell_at)
         self._horizon.enter(self._ending_by(self._horizon.last_us))
         for task, place in self._given():
             self._horizon.add(task, self._holding(task, place, task.state))
@@ -198,7 +199,7 @@ class World(Books):
         gang = claim.gang
         for place in claim.places:
             self.book(place, COMING, sign)
-            self.accounts.book(gang.queue, place.amounts, firm=claim.firm, sign=sign)
+            self.accounts.book(gang.queue, place, firm=claim.firm, sign=sign)
         (self._horizon.begin if sign > 0 else self._horizon.end)(gang.name)
         self._undo.append(partial(self._unset_aside, claim, -sign))
 
@@ -231,17 +232,18 @@ class World(Books):
             place=place,
             book=COMING if state == PIPELINED else HELD,
             until_us=self.ends_at_us(gang, state),
+            cell=self.cell_at(place),
         )
 
     def _count(self, task: Task, place: Place, state: str) -> None:
         gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=task.firm)
+        self.accounts.book(gang.queue, place, firm=task.firm)
         if self.reservations:
             self._horizon.add(task, self._holding(task, place, state))
 
     def _discount(self, task: Task, place: Place) -> None:
         gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=task.firm, sign=-1)
+        self.accounts.book(gang.queue, place, firm=task.firm, sign=-1)
         if self.reservations:
             self._horizon.remove(task, self._holding(task, place, RUNNING))
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from headrace.events import Entry
 from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersReleased
 from headrace.events.guards import DEVICE_MILLI, guards_of
 from headrace.events.nodes import NodeJoined
 from headrace.events.queues import Queue, QueueConfigured
+from headrace.scheduling.kinds import is_model
 
 UNLIMITED = -1
 DEPTH_MAX = 32  # levels of the queue tree that are looked at
 
 Found = tuple[str, str]  # invariant, what
 FirmOf = Callable[[str, int], int]  # of a job, how many of so many workers
+Models = Counter[str]  # milli-GPUs by the model of the GPU
 
 
 class Bookings:
@@ -26,7 +28,10 @@ class Bookings:
         self.used: Counter[str] = Counter()  # by queue, with all below it
         self.firm: Counter[str] = Counter()  # of that, by jobs that cannot be preempted
         self._milli: Counter[str] = Counter()  # by guard key
+        self._models: Counter[tuple[str, str]] = Counter()  # used by queue, of each model of GPU
+        self._firm_models: Counter[tuple[str, str]] = Counter()
         self._node: dict[str, str] = {}  # which node has the device
+        self._model: dict[str, str] = {}  # and of which model it is
         self._held: dict[str, _Held] = {}  # by job
         self._configured_at = 0
 
@@ -34,6 +39,7 @@ class Bookings:
         """The node has these devices."""
         for device in event.devices:
             self._node[device.device] = event.node
+            self._model[device.device] = device.model
 
     def configured(self, entry: Entry, event: QueueConfigured) -> None:
         """The queue stands like this from now on, perhaps under another parent."""
@@ -41,8 +47,10 @@ class Bookings:
         self._configured_at = entry.position
         self.used.clear()
         self.firm.clear()
+        self._models.clear()
+        self._firm_models.clear()
         for held in self._held.values():
-            self._use(held.project, held.milli, held.firm_milli)
+            self._use(held, 1)
 
     def booked(self, entry: Entry, event: GangPlaced | GangGrown, firm: FirmOf) -> Iterator[Found]:
         """Book these workers; what is wrong with that. `firm` says how many of so many workers of
@@ -69,13 +77,13 @@ class Bookings:
         held = self._held.pop(event.job, None) or _Held(event.project)
         if held.milli != event.milli:
             yield "I1", f"{event.job} held {held.milli} milli and gives {event.milli} back"
-        self._use(held.project, -held.milli, -held.firm_milli)
+        self._use(held, -1)
 
     def given_back(self, event: WorkersReleased, firm: FirmOf) -> Iterator[Found]:
         """Give these workers' devices back; what is wrong with that."""
         yield from self._unbooked(event)
         held = self._held.setdefault(event.job, _Held(event.project))
-        gone = [held.workers.pop(rank, 0) for rank in event.ranks]
+        gone = [held.workers.pop(rank, Models()).total() for rank in event.ranks]
         if sum(gone) != event.milli:
             yield "I1", f"{event.job} held {sum(gone)} milli and gives {event.milli} back"
         self._count(event.job, held, firm)
@@ -92,29 +100,50 @@ class Bookings:
         held = self._held.setdefault(event.job, _Held(event.project))
         before_milli = held.firm_milli
         for worker in event.workers:
-            held.workers[worker.rank] = sum(share.milli for share in worker.devices)
+            mine = held.workers[worker.rank] = Counter()
+            for share in worker.devices:
+                mine[self._model.get(share.device, "")] += share.milli
         self._count(event.job, held, firm)
         if entry.header.basis < self._configured_at:
             return  # decided on a tree that has changed since: a race, and no violation
+        more_firm = held.firm_milli > before_milli
         for queue in self._path(event.project):
-            used, sure = self.used[queue.queue], self.firm[queue.queue]
+            used, firmly = self.used[queue.queue], self.firm[queue.queue]
             limit, quota = queue.limit_milli, queue.quota_milli
             if limit != UNLIMITED and used > limit:
                 yield "I5", f"{queue.queue} holds {used} above its limit {limit}"
-            if held.firm_milli > before_milli and quota != UNLIMITED and sure > quota:
-                yield "I5", f"{queue.queue} holds {sure} firmly above its quota {quota}"
+            if more_firm and quota != UNLIMITED and firmly > quota:
+                yield "I5", f"{queue.queue} holds {firmly} firmly above its quota {quota}"
+            yield from self._granted_of_types(queue, held, more_firm=more_firm)
+
+    def _granted_of_types(self, queue: Queue, held: _Held, *, more_firm: bool) -> Iterator[Found]:
+        for name, part in queue.per_type.items():
+            got = any(milli and is_model(model, name) for model, milli in held.models.items())
+            fitting = [m for m in sorted(set(self._model.values())) if is_model(m, name)]
+            used = sum(self._models[queue.queue, model] for model in fitting)
+            firmly = sum(self._firm_models[queue.queue, model] for model in fitting)
+            if got and part.limit_milli != UNLIMITED and used > part.limit_milli:
+                yield "I5", f"{queue.queue} holds {used} of {name} above {part.limit_milli}"
+            if got and more_firm and 0 < part.quota_milli < firmly:
+                yield "I5", f"{queue.queue} holds {firmly} of {name} firmly above its quota"
 
     def _count(self, job: str, held: _Held, firm: FirmOf) -> None:
         """What the job has now, instead of what it had: the lowest ranks of it firmly."""
-        before = held.milli, held.firm_milli
-        amounts = [held.workers[rank] for rank in sorted(held.workers)]
-        held.milli, held.firm_milli = sum(amounts), sum(amounts[: firm(job, len(amounts))])
-        self._use(held.project, held.milli - before[0], held.firm_milli - before[1])
+        self._use(held, -1)
+        ranks = sorted(held.workers)
+        held.models = _summed(held.workers[rank] for rank in ranks)
+        held.firm_models = _summed(held.workers[rank] for rank in ranks[: firm(job, len(ranks))])
+        self._use(held, 1)
 
-    def _use(self, project: str, milli: int, firm_milli: int) -> None:
-        for queue in self._path(project):
-            self.used[queue.queue] += milli
-            self.firm[queue.queue] += firm_milli
+    def _use(self, held: _Held, sign: int) -> None:
+        for queue in self._path(held.project):
+            name = queue.queue
+            self.used[name] += sign * held.milli
+            self.firm[name] += sign * held.firm_milli
+            for model, milli in held.models.items():
+                self._models[name, model] += sign * milli
+            for model, milli in held.firm_models.items():
+                self._firm_models[name, model] += sign * milli
 
     def _path(self, project: str) -> list[Queue]:
         """The queue and everything above it."""
@@ -127,11 +156,26 @@ class Bookings:
 
 
 class _Held:
-    """What a job has: thousandths by rank, in all, and of that firmly."""
+    """What a job has by rank, in all, and of that firmly."""
 
-    __slots__ = ("firm_milli", "milli", "project", "workers")
+    __slots__ = ("firm_models", "models", "project", "workers")
 
     def __init__(self, project: str) -> None:
         self.project = project
-        self.workers: dict[int, int] = {}
-        self.milli = self.firm_milli = 0
+        self.workers: dict[int, Models] = {}
+        self.models, self.firm_models = Models(), Models()
+
+    @property
+    def milli(self) -> int:
+        return self.models.total()
+
+    @property
+    def firm_milli(self) -> int:
+        return self.firm_models.total()
+
+
+def _summed(parts: Iterable[Models]) -> Models:
+    found = Models()
+    for part in parts:
+        found.update(part)
+    return found

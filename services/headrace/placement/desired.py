@@ -14,7 +14,8 @@ from headrace.bus.agents import Assignment, Desired, Signed
 from headrace.events.gangs import Worker
 from headrace.placement.derived import index_of
 from headrace.placement.launches import Launches
-from headrace.placement.state import Job, Run, State
+from headrace.placement.runs import Run
+from headrace.placement.state import Job, State
 from headrace.vault import sign
 
 GRACE_S = 10  # between asking a worker to stop and killing it

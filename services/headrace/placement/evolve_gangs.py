@@ -21,10 +21,14 @@ from headrace.events.gangs import (
     WorkersReleased,
 )
 from headrace.placement import evolve_nodes
-from headrace.placement.derived import settle
+from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
 from headrace.placement.modelling import SECOND_US
-from headrace.placement.state import Grant, Job, Reserved, Run, Searching, State
+from headrace.placement.runs import Grant, Run
+from headrace.placement.state import SEARCH_RESTS_S, Job, Reserved, Searching, State
+from headrace.placement.usage_rules import metered
+from headrace.scheduling.eviction_budgets import counted
+from headrace.scheduling.rations import path_up
 from headrace.scheduling.tree import add_usage
 
 Workers = tuple[Worker, ...]
@@ -49,7 +53,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         ranks=len(event.workers),
     )
     _take(state, job.run, event.workers)
-    _use(state, job, (), event.workers)
+    _use(state, job, ((), event.workers), entry.recorded_at_us)
     if event.workers and event.port:
         address = event.workers[0].address
         state.ports.setdefault(address, {})[event.port] = event.job
@@ -68,7 +72,7 @@ def grown(state: State, entry: Entry, event: GangGrown) -> None:
     run.ranks = max((run.ranks, *(worker.rank + 1 for worker in event.workers)))
     run.milli += event.milli
     _take(state, run, event.workers)
-    _use(state, job, before, run.workers)
+    _use(state, job, (before, run.workers), entry.recorded_at_us)
     settle(state, event.job, job)
 
 
@@ -90,6 +94,8 @@ def shrunk(state: State, entry: Entry, event: GangShrunk) -> None:
         mine = (rank for rank in event.ranks if run.worker(rank) is not None)
         run.leaving |= {rank: event.reason for rank in mine if rank not in run.leaving}
         run.gainer = event.gainer
+        if event.reason in FOR_OTHERS:
+            _spend(state, job.project, entry.recorded_at_us)
         settle(state, event.job, job)
     _gains(state, entry, event.gainer)
 
@@ -100,11 +106,13 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
     if job is not None and run is not None:
         run.evicted, run.gainer = event.reason, event.gainer
         run.evicted_us = entry.recorded_at_us
+        if event.reason in FOR_OTHERS:
+            _spend(state, job.project, entry.recorded_at_us)
         settle(state, event.job, job)
     _gains(state, entry, event.gainer)
 
 
-def workers_released(state: State, _entry: Entry, event: WorkersReleased) -> None:
+def workers_released(state: State, entry: Entry, event: WorkersReleased) -> None:
     """The devices of some of it are free."""
     job, run = _live(state, event.job, event.attempt)
     if job is None or run is None:
@@ -116,18 +124,27 @@ def workers_released(state: State, _entry: Entry, event: WorkersReleased) -> Non
             known.pop(rank, None)
     run.milli -= event.milli
     _give(state, run, gone)
-    _use(state, job, before, run.workers)
+    _use(state, job, (before, run.workers), entry.recorded_at_us)
     settle(state, event.job, job)
+
+
+def _spend(state: State, project: str, at_us: int) -> None:
+    """One job more was taken from the project and all that is above it."""
+    for queue in path_up(state.queues, project):
+        bound, per_us = queue.evictions_max, queue.evictions_per_us
+        if bound > 0 and per_us > 0:
+            before = state.evictions.get(queue.queue, [])
+            state.evictions[queue.queue] = counted(before, at_us, bound, per_us)
+            index_of(state).watch_moment(at_us + per_us)
 
 
 def released(state: State, entry: Entry, event: GangReleased) -> None:
     """Its devices are free."""
-    del entry
     job, run = _live(state, event.job, event.attempt)
     if job is None or run is None:
         return
     _give(state, run, run.workers)
-    _use(state, job, run.workers, ())
+    _use(state, job, (run.workers, ()), entry.recorded_at_us)
     if run.port and run.workers:
         address = run.workers[0].address
         ports = state.ports.get(address, {})
@@ -138,15 +155,19 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
     settle(state, event.job, job)
 
 
-def suspended(state: State, _entry: Entry, event: SearchSuspended) -> None:
-    """Where the search goes on."""
+def suspended(state: State, entry: Entry, event: SearchSuspended) -> None:
+    """Where the search goes on, or that it rests."""
     before = state.searching
+    rests = not event.job and not before.stale
+    rests_until_us = entry.recorded_at_us + SEARCH_RESTS_S * SECOND_US if rests else 0
     state.searching = Searching(
         action=event.action,
         job=event.job,
         stale=before.stale and bool(event.job),
-        over=not event.job and not before.stale,
+        rests_until_us=rests_until_us,
     )
+    if rests:
+        index_of(state).watch_moment(rests_until_us)
 
 
 def parts_of(job: Job, workers: Workers) -> Iterator[tuple[int, bool]]:
@@ -178,13 +199,15 @@ def _give(state: State, run: Run, workers: Workers) -> None:
             evolve_nodes.forget_gone(node)
 
 
-def _use(state: State, job: Job, before: Workers, after: Workers) -> None:
-    """The job's queue, and all above it, count what it has now instead of what it had."""
-    for sign, workers in ((-1, before), (1, after)):
+def _use(state: State, job: Job, change: tuple[Workers, Workers], at_us: int) -> None:
+    """The job's queue, and all above it, count what it has from now on instead of what it had."""
+    more = 0
+    for sign, workers in zip((-1, 1), change, strict=True):
         for milli, firm in parts_of(job, workers):
-            if not milli:
-                continue
-            add_usage(state.queues, state.usage, job.project, sign * milli, firm=firm)
+            more += sign * milli
+            if milli:
+                add_usage(state.queues, state.usage, job.project, sign * milli, firm=firm)
+    metered(state, (job.project, job.user, more), at_us)
 
 
 def _gains(state: State, entry: Entry, job_id: str) -> None:

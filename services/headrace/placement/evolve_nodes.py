@@ -17,7 +17,8 @@ from headrace.events.nodes import (
     NodeSilent,
 )
 from headrace.placement.derived import index_of
-from headrace.placement.state import Change, Exit, Machine, State
+from headrace.placement.runs import Exit
+from headrace.placement.state import Change, Machine, State
 from headrace.scheduling.cluster import Device, Node
 
 Gone = list[tuple[str, int, Exit]]  # job, rank, how: workers proven to have gone

@@ -8,7 +8,8 @@ agent's to say.
 from __future__ import annotations
 
 from headrace.events.gangs import Worker
-from headrace.placement.state import Job, Run
+from headrace.placement.runs import Run
+from headrace.placement.state import Job
 
 
 def environment_of(job_id: str, job: Job, run: Run, rank: int) -> dict[str, str]:

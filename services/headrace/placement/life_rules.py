@@ -13,7 +13,8 @@ from headrace.events import Decision
 from headrace.events.gangs import Act, GangEvicted, GangShrunk
 from headrace.events.jobs import JobFinished, JobStarted
 from headrace.placement.release_rules import deciding, dispensable, released, released_early
-from headrace.placement.state import Exit, Group, Job, Run, State
+from headrace.placement.runs import Exit, Run
+from headrace.placement.state import Group, Job, State
 
 EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
 

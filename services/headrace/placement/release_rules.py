@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from headrace.events.gangs import GangReleased, Share, Worker, WorkersReleased
-from headrace.placement.state import Exit, Job, Run
+from headrace.placement.runs import Exit, Run
+from headrace.placement.state import Job
 
 NODE_LOST = "node-lost"
 ENDED = "ended"

@@ -15,8 +15,8 @@ from headrace.events.gangs import Act, GangReserved, Seat
 from headrace.placement.derived import index_of
 from headrace.placement.modelling import seat_of, task_name
 from headrace.placement.state import Job, Reserved, State
-from headrace.scheduling.horizon import Reservation
-from headrace.scheduling.horizon import Seat as Place
+from headrace.scheduling.claims import Reservation
+from headrace.scheduling.claims import Seat as Place
 
 WAITED, DEVICE_GONE = "waited", "device-gone"  # why one is made, and why one has no seats any more
 

@@ -16,49 +16,29 @@ import msgspec
 
 from headrace.decider import Draft
 from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, Worker
-from headrace.placement.derived import index_of, total_milli, world_of
+from headrace.placement.derived import index_of, total_milli, world_at
 from headrace.placement.life_rules import evict, shrink
-from headrace.placement.modelling import shares_of
+from headrace.placement.modelling import options_for
+from headrace.placement.option_rules import names_of, numbers_of
+from headrace.placement.part_gate import PartGate, guaranteed_part
 from headrace.placement.reservation_rules import Kept, recorded, reserved_in
-from headrace.placement.state import Job, Run, State
+from headrace.placement.state import Job, State
+from headrace.placement.turn_results import Loss, Seated, read
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
-from headrace.scheduling.gangs import BOUND, EVICTED, PIPELINED, Task
 from headrace.scheduling.legality import leveled
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.tree import Tree
 from headrace.scheduling.withdrawal import keep
-from headrace.scheduling.world import Gain, World
+from headrace.scheduling.world import World
 
 PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of events
 
 STEPS_MAX = 200  # evictions tried in one decision; a search that was begun is ended
 ACTIONS = ("allocate", "consolidate", "reclaim", "preempt", "bind")
 
-Workers = dict[str, tuple[Worker, ...]]  # by job
-
 REASONS = {"reclaim": "reclaimed", "preempt": "preempted"}  # of whoever has no place then
-
-
-class Loss(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gang loses and for whom: these ranks, or all it has (none). `moved`: everything lost
-    has a place elsewhere then.
-    """
-
-    gain: Gain
-    ranks: tuple[int, ...]
-    moved: bool
-
-
-class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn came to: the gangs that lose something, those that get places, and those that run
-    and get more.
-    """
-
-    lost: dict[str, Loss]
-    placed: dict[str, tuple[Worker, ...]]
-    grown: dict[str, tuple[Worker, ...]]
 
 
 def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> list[Draft]:
@@ -66,8 +46,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     index = index_of(state)
     if not index.waiting and not index.growing:
         return []
-    world = world_of(state)
-    world.begin(now_us)
+    world = world_at(state, now_us)
     mark = world.mark()
     reserved = reserved_in(state)
     over = keep(world, reserved)
@@ -76,8 +55,8 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     _place(world, [job_id for job_id in gaining if job_id not in overdue])
     kept = renewed(world)
     _place(world, overdue)
-    suspended = _turn(state, world)
-    room = _read(state, world, mark)
+    suspended = _turn(state, world, now_us)
+    room = read(state, world, mark)
     world.back_to(mark)
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
     drafts = [_taken(state, world, j, loss) for j, loss in room.lost.items() if j not in spared]
@@ -96,9 +75,9 @@ def _place(world: World, names: Iterable[str]) -> None:
         any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
 
 
-def _turn(state: State, world: World) -> Suspended | None:
+def _turn(state: State, world: World, now_us: int) -> Suspended | None:
     searching = state.searching
-    if searching.over:
+    if now_us < searching.rests_until_us:
         allocate(world, PLACED_MAX)
         return None
     resume = Suspended(action=searching.action, gang=searching.job) if searching.job else None
@@ -113,46 +92,6 @@ def _search(state: State, suspended: Suspended | None) -> list[Draft]:
     return [Draft(event=SearchSuspended(action=action, job=job))]
 
 
-def _read(state: State, world: World, mark: int) -> Room:
-    room = Room(lost={}, placed={}, grown={})
-    for name in dict.fromkeys(task.gang for task in world.changed(mark)):
-        gang, job = world.gangs[name], state.jobs[name]
-        tasks = sorted(gang.all_tasks(), key=lambda task: task.rank)
-        bound = [task for task in tasks if task.state == BOUND]
-        if job.run is None:
-            if len(bound) >= job.gang.nodes:
-                room.placed[name] = _workers(state, bound, 0)
-            continue
-        lost = [t for t in tasks if t.place is not None and t.state in (EVICTED, PIPELINED)]
-        if lost:
-            room.lost[name] = Loss(
-                gain=world.gains[name],
-                ranks=_surplus(job, job.run, [task.rank for task in lost]),
-                moved=not gang.any_in((EVICTED,)),
-            )
-        elif bound:
-            room.grown[name] = _workers(state, bound, job.run.ranks)
-    return room
-
-
-def _surplus(job: Job, run: Run, ranks: list[int]) -> tuple[int, ...]:
-    """These ranks if the gang can go on without them: never rank 0, where the others meet."""
-    goes_on = 0 not in ranks and len(run.staying) - len(ranks) >= job.gang.nodes
-    return tuple(ranks) if goes_on else ()
-
-
-def _workers(state: State, tasks: list[Task], first: int) -> tuple[Worker, ...]:
-    """The workers with their ranks from the first on."""
-    return tuple(_worker(state, task, rank) for rank, task in enumerate(tasks, first))
-
-
-def _worker(state: State, task: Task, rank: int) -> Worker:
-    place = task.place
-    assert place is not None  # it is bound
-    node = state.nodes[place.node]
-    return Worker(rank=rank, node=node.node, address=node.address, devices=shares_of(place, node))
-
-
 def _taken(state: State, world: World, job_id: str, loss: Loss) -> Draft:
     gain = loss.gain
     job, gang, gainer = state.jobs[job_id], world.gangs[job_id], world.gangs[gain.gang]
@@ -165,6 +104,13 @@ def _taken(state: State, world: World, job_id: str, loss: Loss) -> Draft:
         numbers[f"{side}quota_milli"] = account.spec.quota[GPU]
         numbers[f"{side}share_milli"] = account.share[GPU]
     names = {"queue": theirs, "gainer_queue": mine, "gainer_project": gainer.queue}
+    if gain.rule == "reclaim" and (part := guaranteed_part(world, gainer)) is not None:
+        names["part"] = world.accounts.parts.all[part].gpus
+        for side, queue in (("", theirs), ("gainer_", mine)):
+            stake = world.accounts.by_name[queue].stakes[part]
+            numbers[f"{side}part_held_milli"] = stake.held
+            numbers[f"{side}part_quota_milli"] = stake.ration.quota
+            numbers[f"{side}part_share_milli"] = stake.share
     act = Act(rule=gain.rule, numbers=numbers, names=names)
     reason = "moved" if loss.moved else REASONS[gain.rule]
     event = (
@@ -182,27 +128,28 @@ class _Placements:
         self._state = state
         self._world = world
         self._tree = Tree(state.queues, state.usage, total_milli(state))
+        self._parts = PartGate(world)
         self._ports: dict[str, int] = {}
 
-    def drafts(self, placed: Workers) -> dict[str, Draft]:
+    def drafts(self, placed: dict[str, Seated]) -> dict[str, Draft]:
         """By job, a decision for each that no limit forbids, counting all that is held."""
-        drafts = {job_id: self._placed(job_id, workers) for job_id, workers in placed.items()}
+        drafts = {job_id: self._placed(job_id, seated) for job_id, seated in placed.items()}
         return {job_id: draft for job_id, draft in drafts.items() if draft is not None}
 
-    def growth(self, grown: Workers) -> Iterator[Draft]:
+    def growth(self, grown: dict[str, Seated]) -> Iterator[Draft]:
         """The same for those that run and get more."""
-        for job_id, workers in grown.items():
-            draft = self._grown(job_id, workers)
+        for job_id, seated in grown.items():
+            draft = self._grown(job_id, seated)
             if draft is not None:
                 yield draft
 
-    def _placed(self, job_id: str, workers: tuple[Worker, ...]) -> Draft | None:
-        job = self._state.jobs[job_id]
+    def _placed(self, job_id: str, seated: Seated) -> Draft | None:
+        job, workers = self._state.jobs[job_id], seated.workers
         milli, firm_milli = _milli(workers), job.firm_milli(workers)
         if not self._may_have(job, milli, firm_milli):
             return None
         port = self._port(workers[0])
-        if port is None:
+        if port is None or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._add(job, milli, firm_milli)
         event = GangPlaced(
@@ -216,19 +163,22 @@ class _Placements:
             cpu_milli=job.gang.cpu_milli,
             memory_bytes=job.gang.memory_bytes,
             per_gpu_processes=job.gang.per_gpu_processes,
-            act=self._act(job, milli, workers),
+            act=self._act(job_id, milli, seated),
         )
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
 
-    def _grown(self, job_id: str, workers: tuple[Worker, ...]) -> Draft | None:
-        job, milli = self._state.jobs[job_id], _milli(workers)
+    def _grown(self, job_id: str, seated: Seated) -> Draft | None:
+        job, workers = self._state.jobs[job_id], seated.workers
+        milli = _milli(workers)
         run = job.run
         assert run is not None  # it grows
         more_firm = job.firm_milli((*run.workers, *workers)) - job.firm_milli(run.workers)
         if not self._may_have(job, milli, more_firm):
             return None
+        if not self._parts.admits(self._world.gangs[job_id], seated.stakes):
+            return None
         self._add(job, milli, more_firm)
-        act = self._act(job, milli, workers)
+        act = self._act(job_id, milli, seated)
         numbers = act.numbers | {"nodes": len(run.staying) + len(workers)}
         event = GangGrown(
             job=job_id,
@@ -251,18 +201,23 @@ class _Placements:
         self._tree.add(job.project, firm_milli, firm=True)
         self._tree.add(job.project, milli - firm_milli, firm=False)
 
-    def _act(self, job: Job, milli: int, workers: tuple[Worker, ...]) -> Act:
+    def _act(self, job_id: str, milli: int, seated: Seated) -> Act:
+        job = self._state.jobs[job_id]
         numbers = {
             "gpu_milli": milli,
             "used_milli": self._tree.used(job.project).milli,
             "quota_milli": self._tree.quota_milli(job.project),
-            "nodes": len(workers),
+            "nodes": len(seated.workers),
         }
-        pool = self._world.machines[workers[0].node].spec.pool
+        pool = self._world.machines[seated.workers[0].node].spec.pool
         settings = self._world.settings
         names = {"policy": settings.policies.get(pool, settings.policy)}
         if pool:
             names["pool"] = pool
+        if self._world.gangs[job_id].options:
+            options = options_for(self._state, job_id, job)
+            numbers |= numbers_of(options[seated.shape], list(options).index(seated.shape))
+            names |= names_of(options[seated.shape])
         return Act(rule="made-room" if job.gaining else "fits", numbers=numbers, names=names)
 
     def _port(self, first: Worker) -> int | None:

@@ -70,7 +70,10 @@ class PlacementShell:
         heartbeats = Heartbeats(runtime)
         self._agents = Agents(runtime, heartbeats, self._answer)
         state: State = runtime.state
-        self._placed_on = dict(index_of(state).running)
+        self._placed_on = {
+            job_id: tuple(dict.fromkeys(worker.node for worker in workers))
+            for job_id, workers in index_of(state).running.items()
+        }
         self._tell(state.machines)
         self._tasks = [
             asyncio.create_task(heartbeats.watch()),

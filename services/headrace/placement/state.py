@@ -6,8 +6,6 @@ Rule: every field is folded from the log and survives a snapshot byte for byte. 
 
 from __future__ import annotations
 
-from bisect import bisect_left
-
 import msgspec
 
 from headrace.events.gangs import Seat, Worker
@@ -15,17 +13,23 @@ from headrace.events.jobs import Gang
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
+from headrace.placement.runs import Run
 from headrace.scheduling.arrivals import Arrivals
-from headrace.scheduling.cluster import Booking, Node
+from headrace.scheduling.cluster import Node
 from headrace.scheduling.tree import Usage
+from headrace.scheduling.usage import Meter
 
 GROWTHS_MAX = 64  # of one attempt that nothing has been given back of: a decision ends with all
 
 SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
 
+SEARCH_RESTS_S = 30  # a search so long that it took several turns is not begun again earlier
+
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
+USAGE_STRENGTH_MILLI = 0  # what is over quota is divided by weight alone, until somebody says so
+USAGE_HALF_LIFE_S = 7 * 86_400
 RELEASE_S = 60
 RESERVATIONS_MAX = 8
 RESERVE_STEPS_MAX = 600
@@ -37,103 +41,10 @@ SETTINGS = {
     "reservations_max": RESERVATIONS_MAX,  # kinds of gangs that are told at a time
     "reserve_steps_max": RESERVE_STEPS_MAX,  # ends looked at for that, in one turn
     "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
+    "usage_strength_milli": USAGE_STRENGTH_MILLI,  # 1000: past usage counts as much as weight
+    "usage_half_life_s": USAGE_HALF_LIFE_S,  # usage counts half as much after so long
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
-
-
-class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one worker ended, and when that was recorded."""
-
-    reason: str
-    exit_code: int = 0
-    message: str = ""
-    at_us: int = 0
-
-    @property
-    def clean(self) -> bool:
-        """The command came to its own end and said all was well."""
-        return self.reason == "exited" and self.exit_code == 0
-
-
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """When a worker that came later got its devices, and where the log says so."""
-
-    position: int
-    at_us: int
-
-
-class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The live attempt of a job. `workers` are those not released, by ascending rank; `started` and
-    `exits` are by rank, in the order recorded. The next to come gets the rank `ranks`.
-
-    `begun_us` is when every worker ran (0: not yet); `evicted` why it is to stop ("": it is not).
-    `leaving` says which ranks alone are to stop, and why; `grants` are of those that came later.
-    `cause` is the position of the last report about it.
-    """
-
-    attempt: int
-    position: int
-    placed_us: int
-    workers: tuple[Worker, ...]
-    port: int = 0
-    milli: int = 0
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-    started: dict[int, int] = {}
-    exits: dict[int, Exit] = {}
-    ranks: int = 0
-    leaving: dict[int, str] = {}
-    grants: dict[int, Grant] = {}
-    begun_us: int = 0
-    evicted: str = ""
-    evicted_us: int = 0
-    gainer: str = ""
-    cause: int = 0
-
-    @property
-    def gone(self) -> bool:
-        """Every worker has gone, with proof."""
-        return len(self.exits) == len(self.workers)
-
-    @property
-    def stops(self) -> bool:
-        """All or part of it is to stop."""
-        return bool(self.evicted or self.leaving)
-
-    @property
-    def booking(self) -> Booking:
-        """What it holds until it is released."""
-        return Booking(
-            workers=self.workers, cpu_milli=self.cpu_milli, memory_bytes=self.memory_bytes
-        )
-
-    @property
-    def staying(self) -> list[Worker]:
-        """The workers that have not gone and are not to."""
-        gone = {*self.exits, *self.leaving}
-        return [worker for worker in self.workers if worker.rank not in gone]
-
-    @property
-    def sound(self) -> int:
-        """How many stay, or came to their own end and said all was well."""
-        clean = (rank for rank, end in self.exits.items() if end.clean)
-        return len(self.staying) + sum(rank not in self.leaving for rank in clean)
-
-    def worker(self, rank: int) -> Worker | None:
-        """The worker of this rank; None when it never was, or is released."""
-        at = bisect_left(self.workers, rank, key=lambda worker: worker.rank)
-        found = self.workers[at] if at < len(self.workers) else None
-        return found if found is not None and found.rank == rank else None
-
-    def booked_us(self, rank: int) -> int:
-        """Since when the worker has its devices."""
-        grant = self.grants.get(rank)
-        return grant.at_us if grant is not None else self.placed_us
-
-    def granted_at(self, rank: int) -> int:
-        """Where the log gave the worker its devices."""
-        grant = self.grants.get(rank)
-        return grant.position if grant is not None else self.position
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
@@ -247,6 +158,14 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a step took, the last time that a job was measured on so many GPUs of a model."""
+
+    model: str
+    gpus: int
+    step_time_us: int
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A request about a node that is not decided yet."""
 
@@ -257,13 +176,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 class Searching(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where the search for whom to stop goes on (`job` empty: from the start). `stale`: something
-    has changed since it began. `over`: it came to its end and nothing has changed since.
+    has changed since it began. `rests_until_us`: it came to its end and nothing has changed since,
+    but for the time, so that it need not begin again at once (0: it has not).
     """
 
     action: str = ""
     job: str = ""
     stale: bool = False
-    over: bool = False
+    rests_until_us: int = 0
 
 
 class PoolApply(msgspec.Struct, frozen=True, kw_only=True):
@@ -279,6 +199,9 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
     usage: dict[str, Usage] = {}
+    meters: dict[str, Meter] = {}  # what each queue, and each user who shares one, used lately
+    metered_ms: int = 0  # when any of them changed last
+    evictions: dict[str, list[int]] = {}  # by queue with a budget, when it lost jobs to others
     nodes: dict[str, Node] = {}
     machines: dict[str, Machine] = {}
     jobs: dict[str, Job] = {}
@@ -291,6 +214,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     searching: Searching = msgspec.field(default_factory=Searching)
     pools: dict[str, Pool] = {}
     pools_applied: dict[int, PoolApply] = {}  # by position of the request
+    measured: dict[str, tuple[Measured, ...]] = {}  # by family, who was measured last at the end
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}
