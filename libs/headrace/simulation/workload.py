@@ -24,6 +24,7 @@ from headrace.simulation.administration import (
 
 JOBS_MIN, JOBS_MAX = 6, 22
 RUN_S_MAX = 4.0
+ELASTIC_FIRST = 2  # jobs of every history that come early and take all there is
 USERS = ("ada", "ben", "eve")
 SETTINGS = {  # recorded with who leads: small, so that histories of seconds see what takes minutes
     "consolidate_after_s": 1,
@@ -61,7 +62,7 @@ def draw(chance: random.Random, until_s: float) -> Workload:
     fleet = administration.draw(chance, until_s)
     asked = _applied(fleet)
     for number in range(int(chance.triangular(JOBS_MIN, JOBS_MAX, JOBS_MIN))):
-        at_s = chance.uniform(1.0, until_s)
+        at_s = chance.uniform(1.0, until_s if number >= ELASTIC_FIRST else until_s / 2)
         submitted = _job(chance, fleet, number, at_s)
         asked.append(submitted)
         if chance.random() < 0.15:
@@ -96,7 +97,11 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
     if chance.random() < 0.15:
         body["preemptibility"] = "non-preemptible"
     kinds = list(KINDS)
-    kind = _elastic if number == 0 else chance.choices(kinds, weights=list(KINDS.values()))[0]
+    kind = (
+        _elastic
+        if number < ELASTIC_FIRST
+        else chance.choices(kinds, weights=list(KINDS.values()))[0]
+    )
     kind(chance, fleet, body)
     if chance.random() < 0.4:
         body["max_duration"] = chance.choice(["2s", "3s", "4s"])
@@ -144,7 +149,7 @@ def _large(chance: random.Random, fleet: Fleet, body: Body) -> None:
 def _elastic(chance: random.Random, fleet: Fleet, body: Body) -> None:
     """A gang that takes more nodes while there are any, and gives them up again."""
     least = chance.choice([1, 1, 1, 2])
-    body["nodes"] = f"{least}..{least + chance.randint(1, len(fleet.nodes))}"
+    body["nodes"] = f"{least}..{max(least + 1, len(fleet.nodes))}"
     body["resources"] = {"gpus": chance.choice([0.5, 1, 1])}
     body["preemptibility"] = chance.choice(["preemptible", "semi-preemptible", "semi-preemptible"])
     body["priority"] = chance.choice(["low", "low", "medium"])

@@ -169,7 +169,7 @@ class Promises:
                 project=event.project,
                 kind=(event.project, event.priority, event.preemptible, event.max_duration_us,
                       event.gang),
-                firm=not event.preemptible,
+                firm=event.protected_minimum or not event.preemptible,
                 max_us=event.max_duration_us or MAX_DURATION_US,
             )  # fmt: skip
         return ()

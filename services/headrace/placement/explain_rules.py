@@ -39,13 +39,15 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
     world = world_at(state, now_us)
     gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
     found = _unless_reserved(state, world, gang)
-    if job.gaining:
-        stopping = [
-            other for other in sorted(index_of(state).stopping) if _gainer(state, other) == job_id
-        ]
-        text = f"waits for {', '.join(stopping[:NAMED_MAX]) or 'others'} to stop for it"
-        names = {"stopping": ", ".join(stopping[:NAMED_MAX])}
-        return Explanation(rule="stopping", text=text, numbers=found.numbers | waited, names=names)
+    stopping = [j for j in sorted(index_of(state).stopping) if _gainer(state, j) == job_id]
+    if job.gaining and stopping:
+        names = ", ".join(stopping[:NAMED_MAX])
+        return Explanation(
+            rule="stopping",
+            text=f"waits for {names} to stop for it",
+            numbers=found.numbers | waited,
+            names={"stopping": names},
+        )
     by_us = job.reserved.at_us if job.reserved is not None else 0
     starts_by_us = by_us if by_us > now_us else 0
     numbers = found.numbers | waited
