@@ -33,6 +33,7 @@ from headrace.events.nodes import NodeJoined
 from headrace.node_agent import folders
 from headrace.node_agent.agent import Agent, Surroundings
 from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
+from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.machine import AttemptKey
@@ -180,6 +181,7 @@ class Node:
         self.broker = MemoryBroker()
         self.placement = Placement(MemoryBus(self.broker, "placement"), self.keys_dir)
         self.attempt_journal = folder / "attempts.journal"
+        self.simulated = folder / "simulated"
         self.boot = kernel.boot_id()
         self.output_bytes_max = 1_000_000
         self.task: asyncio.Task[None] | None = None
@@ -187,12 +189,13 @@ class Node:
 
     async def start(self) -> Agent:
         """Start an agent, with no memory but the folder's."""
-        devices = SimulatedDevices("simulated:8xH100-80GB", NODE)
+        devices = SimulatedDevices("simulated:8xH100-80GB", NODE, self.simulated)
+        enforcer = Enforcer(devices, self.dir)
         keys = NodeKeys(self.dir, self.keys_dir)
         machine = ProcessMachine(
             MachineSettings(
                 node_dir=self.dir,
-                enforcement=devices.enforcement,
+                bind=enforcer.bind,
                 journal=str(self.attempt_journal),
                 output_bytes_max=self.output_bytes_max,
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
@@ -210,7 +213,7 @@ class Node:
                 bus=MemoryBus(self.broker, f"agent-{time.monotonic_ns()}"),
                 machine=machine,
                 journal=self.journal,
-                devices=devices,
+                enforcer=enforcer,
                 is_granted=keys.is_granted,
                 unseal=keys.unseal,
                 now_us=lambda: time.time_ns() // 1000,

@@ -69,7 +69,9 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the agent's journal. `what` is started or exited; see `events.attempts`."""
+    """One line of the agent's journal. `what` is started or exited, see `events.attempts`; or
+    faulted, which concerns a `device` and no attempt, see `events.nodes`.
+    """
 
     sequence: int
     what: str
@@ -83,6 +85,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     enforcement: str = ""
     traceparent: str = ""
+    device: str = ""
+    code: int = 0
+    action: str = ""
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):

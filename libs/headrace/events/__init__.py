@@ -54,6 +54,7 @@ EVENTS: tuple[type[Event], ...] = (
     nodes.NodeChangeRequested,
     nodes.NodeChanged,
     nodes.NodeChangeRefused,
+    nodes.DeviceFaulted,
     queues.QueueApplyRequested,
     queues.QueueConfigured,
     queues.QueueRefused,

@@ -11,19 +11,21 @@ from headrace.events.base import Decision, Fact, Refusal
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One GPU, or one MIG slice of one: its UUID, its index on the node, model (`H100-80GB`) and
-    memory as the driver says. A slice has its `profile`; `island` names the GPUs of a node that
-    NVLink joins ("": not known).
+    memory as the driver says. A slice has its `profile` and its `parent`'s UUID; `island` names the
+    GPUs of a node that NVLink or xGMI joins ("": not known). `fault` says why it is not `healthy`.
     """
 
     device: str
     index: int
     model: str
     memory_bytes: int
-    kind: str = "nvml"  # nvml | simulated
+    kind: str = "nvml"  # nvml | amd | static | simulated
     healthy: bool = True
     vendor: str = "nvidia"
     profile: str = ""
     island: str = ""
+    parent: str = ""
+    fault: str = ""
 
 
 class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.joined.v1"):
@@ -103,3 +105,22 @@ class NodeChangeRefused(
     stream: ClassVar[str] = "node/{node}"
     node: str
     refusal: Refusal
+
+
+class DeviceFaulted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="device.faulted.v1"):
+    """Something went wrong on a device, as its node's driver said in `text`; `code` is the vendor's
+    (an XID; 0: none). What runs there is to start anew; with the `action` drain (not restart) the
+    device takes no more work until it is said to be healthy or an operator uncordons the node.
+    `report` numbers it in the node's journal `incarnation`; `at_us` is the node's clock.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "device/{device}"
+    node: str
+    device: str
+    incarnation: str
+    report: int
+    action: str
+    text: str
+    code: int = 0
+    at_us: int = 0

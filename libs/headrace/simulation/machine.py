@@ -181,7 +181,7 @@ class SimulatedProcesses:
             phase=worker.phase,
             project=worker.assignment.project,
             traceparent=worker.assignment.traceparent,
-            enforcement="simulated",
+            enforcement="none",
             shares=worker.assignment.shares,
             started_at_us=worker.started_at_us,
             stopping=worker.stopping,

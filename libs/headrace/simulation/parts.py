@@ -114,7 +114,7 @@ class AgentParts:
             bus=bus,
             machine=machine,
             journal=journal,
-            devices=devices,
+            enforcer=import_module("headrace.node_agent.enforcement.enforcer").Enforcer(devices),
             is_granted=is_granted,
             unseal=unseal,
             now_us=lambda: int(time.time() * 1_000_000),

@@ -26,6 +26,9 @@ from headrace.bus.nats import NatsBus
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent.agent import Agent, Surroundings
 from headrace.node_agent.devices import Devices
+from headrace.node_agent.devices.choosing import devices_of
+from headrace.node_agent.enforcement.enforcer import Enforcer
+from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.process_machine import ProcessMachine
@@ -57,13 +60,13 @@ def run() -> None:
 
 async def _run(settings: NodeSettings) -> None:
     lost = asyncio.Event()
-    devices = devices_of(settings.gpus, settings.node)
+    enforcer = _enforcer(settings)
     keys = NodeKeys(settings.node_dir, settings.keys_dir)
     journal = _journal(settings, keys)
     machine = ProcessMachine(
         MachineSettings(
             node_dir=settings.node_dir,
-            enforcement=devices.enforcement,
+            bind=enforcer.bind,
             journal=settings.attempt_journal,
         )
     )
@@ -76,14 +79,15 @@ async def _run(settings: NodeSettings) -> None:
     )
     agent = Agent(
         Surroundings(
-            node=_node(settings, devices, keys),
+            node=_node(settings, enforcer.devices, keys),
             bus=bus,
             machine=machine,
             journal=journal,
-            devices=devices,
+            enforcer=enforcer,
             is_granted=keys.is_granted,
             unseal=keys.unseal,
             now_us=lambda: time.time_ns() // 1000,
+            aside=asyncio.to_thread,
         )
     )
     health = Health(_pages(agent, settings.node))
@@ -94,6 +98,11 @@ async def _run(settings: NodeSettings) -> None:
         await health.stop()
         await bus.close()
         journal.close()
+
+
+def _enforcer(settings: NodeSettings) -> Enforcer:
+    devices = devices_of(settings.gpus, settings.node, settings.node_dir / "simulated")
+    return Enforcer(devices, settings.node_dir, Mps(settings.node_dir / "mps"))
 
 
 def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:
@@ -117,17 +126,6 @@ async def _until_stopped(agent: Agent, lost: asyncio.Event) -> None:
         running.result()
     if lost.is_set() and not stop.is_set():
         raise ConnectionError("the bus is gone for good")
-
-
-def devices_of(gpus: str, node: str) -> Devices:
-    """The devices that `gpus` asks for: auto, or a specification of simulated ones."""
-    if gpus == "auto":
-        from headrace.node_agent.devices.nvml import NvmlDevices
-
-        return NvmlDevices()
-    from headrace.node_agent.devices.simulated import SimulatedDevices
-
-    return SimulatedDevices(gpus, node)
 
 
 def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoined:

@@ -19,7 +19,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     node: str
     node_dir: Path
-    gpus: str  # auto, or simulated:8xH100-80GB
+    gpus: str  # auto, none, static:FILE, or simulated:8xH100-80GB
     ports: tuple[int, int]
     address: str
     labels: dict[str, str]

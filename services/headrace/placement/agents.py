@@ -18,6 +18,7 @@ from headrace.bus.agents import Hello, Report, Reports
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Fact
 from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.nodes import DeviceFaulted
 from headrace.placement.heartbeats import Heartbeats
 from headrace.placement.state import Machine, State
 from headrace.runtime.service import Runtime
@@ -133,8 +134,10 @@ class Agents:
 
 def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
     """The report as the log keeps it; None for one that says nothing the log knows."""
-    if max(len(report.job), len(report.project)) > ID_LENGTH_MAX:
+    if max(len(report.job), len(report.project), len(report.device)) > ID_LENGTH_MAX:
         return None
+    if report.what == "faulted":
+        return _fault(node, incarnation, report)
     if report.what == "started":
         return AttemptStarted(
             job=report.job,
@@ -160,5 +163,18 @@ def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
         reason=(report.reason or "exited")[:ID_LENGTH_MAX],
         exit_code=report.exit_code,
         message=report.message[:MESSAGE_LENGTH_MAX],
+        at_us=report.at_us,
+    )
+
+
+def _fault(node: str, incarnation: str, report: Report) -> DeviceFaulted:
+    return DeviceFaulted(
+        node=node,
+        device=report.device,
+        incarnation=incarnation,
+        report=report.sequence,
+        action=report.action,
+        text=report.message[:MESSAGE_LENGTH_MAX],
+        code=report.code,
         at_us=report.at_us,
     )

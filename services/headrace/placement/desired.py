@@ -110,6 +110,7 @@ class DesiredStates:
 STOP_REASONS = {
     "reclaimed": "preempted",
     "moved": "preempted",
+    "device-faulty": "node-drain",
 }  # as `$HEADRACE_STOP_REASON_FILE` names them
 
 

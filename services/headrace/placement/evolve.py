@@ -32,6 +32,7 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import (
+    DeviceFaulted,
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
@@ -246,6 +247,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    DeviceFaulted: evolve_nodes.faulted,
     **pool_rules.ON,
 }
 

@@ -1,7 +1,8 @@
 """How nodes change: joined, silent, heard, cordoned, fenced; what of theirs is in the log.
 
 Rule: a node with another boot id, or one that an operator fenced, runs nothing of what was placed
-there before; only silence proves nothing.
+there before; only silence proves nothing. A device that something happened to takes no work until
+the node calls it healthy after it called it faulty, boots anew, or an operator uncordons it.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from headrace.events import Entry
 from headrace.events.gangs import GuardTripped
 from headrace.events.nodes import (
+    DeviceFaulted,
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
@@ -16,8 +18,8 @@ from headrace.events.nodes import (
     NodeJoined,
     NodeSilent,
 )
-from headrace.placement.derived import index_of
-from headrace.placement.state import Change, Exit, Machine, State
+from headrace.placement.derived import index_of, settle
+from headrace.placement.state import Change, Exit, Machine, Run, State
 from headrace.scheduling.cluster import Device, Node
 
 Gone = list[tuple[str, int, Exit]]  # job, rank, how: workers proven to have gone
@@ -27,17 +29,22 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
     """The node says what it has; after another boot everything placed there has gone."""
     before = state.machines.get(event.node)
     same_journal = before is not None and before.said.incarnation == event.incarnation
+    broken = {d.device: None for d in event.devices if not d.healthy}
     state.machines[event.node] = Machine(
         said=event,
         joined=entry.position,
         recorded=before.recorded if before is not None and same_journal else 0,
         cordoned=before is not None and before.cordoned,
         tripped=before.tripped if before is not None else {},
-        broken={d.device: None for d in event.devices if not d.healthy},
+        broken=broken,
+        faulted=_still_faulted(before, event),
     )
     state.nodes[event.node] = _node_of(event, state.nodes.get(event.node))
     _refresh(state, event.node)
     if before is None or before.said.boot == event.boot:
+        for device in event.devices:
+            if device.device in broken and (before is None or device.device not in before.broken):
+                _disturbed(state, event.node, (device.device, device.fault), entry.position)
         return []
     return _gone(state, event.node, "the machine was restarted", entry.recorded_at_us)
 
@@ -74,6 +81,7 @@ def changed(state: State, entry: Entry, event: NodeChanged) -> Gone:
     machine.cordoned = event.change != "uncordon"
     if event.change == "uncordon":
         machine.tripped.clear()
+        machine.faulted.clear()
     _refresh(state, event.node)
     if event.change != "fence":
         return []
@@ -86,6 +94,18 @@ def tripped(state: State, entry: Entry, event: GuardTripped) -> None:
         if any(device.device == event.device for device in node.devices):
             state.machines[name].tripped[event.device] = entry.position
             _refresh(state, name)
+
+
+def faulted(state: State, entry: Entry, event: DeviceFaulted) -> None:
+    """What runs on the device is to start anew, elsewhere if the device is to be drained."""
+    recorded(state, event.node, event.incarnation, event.report)
+    machine = state.machines.get(event.node)
+    if machine is None:
+        return
+    if event.action == "drain":
+        machine.faulted[event.device] = event.text
+        _refresh(state, event.node)
+    _disturbed(state, event.node, (event.device, event.text), entry.position)
 
 
 def recorded(state: State, node: str, incarnation: str, report: int) -> None:
@@ -114,11 +134,47 @@ def _refresh(state: State, name: str) -> None:
     machine, node = state.machines[name], state.nodes[name]
     node.accepting = not (machine.silent or machine.cordoned)
     for device in node.devices:
-        refused = device.device in machine.tripped or device.device in machine.broken
+        refused = any(
+            device.device in kind for kind in (machine.tripped, machine.broken, machine.faulted)
+        )
         device.usable = device.index >= 0 and not refused
     index = index_of(state)
     index.total_milli = -1
     index.changed_nodes[name] = None
+
+
+def _still_faulted(before: Machine | None, event: NodeJoined) -> dict[str, str]:
+    """What has happened to devices and is not over: a boot mends, and so does the node's word that
+    a device it called faulty is healthy.
+    """
+    if before is None or before.said.boot != event.boot:
+        return {}
+    healthy = {d.device for d in event.devices if d.healthy}
+    return {
+        device: text
+        for device, text in before.faulted.items()
+        if device not in healthy or device not in before.broken
+    }
+
+
+def _disturbed(state: State, node: str, fault: tuple[str, str], position: int) -> None:
+    """Whatever runs on this device of this node is to start anew, for this fault."""
+    for job_id in sorted(index_of(state).on_node.get(node, ())):
+        job = state.jobs[job_id]
+        run = job.run
+        if run is not None and _is_on(run, node, fault[0]):
+            run.faulty, run.cause = fault, position
+            settle(state, job_id, job)
+
+
+def _is_on(run: Run, node: str, device: str) -> bool:
+    """Whether a worker that may still be there has a share of the device."""
+    return any(
+        share.device == device
+        for worker in run.workers
+        if worker.node == node and worker.rank not in run.exits
+        for share in worker.devices
+    )
 
 
 def _node_of(event: NodeJoined, before: Node | None) -> Node:

@@ -67,6 +67,7 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
     evicted_us: int = 0
     gainer: str = ""
     cause: int = 0
+    faulty: tuple[str, str] = ("", "")  # a device of its that is at fault, and how
 
     @property
     def gone(self) -> bool:
@@ -161,6 +162,7 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     cordoned: bool = False
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
+    faulted: dict[str, str] = {}  # devices that something happened to, and what
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
