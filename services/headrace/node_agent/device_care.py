@@ -58,13 +58,14 @@ class DeviceCare:
     async def look(self) -> tuple[tuple[Sample, ...], int]:
         """Look at everything once: how the devices are used, and how many workers run."""
         self.hear()
-        live, booked = self._live(), {}
+        self.inventory = await self._aside(self._devices.list)
+        self._enforcer.know(self.inventory)
+        await self._enforcer.settle(self._live())
+        live = self._live()
+        booked: dict[str, int] = {}
         for seen in live.values():
             for share in seen.shares:
                 booked[share.device] = booked.get(share.device, 0) + share.milli
-        self.inventory = await self._aside(self._devices.list)
-        self._enforcer.know(self.inventory)
-        await self._enforcer.settle(live)
         return await self._aside(self._devices.sample, booked), len(live)
 
     def hear(self) -> None:

@@ -16,12 +16,12 @@ HEARD_MAX = 64  # happenings taken from one GPU at a time
 ECC_CODE = 48  # what the catalogue calls an uncorrectable memory error
 
 _RECOVERIES = {
-    1: "to be reset",
-    2: "the machine to be restarted",
-    3: "to be taken out of peer traffic",
-    4: "to be drained and reset",
-    6: "its bus to be reset",
-    7: "the machine to be restarted",
+    1: "a reset",
+    2: "a restart of the machine",
+    3: "an end to its peer traffic",
+    4: "a drain and a reset",
+    6: "a reset of its bus",
+    7: "a restart of the machine",
 }  # as the driver advises
 
 

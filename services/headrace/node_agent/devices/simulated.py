@@ -46,7 +46,6 @@ class SimulatedDevices:
         self.memory_bytes = MEMORY_BYTES_PER_GPU * count
         self._folder = folder
         self.can_watch = folder is not None
-        self._xids_read = 0
         self._devices = tuple(
             Device(
                 device=uuid_of(node, index),
@@ -60,6 +59,7 @@ class SimulatedDevices:
         if folder is not None:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o1777)  # workers may be other users
+        self._xids_read = self._xids_size()  # what happened before is over
 
     def list(self) -> tuple[Device, ...]:
         names = self._names()
@@ -95,6 +95,11 @@ class SimulatedDevices:
     def bind(self, shares: Sequence[Share]) -> dict[str, str]:
         told = {FOLDER_VARIABLE: str(self._folder)} if self._folder is not None else {}
         return nvidia_binding.visible(shares) | told
+
+    def _xids_size(self) -> int:
+        with contextlib.suppress(OSError):
+            return (self._folder / "xids").stat().st_size if self._folder is not None else 0
+        return 0
 
     def _as_it_is(self, device: Device) -> Device:
         assert self._folder is not None  # it was read just now

@@ -16,7 +16,7 @@ KILLED_EXIT_CODE = 137
 STOPPED = f"stopped: {OVER_SHARE}"  # what a supervisor says who was asked to end it for that
 
 _OUT_OF_MEMORY = re.compile(
-    rb"out of memory|OutOfMemory|RESOURCE_EXHAUSTED|MEMORY_ALLOCATION|ALLOC_FAILED", re.IGNORECASE
+    rb"out.of.memory|OutOfMemory|RESOURCE_EXHAUSTED|MEMORY_ALLOCATION|ALLOC_FAILED", re.IGNORECASE
 )
 _HOLDERS = {
     MIG: "its slice",

@@ -18,9 +18,11 @@ from collections.abc import Collection
 from pathlib import Path
 
 PROGRAM = "nvidia-cuda-mps-control"
+DEVICE = "device"  # the file in a daemon's folder that names what it serves
 START_S = 5.0  # for a daemon to answer
 QUIT_S = 5.0
 LOOK_S = 0.02  # between two looks at whether it is there
+LINGER_S = 10.0  # a daemon stays after it was last asked for: who asked may not have started yet
 AGAIN_S = 60.0  # before a device is tried again whose daemon did not start
 
 _LOG = logging.getLogger("headrace.node_agent")
@@ -33,14 +35,14 @@ class Mps:
         self._folder = folder
         self._program = shutil.which(program)
         self._serving: dict[str, int] = {}  # device: pid of its daemon
+        self._asked_s: dict[str, float] = {}
         self._tried_s: dict[str, float] = {}
         self._starting: dict[str, asyncio.Task[None]] = {}
 
     def may_serve(self, device: str) -> bool:
         """Whether it is worth asking for this device."""
         tried_s = self._tried_s.get(device)
-        now_s = asyncio.get_running_loop().time()
-        return self._program is not None and (tried_s is None or now_s - tried_s >= AGAIN_S)
+        return self._program is not None and (tried_s is None or _now_s() - tried_s >= AGAIN_S)
 
     def serves(self, device: str) -> bool:
         """Whether a daemon of ours serves it now."""
@@ -48,6 +50,7 @@ class Mps:
 
     async def start(self, device: str) -> None:
         """Make a daemon serve this device, or note that none does."""
+        self._asked_s[device] = _now_s()
         task = self._starting.get(device)
         if task is None:
             task = self._starting[device] = asyncio.create_task(self._start(device))
@@ -57,21 +60,21 @@ class Mps:
     async def settle(self, needed: Collection[str]) -> list[str]:
         """End the daemons nobody needs; the devices whose daemon has died although needed."""
         died = []
-        for device in sorted({*self._serving, *needed}):
+        for device in sorted({*self._found(), *self._serving, *needed}):
             alive = self._alive(device)
-            if device in needed:
-                if alive:
-                    self._serving[device] = alive  # also one of an earlier agent
-                elif self._serving.pop(device, 0):
-                    died.append(device)
-                    _LOG.error("the MPS daemon of a shared GPU has died device=%s", device)
-            elif device not in self._starting:
+            if alive and device in needed:
+                self._serving[device] = alive  # also one of an earlier agent
+            elif not alive and self._serving.pop(device, 0):
+                died.append(device)
+                _LOG.error("the MPS daemon of a shared GPU has died device=%s", device)
+            if device not in needed and _now_s() - self._asked_s.get(device, 0.0) >= LINGER_S:
                 self._serving.pop(device, None)
                 await self._quit(device)
         return died
 
     def environment(self, device: str, milli: int, memory_bytes: int) -> dict[str, str]:
         """What binds a process to this device's daemon, and limits what it gets of it."""
+        self._asked_s[device] = _now_s()
         return {
             "CUDA_MPS_PIPE_DIRECTORY": str(self._pipe(device)),
             "CUDA_MPS_LOG_DIRECTORY": str(self._pipe(device)),
@@ -87,7 +90,7 @@ class Mps:
             self._serving[device] = pid
             self._tried_s.pop(device, None)
             return
-        self._tried_s[device] = asyncio.get_running_loop().time()
+        self._tried_s[device] = _now_s()
         _LOG.warning("no MPS daemon for a shared GPU device=%s", device)
 
     async def _spawn(self, device: str) -> None:
@@ -95,11 +98,20 @@ class Mps:
         pipe = self._pipe(device)
         shutil.rmtree(pipe, ignore_errors=True)  # of one that has died: clients would wait for it
         pipe.mkdir(mode=0o755, parents=True)
+        (pipe / DEVICE).write_text(device)
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(START_S):
                 await self._ask(device, ["-d"], b"")
                 while not self._alive(device):  # noqa: ASYNC110  a file nobody tells of
                     await asyncio.sleep(LOOK_S)
+
+    def _found(self) -> list[str]:
+        """The devices that have a folder, whoever made it."""
+        found = []
+        for path in sorted(self._folder.glob(f"*/{DEVICE}")):
+            with contextlib.suppress(OSError, UnicodeDecodeError):
+                found.append(path.read_text())
+        return found
 
     async def _quit(self, device: str) -> None:
         if self._alive(device):
@@ -139,3 +151,7 @@ class Mps:
     def _pipe(self, device: str) -> Path:
         """Short, for the name of a socket has at most 107 characters."""
         return self._folder / hashlib.sha256(device.encode()).hexdigest()[:8]
+
+
+def _now_s() -> float:
+    return asyncio.get_running_loop().time()
