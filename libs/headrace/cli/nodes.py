@@ -74,7 +74,7 @@ def _describe(row: NodeRow, output: str) -> int:
             gpu.device,
             gpu.model,
             size(gpu.memory_bytes),
-            "" if gpu.healthy else "unhealthy",
+            printable(gpu.fault) or ("" if gpu.healthy else "unhealthy"),
             " ".join(f"{job} {gpus(milli)}" for job, milli in gpu.held.items()) or "free",
         ]
         for gpu in row.devices

@@ -159,13 +159,16 @@ class Description(msgspec.Struct, kw_only=True):
 
 
 class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One GPU of a node and who holds how many thousandths of it."""
+    """One GPU of a node and who holds how many thousandths of it; `fault` is why it takes no more
+    work.
+    """
 
     device: str
     index: int
     model: str
     memory_bytes: int
     healthy: bool = True
+    fault: str = ""
     held: dict[str, int] = {}
 
 
@@ -238,6 +241,6 @@ class Status(msgspec.Struct, kw_only=True):
 def why_ended(reason: str, message: str) -> str:
     """Why a job did not succeed, in one clause; empty when its outcome and exit code say it all."""
     said = [] if reason in {"error", "cancelled"} else [reason]
-    if not message.startswith(("exit code", "stopped")):
-        said.append(message)
+    is_plain = message.startswith(("exit code", "stopped"))  # what follows a semicolon is more
+    said.append(message.partition("; ")[2] if is_plain else message)
     return ": ".join(part for part in said if part)

@@ -124,3 +124,15 @@ class DeviceFaulted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="de
     text: str
     code: int = 0
     at_us: int = 0
+
+
+def still_faulted(faults: dict[str, str], before: NodeJoined, now: NodeJoined) -> dict[str, str]:
+    """Which of these faults of a node's devices (device: what happened) are not over when it joins
+    again: a boot mends, and so does its word that a device it called faulty is healthy.
+    """
+    if before.boot != now.boot:
+        return {}
+    faulty = {device.device for device in before.devices if not device.healthy}
+    healthy = {device.device for device in now.devices if device.healthy}
+    mended = faulty & healthy
+    return {device: text for device, text in faults.items() if device not in mended}

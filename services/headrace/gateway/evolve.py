@@ -22,7 +22,14 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
-from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.nodes import (
+    DeviceFaulted,
+    NodeChanged,
+    NodeHeard,
+    NodeJoined,
+    NodeSilent,
+    still_faulted,
+)
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway.projection import ENDED_JOBS_MAX, Job, Node, Projection, ProjectUse
@@ -154,7 +161,9 @@ def _finished(projection: Projection, entry: Entry, event: JobFinished) -> None:
 def _joined(projection: Projection, _: Entry, event: NodeJoined) -> None:
     before = projection.nodes.get(event.node)
     change = before.change if before is not None else ""
-    projection.nodes[event.node] = Node(joined=event, change=change)
+    faults = before.faults if before is not None else {}
+    still = still_faulted(faults, before.joined if before is not None else event, event)
+    projection.nodes[event.node] = Node(joined=event, change=change, faults=still)
 
 
 def _silent(projection: Projection, entry: Entry, event: NodeSilent) -> None:
@@ -173,6 +182,14 @@ def _changed(projection: Projection, _: Entry, event: NodeChanged) -> None:
     node = projection.nodes.get(event.node)
     if node is not None:
         node.change = "" if event.change == "uncordon" else event.change
+        if event.change == "uncordon":
+            node.faults = {}
+
+
+def _faulted(projection: Projection, _: Entry, event: DeviceFaulted) -> None:
+    node = projection.nodes.get(event.node)
+    if node is not None and event.action == "drain":
+        node.faults[event.device] = event.text
 
 
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
@@ -207,6 +224,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     NodeSilent: _silent,
     NodeHeard: _heard,
     NodeChanged: _changed,
+    DeviceFaulted: _faulted,
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,

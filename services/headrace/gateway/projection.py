@@ -55,6 +55,7 @@ class Node(msgspec.Struct, kw_only=True):
     joined: NodeJoined
     silent_since_us: int = 0
     change: str = ""  # cordon or fence, as long as it is in force
+    faults: dict[str, str] = {}  # what happened to devices that take no work for it
 
 
 class ProjectUse(msgspec.Struct, kw_only=True):

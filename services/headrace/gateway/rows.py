@@ -134,6 +134,7 @@ def node_row(projection: Projection, node: Node) -> NodeRow:
             model=device.model,
             memory_bytes=device.memory_bytes,
             healthy=device.healthy,
+            fault=device.fault or node.faults.get(device.device, ""),
             held=projection.held.get(device.device, {}),
         )
         for device in joined.devices

@@ -17,6 +17,7 @@ from headrace.events.nodes import (
     NodeHeard,
     NodeJoined,
     NodeSilent,
+    still_faulted,
 )
 from headrace.placement.derived import index_of, settle
 from headrace.placement.state import Change, Exit, Machine, Run, State
@@ -37,7 +38,7 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
         cordoned=before is not None and before.cordoned,
         tripped=before.tripped if before is not None else {},
         broken=broken,
-        faulted=_still_faulted(before, event),
+        faulted=still_faulted(before.faulted, before.said, event) if before is not None else {},
     )
     state.nodes[event.node] = _node_of(event, state.nodes.get(event.node))
     _refresh(state, event.node)
@@ -141,20 +142,6 @@ def _refresh(state: State, name: str) -> None:
     index = index_of(state)
     index.total_milli = -1
     index.changed_nodes[name] = None
-
-
-def _still_faulted(before: Machine | None, event: NodeJoined) -> dict[str, str]:
-    """What has happened to devices and is not over: a boot mends, and so does the node's word that
-    a device it called faulty is healthy.
-    """
-    if before is None or before.said.boot != event.boot:
-        return {}
-    healthy = {d.device for d in event.devices if d.healthy}
-    return {
-        device: text
-        for device, text in before.faulted.items()
-        if device not in healthy or device not in before.broken
-    }
 
 
 def _disturbed(state: State, node: str, fault: tuple[str, str], position: int) -> None:
