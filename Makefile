@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
+.PHONY: help install demo up down check test format schemas sim test-chaos test-containers test-gpu \
         test-frameworks test-readme bench bench-openb bench-scheduler conformance \
         determinism constraints system-deps clean
 
@@ -65,6 +65,9 @@ test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-
 
 test-containers: $(STAMP) ## store and bus contracts against servers in containers
 	$(BIN)/pytest --quiet -m containers tests/containers
+
+test-gpu: $(STAMP) ## devices and shares on this machine's GPUs; says what it could not try
+	$(BIN)/pytest --quiet -m gpu -s tests/gpu
 
 test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
 	$(BIN)/pytest --quiet -m readme tests/end_to_end

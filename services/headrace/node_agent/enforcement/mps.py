@@ -33,7 +33,7 @@ class Mps:
 
     def __init__(self, folder: Path, program: str = PROGRAM) -> None:
         self._folder = folder
-        self._program = shutil.which(program)
+        self.program = shutil.which(program)
         self._serving: dict[str, int] = {}  # device: pid of its daemon
         self._asked_s: dict[str, float] = {}
         self._tried_s: dict[str, float] = {}
@@ -42,7 +42,7 @@ class Mps:
     def may_serve(self, device: str) -> bool:
         """Whether it is worth asking for this device."""
         tried_s = self._tried_s.get(device)
-        return self._program is not None and (tried_s is None or _now_s() - tried_s >= AGAIN_S)
+        return self.program is not None and (tried_s is None or _now_s() - tried_s >= AGAIN_S)
 
     def serves(self, device: str) -> bool:
         """Whether a daemon of ours serves it now."""
@@ -71,6 +71,12 @@ class Mps:
                 self._serving.pop(device, None)
                 await self._quit(device)
         return died
+
+    async def end_all(self) -> None:
+        """End every daemon, whoever needs it."""
+        for device in self._found():
+            self._serving.pop(device, None)
+            await self._quit(device)
 
     def environment(self, device: str, milli: int, memory_bytes: int) -> dict[str, str]:
         """What binds a process to this device's daemon, and limits what it gets of it."""
@@ -125,7 +131,7 @@ class Mps:
         """Run the control program once. Raises `OSError` when it cannot be."""
         pipe = str(self._pipe(device))
         process = await asyncio.create_subprocess_exec(
-            str(self._program),
+            str(self.program),
             *arguments,
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
