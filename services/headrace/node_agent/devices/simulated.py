@@ -60,6 +60,7 @@ class SimulatedDevices:
             folder.mkdir(parents=True, exist_ok=True)
             folder.chmod(0o1777)  # workers may be other users
         self._xids_read = self._xids_size()  # what happened before is over
+        self._happened: list[tuple[str, int]] = []
 
     def list(self) -> tuple[Device, ...]:
         names = self._names()
@@ -79,22 +80,31 @@ class SimulatedDevices:
         return tuple(samples)
 
     def watch(self) -> tuple[Trouble, ...]:
+        happened, self._happened = [*self._happened, *self._announced_xids()], []
+        return tuple(
+            Trouble(d, code, xid.action_of(code), xid.text_of(code)) for d, code in happened
+        )
+
+    def happen(self, device: str, code: int) -> None:
+        """Have its driver tell this XID."""
+        self._happened.append((device, code))
+
+    def bind(self, shares: Sequence[Share]) -> dict[str, str]:
+        told = {FOLDER_VARIABLE: str(self._folder)} if self._folder is not None else {}
+        return nvidia_binding.visible(shares) | told
+
+    def _announced_xids(self) -> list[tuple[str, int]]:
         if self._folder is None:
-            return ()
+            return []
         try:
             with (self._folder / "xids").open("rb") as file:
                 file.seek(self._xids_read)
                 lines = file.read(BYTES_MAX).rpartition(b"\n")[0]
         except OSError:
-            return ()
+            return []
         self._xids_read += len(lines) + 1 if lines else 0
         pairs = (line.split() for line in lines.decode("utf-8", "replace").splitlines())
-        codes = [(p[0], int(p[1])) for p in pairs if len(p) == 2 and p[1].isdecimal()]
-        return tuple(Trouble(d, code, xid.action_of(code), xid.text_of(code)) for d, code in codes)
-
-    def bind(self, shares: Sequence[Share]) -> dict[str, str]:
-        told = {FOLDER_VARIABLE: str(self._folder)} if self._folder is not None else {}
-        return nvidia_binding.visible(shares) | told
+        return [(p[0], int(p[1])) for p in pairs if len(p) == 2 and p[1].isdecimal()]
 
     def _xids_size(self) -> int:
         with contextlib.suppress(OSError):
