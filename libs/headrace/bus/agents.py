@@ -108,6 +108,30 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     running: int = 0
 
 
+class ProbePass(msgspec.Struct, frozen=True, kw_only=True):
+    """Lets `node`, whose key (X25519, base64) this is, measure the network to `peer`."""
+
+    node: str
+    public_key: str
+    peer: str
+
+
+class ProbePeer(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom to ask at which address for which `level`; `signed` holds the `ProbePass`."""
+
+    node: str
+    address: str
+    port: int
+    level: str
+    signed: Signed
+
+
+class ProbePeers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `peers`: whom a node may measure the network to."""
+
+    peers: tuple[ProbePeer, ...] = ()
+
+
 class LogsWanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A request for bytes of one process's output from `offset` on; `wait_s` lets the agent hold the answer
     until there is more. `process` is the local index when a worker has several.

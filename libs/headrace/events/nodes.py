@@ -34,7 +34,9 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     `boot` is the kernel's boot id, `incarnation` names the agent's journal: reports are numbered
     within it. `public_key` (X25519, base64) is what launches for this node are sealed to. Among the
     `labels` are its site and its domain at each level of a topology. Only who tolerates all of its
-    `taints` is placed on it.
+    `taints` is placed on it. At `probe_port` of its address it lets other nodes measure the network
+    (0: it does not); `bandwidth` is what it measured itself, in bytes a second, to a node with which
+    it shares that level of a topology and none narrower (`fleet`: no level).
     """
 
     owner: ClassVar[str] = "placement"
@@ -53,6 +55,8 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     labels: dict[str, str] = {}
     version: str = ""
     taints: tuple[str, ...] = ()
+    probe_port: int = 0
+    bandwidth: dict[str, int] = {}
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Assignment, Desired, Hello, Launch, Signed
+from headrace.bus.agents import Assignment, Desired, Launch, Signed
 from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import reconcile as todo
@@ -25,7 +25,9 @@ from headrace.node_agent.heartbeats import Heartbeats
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
+from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.reporting import Reporter, record_run, report_of
+from headrace.node_agent.saying import Saying
 from headrace.node_agent.tasks import end_tasks, wait_until
 
 PULL_S = 30.0  # between two asks for the whole document
@@ -36,7 +38,6 @@ BEFORE_HELLO_S = 0.5  # for what placement believes of the node, before it is to
 _LOG = logging.getLogger("headrace.node_agent")
 _SIGNED = msgspec.json.Decoder(Signed)
 _DESIRED = msgspec.json.Decoder(Desired)
-_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class Surroundings:
     """What the agent is given. `node` says everything but boot and incarnation, which the journal
     knows. `is_granted` tells whether placement signed a document; `unseal` opens an assignment's
     launch or raises `Unopenable`; `now_us` is the wall clock, for people. `aside` runs what may keep
-    the agent waiting.
+    the agent waiting, `prober` measures the network.
     """
 
     node: NodeJoined
@@ -56,6 +57,7 @@ class Surroundings:
     unseal: Callable[[Assignment], Launch]
     now_us: Callable[[], int]
     aside: Aside = in_turn
+    prober: Prober | None = None
 
 
 class Agent:
@@ -79,12 +81,14 @@ class Agent:
             now_us=given.now_us,
             reported=lambda: self._reporter.wake(linger=False),
         )
+        self._saying = Saying(given.node, self._journal, self._machine, self._care, given.prober)
         self._heartbeats = Heartbeats(
             self._bus,
             self._name,
             self._journal,
             self._care,
-            changed=self._other_devices,
+            said=self._saying.said,
+            changed=self._say_again,
             missed=self._pull_due.set,
         )
         self._is_known = False  # placement's documents speak of this incarnation
@@ -118,12 +122,14 @@ class Agent:
                 subscriptions.append(await self._bus.subscribe(subject, handler))
             for key in dict.fromkeys([*self._machine.held(), *self._journal.attempts()]):
                 self._look_at(key)
-            works = (
+            works = [
                 self._reporter.run(),
                 self._heartbeats.run(),
                 self._care.guard(),
                 self._keep_in_touch(),
-            )
+            ]
+            if self._given.prober is not None:
+                works.append(self._given.prober.run(self._bus))
             tasks.extend(asyncio.create_task(work) for work in works)
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
@@ -152,7 +158,7 @@ class Agent:
                     await self._ask("pull", b"")
                 continue
             self._known.clear()
-            await self._ask("hello", self._hello())
+            await self._ask("hello", self._saying.hello())
             await wait_until(
                 self._known, pause_s
             )  # two agents of one name would else outbid each other
@@ -172,18 +178,6 @@ class Agent:
             subject = subjects.agent_up(self._name, what)
             answer = await self._bus.request(subject, data, timeout_s=ANSWER_S)
             self._receive(answer.data)
-
-    def _hello(self) -> bytes:
-        header = self._journal.header
-        node = msgspec.structs.replace(
-            self._given.node,
-            boot=header.boot,
-            incarnation=header.incarnation,
-            devices=self._care.inventory,
-        )
-        held = ((key, self._machine.look(key)) for key in self._machine.held())
-        running = tuple(key for key, seen in held if seen is not None and seen.end is None)
-        return _ENCODER.encode(Hello(node=node, running=running))
 
     async def _told(self, message: Message) -> None:
         """A document, or an empty message: a hint that there is a new one."""
@@ -293,7 +287,7 @@ class Agent:
         self._journal.add(report_of(what, key, assignment, seen, at_us=at_us, end=end))
         self._reporter.wake(linger=True)
 
-    def _other_devices(self) -> None:
-        """Placement is to hear of them."""
+    def _say_again(self) -> None:
+        """Placement is to hear what this node is now."""
         self._is_known = False
         self._pull_due.set()

@@ -11,6 +11,7 @@ import msgspec
 from headrace.bus import subjects
 from headrace.bus.agents import Signal
 from headrace.bus.interface import Bus, BusError
+from headrace.events.nodes import NodeJoined
 from headrace.node_agent.device_care import DeviceCare
 from headrace.node_agent.journal import Journal
 
@@ -20,8 +21,8 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class Heartbeats:
-    """`changed` is called when the node has other devices than it said, `missed` when a connection
-    comes back: something may have been missed meanwhile.
+    """`said` is what the node is; `changed` is called when that is something else than before,
+    `missed` when a connection comes back: something may have been missed meanwhile.
     """
 
     def __init__(
@@ -31,15 +32,16 @@ class Heartbeats:
         journal: Journal,
         care: DeviceCare,
         *,
+        said: Callable[[], NodeJoined],
         changed: Callable[[], None],
         missed: Callable[[], None],
     ) -> None:
         self._bus, self._node, self._journal, self._care = bus, node, journal, care
-        self._changed, self._missed = changed, missed
+        self._said, self._changed, self._missed = said, changed, missed
 
     async def run(self) -> None:
         """Beat for ever."""
-        was_connected, inventory = True, self._care.inventory
+        was_connected, before = True, self._said()
         while True:
             await asyncio.sleep(SIGNAL_S)
             samples, running = await self._care.look()
@@ -49,8 +51,8 @@ class Heartbeats:
             if not was_connected:
                 was_connected = True
                 self._missed()
-            if self._care.inventory != inventory:
-                inventory = self._care.inventory
+            if (now := self._said()) != before:
+                before = now
                 self._changed()
             signal = Signal(
                 node=self._node,

@@ -40,6 +40,10 @@ class NodeKeys:
         """Whether placement signed this document."""
         return verify(self._grant_key, signed.document, signed.signature)
 
+    def opened(self, sealed: bytes, context: bytes) -> bytes:
+        """What was sealed to this node for that. Raises `VaultError`."""
+        return open_with(self._private, sealed, context)
+
     def unseal(self, assignment: Assignment) -> Launch:
         """The assignment's launch. Raises `Unopenable`."""
         if not assignment.sealed:

@@ -31,6 +31,7 @@ from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.journal_file import FileJournal
+from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
@@ -63,12 +64,8 @@ async def _run(settings: NodeSettings) -> None:
     enforcer = _enforcer(settings)
     keys = NodeKeys(settings.node_dir, settings.keys_dir)
     journal = _journal(settings, keys)
-    machine = ProcessMachine(
-        MachineSettings(
-            node_dir=settings.node_dir,
-            bind=enforcer.bind,
-            journal=settings.attempt_journal,
-        )
+    told = MachineSettings(
+        node_dir=settings.node_dir, bind=enforcer.bind, journal=settings.attempt_journal
     )
     bus = await NatsBus.connect(
         settings.nats_url,
@@ -81,13 +78,14 @@ async def _run(settings: NodeSettings) -> None:
         Surroundings(
             node=_node(settings, enforcer.devices, keys),
             bus=bus,
-            machine=machine,
+            machine=ProcessMachine(told),
             journal=journal,
             enforcer=enforcer,
             is_granted=keys.is_granted,
             unseal=keys.unseal,
-            now_us=lambda: time.time_ns() // 1000,
+            now_us=_now_us,
             aside=asyncio.to_thread,
+            prober=_prober(settings, keys),
         )
     )
     health = Health(_pages(agent, settings.node))
@@ -103,6 +101,21 @@ async def _run(settings: NodeSettings) -> None:
 def _enforcer(settings: NodeSettings) -> Enforcer:
     devices = devices_of(settings.gpus, settings.node, settings.node_dir / "simulated")
     return Enforcer(devices, settings.node_dir, Mps(settings.node_dir / "mps"))
+
+
+def _prober(settings: NodeSettings, keys: NodeKeys) -> Prober:
+    return Prober(
+        settings.node,
+        settings.address,
+        settings.node_dir / "bandwidth.json",
+        is_granted=keys.is_granted,
+        opened=keys.opened,
+        now_us=_now_us,
+    )
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
 
 
 def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:

@@ -37,11 +37,14 @@ Answer = Callable[[str, str], Awaitable[None]]  # node, reply subject ("": the n
 
 class Agents:
     """Receives from all agents while this instance leads. `answer` sends a node its document: that
-    is how it learns which of its reports are recorded.
+    is how it learns which of its reports are recorded. `introduce` tells it its peers.
     """
 
-    def __init__(self, runtime: Runtime, heartbeats: Heartbeats, answer: Answer) -> None:
-        self._runtime, self._heartbeats, self._answer = runtime, heartbeats, answer
+    def __init__(
+        self, runtime: Runtime, heartbeats: Heartbeats, *, answer: Answer, introduce: Answer
+    ) -> None:
+        self._runtime, self._heartbeats = runtime, heartbeats
+        self._answer, self._introduce = answer, introduce
         self._queued: dict[tuple[str, str], int] = {}  # last report queued, by node and journal
         self._saying: dict[str, bytes] = {}  # inventories on their way into the log
         self._tasks: set[asyncio.Task[None]] = set()
@@ -50,6 +53,7 @@ class Agents:
             "hello": self._hello,
             "report": self._report,
             "pull": self._pull,
+            "peers": lambda node, message: self._start(self._introduce(node, message.reply)),
             "signal": lambda _node, _message: None,
         }
 

@@ -25,6 +25,7 @@ from headrace.placement.derived import index_of
 from headrace.placement.desired import DesiredStates
 from headrace.placement.explain_rules import explain
 from headrace.placement.heartbeats import Heartbeats
+from headrace.placement.introductions import introduction
 from headrace.placement.launches import Launches
 from headrace.placement.state import State
 from headrace.runtime.service import Runtime
@@ -61,7 +62,7 @@ class PlacementShell:
         )
         self._desired = DesiredStates(self._launches, self._grant_key)
         heartbeats = Heartbeats(runtime)
-        self._agents = Agents(runtime, heartbeats, self._answer)
+        self._agents = Agents(runtime, heartbeats, answer=self._answer, introduce=self._introduce)
         state: State = runtime.state
         self._placed_on = dict(index_of(state).running)
         self._tell(state.machines)
@@ -152,6 +153,14 @@ class PlacementShell:
                 await self._runtime.bus.publish(subject, document)
         except (StoreError, BusError) as error:
             _LOG.warning("agent not answered node=%s error=%s", node, type(error).__name__)
+
+    async def _introduce(self, node: str, reply: str) -> None:
+        """Tell an agent whom it may measure the network to; it asks again when this fails."""
+        if self._runtime is None or not reply:
+            return
+        peers = introduction(self._runtime.state, node, self._grant_key)
+        with contextlib.suppress(BusError):
+            await self._runtime.bus.publish(reply, msgspec.json.encode(peers))
 
     async def _document(self, node: str) -> bytes:
         """The node's signed document as it stands now; empty when the node is not known or this
