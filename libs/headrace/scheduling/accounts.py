@@ -110,10 +110,11 @@ class Account:
 
 
 class Accounts:
-    """Every queue whose path ends at a root."""
+    """Every queue whose path ends at a root. `budgeted` are those that bound evictions."""
 
     def __init__(self, specs: Mapping[str, QueueSpec]) -> None:
         self.by_name = {name: Account(spec) for name, spec in specs.items()}
+        self.budgeted = [spec for spec in specs.values() if spec.evictions_max > 0]
         self.roots: list[Account] = []
         self._standings: tuple[int, dict[str, Standing]] | None = None
         for name, account in self.by_name.items():

@@ -7,7 +7,7 @@ written anew. Nothing here is tried out and nothing decides.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from headrace.scheduling.accounts import Accounts
@@ -100,6 +100,7 @@ class Books:
         self.rankings: dict[Shape, Names] = {}
         self.expected = NOTHING_EXPECTED
         self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
+        self.evictions: Mapping[str, Sequence[int]] = {}  # by queue, when it lost gangs lately
         self._end_of: dict[str, int] = {}
         self._requests: dict[str, Amounts] = {}  # by gang, what it has and wants
         self._wanted: dict[str, Amounts] = {}  # the same, by queue

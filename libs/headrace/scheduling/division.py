@@ -49,7 +49,8 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One queue of the tree as the scheduler sees it. `age` orders equals: lower is older.
 
     `reclaim_after_us` and `preempt_after_us` protect what has run shorter; None: as the parent.
-    `bounds_firm`: its quota bounds work that cannot be preempted.
+    `bounds_firm`: its quota bounds work that cannot be preempted. At most `evictions_max` gangs are
+    evicted from it for others in any `evictions_per_us` (0: unbounded).
     """
 
     queue: str
@@ -60,6 +61,8 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     reclaim_after_us: int | None = None
     preempt_after_us: int | None = None
     bounds_firm: bool = True
+    evictions_max: int = 0
+    evictions_per_us: int = 0
 
     @property
     def quota(self) -> Amounts:

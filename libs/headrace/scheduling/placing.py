@@ -29,7 +29,7 @@ from headrace.scheduling.gangs import (
     ordered_members,
     roles_of,
 )
-from headrace.scheduling.machines import Machine
+from headrace.scheduling.machines import DEVICE_MILLI, Machine
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.topology import Demand, Where, node_sets
 from headrace.scheduling.world import World
@@ -41,7 +41,9 @@ def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = N
     changed when this returns false.
     """
     tasks = next_tasks(gang, again=promised)[:most]
-    if not tasks or barrier_of(world, gang, tasks) is not None:
+    if not tasks or not all(_is_possible(task.shape) for task in tasks):
+        return False
+    if barrier_of(world, gang, tasks) is not None:
         return False
     mark = world.mark()
     demand = Demand(gang=gang, roles=gang.roles, tasks=tasks)
@@ -82,6 +84,17 @@ def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | Non
 def request_of(world: World, gang: Gang, *, again: bool) -> Amounts:
     """What the gang asks for next."""
     return total(world.request_of(task) for task in next_tasks(gang, again=again))
+
+
+def _is_possible(shape: Shape) -> bool:
+    """Whether it asks for anything that could be given: nothing negative, no part of a slice, and
+    no more of a device than there is of one.
+    """
+    if min(shape.devices, shape.device_memory_bytes, shape.cpu_milli, shape.memory_bytes) < 0:
+        return False
+    if shape.devices and not 0 < shape.device_milli <= DEVICE_MILLI:
+        return False
+    return not (shape.profile and shape.is_shared)
 
 
 def _place_member(

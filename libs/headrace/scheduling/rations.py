@@ -43,6 +43,8 @@ def spec_of(queue: Queue, age: int) -> QueueSpec:
         ),
         reclaim_after_us=_after(queue.reclaim_after_us),
         preempt_after_us=_after(queue.preempt_after_us),
+        evictions_max=max(0, queue.evictions_max),
+        evictions_per_us=max(0, queue.evictions_per_us),
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 
 from headrace.scheduling.amounts import Amounts, total
 from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
+from headrace.scheduling.eviction_budgets import EvictionBudgets
 from headrace.scheduling.gangs import EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
@@ -57,7 +58,9 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     accepts: Callable[[Left], bool]
 
 
-def chunks_of(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
+def chunks_of(
+    world: World, gang: Gang, search: Search, budgets: EvictionBudgets
+) -> Iterator[Chunk]:
     """What could be taken, in the order in which it would be: the last in turn first."""
     held: dict[str, Held] = {}
     upcoming: dict[str, Chunk] = {}
@@ -75,7 +78,9 @@ def chunks_of(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
             for other in others.values():
                 if other is gang or other.name in world.reservations:
                     continue  # who waits with a reservation only has what this turn gave it
-                if search.may_lose(other) and other.any_in(PLACED):
+                if not other.any_in(PLACED) or not budgets.allow((other,)):
+                    continue
+                if search.may_lose(other):
                     held[other.name] = held_of(other)
                     offer(other)
     while (name := turns.take()) is not None:
@@ -105,6 +110,12 @@ def is_touched(chunk: Chunk) -> bool:
     return any(loss.is_touched for loss in chunk.losses)
 
 
+def stopped_of(world: World, chunks: Sequence[Chunk]) -> list[Gang]:
+    """The gangs that would have to stop something that runs, to move or for good."""
+    names = dict.fromkeys(chunk.gang for chunk in chunks if any(map(_stops, chunk.losses)))
+    return [world.gangs[name] for name in names]
+
+
 def left_of(chunks: Sequence[Chunk]) -> Left:
     """What of these chunks is without a place."""
     left: Left = {}
@@ -113,3 +124,7 @@ def left_of(chunks: Sequence[Chunk]) -> Left:
         if lost:
             left.setdefault(chunk.queue, []).append(total(lost))
     return left
+
+
+def _stops(loss: Loss) -> bool:
+    return loss.is_touched and loss.task.place is not None

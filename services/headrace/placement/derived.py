@@ -10,6 +10,7 @@ from heapq import heappop, heappush
 
 from headrace.placement.life_rules import is_due
 from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of
+from headrace.placement.option_rules import family_of
 from headrace.placement.state import Job, Run, State
 from headrace.scheduling.rations import specs_of
 from headrace.scheduling.world import World
@@ -27,12 +28,15 @@ class Index:
         self.reserved: dict[str, None] = {}  # who waits with a reservation
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
-        self.moments: list[tuple[int, str, int]] = []  # of jobs, and the attempt or 0 if it waits
+        self.moments: list[
+            tuple[int, str, int]
+        ] = []  # of jobs, and the attempt or 0 if it waits; of nobody
         self.idle = False  # the last decision on this very state was to do nothing
         self.world: World | None = None
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
         self.changed_nodes: dict[str, None] = {}
         self.changed_queues = False
+        self.families: dict[str, dict[str, None]] = {}  # who waits, by who tells how fast it runs
         self.learned = 0  # how many arrivals the world's policies know of
         self.changed_pools = False
         self.changed_users = False
@@ -47,6 +51,7 @@ class Index:
             self.changed_users |= owner not in self.users
             self.users[owner] = self.users.get(owner, 0) + 1
         _member(self.waiting, job_id, present=job.waiting)
+        self._relate(family_of(job.project, job_id), job_id, waits=job.waiting)
         if (job.run is not None) != (job_id in self.running):
             self._run(job_id, job.run)
         _member(self.stopping, job_id, present=job.run is not None and bool(job.run.evicted))
@@ -61,6 +66,7 @@ class Index:
         if not self.users[owner]:
             del self.users[owner]
             self.changed_users = True
+        self._relate(family_of(owner[0], job_id), job_id, waits=False)
         if job_id in self.running:
             self._run(job_id, None)
         for members in (self.waiting, self.stopping, self.gaining, self.reserved):
@@ -76,6 +82,21 @@ class Index:
         if job.max_duration_us and job.run is not None and job.run.begun_us:
             deadline_us = job.run.begun_us + job.max_duration_us
             heappush(self.timers, (deadline_us, job_id, job.run.attempt))
+
+    def measured(self, family: str) -> None:
+        """More is known of how fast the jobs of this family run."""
+        self.changed_jobs.update(self.families.get(family, {}))
+
+    def watch_moment(self, at_us: int) -> None:
+        """Remember a moment of no job: a queue may lose one more, a search may begin again."""
+        heappush(self.moments, (at_us, "", 0))
+
+    def watch_budgets(self, state: State, queue: str) -> None:
+        """Remember when each eviction that counts for this queue leaves its window."""
+        if queue in state.queues:
+            per_us = state.queues[queue].evictions_per_us
+            for at_us in state.evictions.get(queue, ()):
+                self.watch_moment(at_us + per_us)
 
     def next_deadline_us(self, state: State) -> int | None:
         """When the next attempt reaches its maximum duration."""
@@ -102,8 +123,7 @@ class Index:
     def _next_moment_us(self, state: State) -> int | None:
         while self.moments:
             moment_us, job_id, attempt = self.moments[0]
-            job = state.jobs.get(job_id)
-            if job is not None and attempt == (job.run.attempt if job.run is not None else 0):
+            if _matters(state, job_id, attempt):
                 return moment_us
             heappop(self.moments)
         return None
@@ -119,6 +139,12 @@ class Index:
             if deadline_us <= now_us and _ticking(state, job_id, attempt)
         }
         return sorted(late)
+
+    def _relate(self, family: str, job_id: str, *, waits: bool) -> None:
+        members = self.families.setdefault(family, {})
+        _member(members, job_id, present=waits)
+        if not members:
+            del self.families[family]
 
     def _run(self, job_id: str, run: Run | None) -> None:
         """The job has got an attempt, or has lost it."""
@@ -144,6 +170,10 @@ def build(state: State) -> Index:
     for job_id, job in state.jobs.items():
         index.sync(job_id, job)
         index.watch(job_id, job)
+    for queue in state.evictions:
+        index.watch_budgets(state, queue)
+    if state.searching.rests_until_us:
+        index.watch_moment(state.searching.rests_until_us)
     state.__dict__["index"] = index
     return index
 
@@ -196,6 +226,7 @@ def world_of(state: State) -> World:
                 heappush(index.moments, (moment_us, job_id, attempt))
         else:
             world.leave(job_id)
+    world.evictions = state.evictions
     index.follows()
     return world
 
@@ -222,6 +253,14 @@ def _ticking(state: State, job_id: str, attempt: int) -> bool:
     job = state.jobs.get(job_id)
     run = job.run if job is not None else None
     return run is not None and run.attempt == attempt and not run.evicted and not run.gone
+
+
+def _matters(state: State, job_id: str, attempt: int) -> bool:
+    """Whether a moment is still of anybody: one of no job always is."""
+    job = state.jobs.get(job_id)
+    if job is None:
+        return not job_id
+    return attempt == (job.run.attempt if job.run is not None else 0)
 
 
 def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:

@@ -40,9 +40,16 @@ from headrace.events.nodes import (
     NodeJoined,
     NodeSilent,
 )
+from headrace.events.performance import PerformanceMeasured
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
-from headrace.placement import evolve_gangs, evolve_groups, evolve_nodes, pool_rules
+from headrace.placement import (
+    evolve_gangs,
+    evolve_groups,
+    evolve_nodes,
+    evolve_performance,
+    pool_rules,
+)
 from headrace.placement.derived import index_of, settle
 from headrace.placement.state import Exit, Job, Run, State
 from headrace.scheduling.tree import usage_of
@@ -52,7 +59,7 @@ def evolve(state: State, entry: Entry) -> None:
     """Fold one entry."""
     index_of(state).idle = False
     if not isinstance(entry.event, SearchSuspended):
-        state.searching.over = False
+        state.searching.rests_until_us = 0
         state.searching.stale = bool(state.searching.job)
     _ON[type(entry.event)](state, entry, entry.event)
 
@@ -68,7 +75,11 @@ def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
     runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
     holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
     state.usage = usage_of(state.queues, holdings)
-    index_of(state).changed_queues = True
+    if event.queue.evictions_max <= 0:
+        state.evictions.pop(event.name, None)
+    index = index_of(state)
+    index.changed_queues = True
+    index.watch_budgets(state, event.name)
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
@@ -248,6 +259,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
     DeviceFaulted: evolve_nodes.faulted,
+    PerformanceMeasured: evolve_performance.measured,
     **pool_rules.ON,
 }
 

@@ -14,9 +14,12 @@ from headrace.events.gangs import (
     SearchSuspended,
 )
 from headrace.placement import evolve_nodes
-from headrace.placement.derived import settle
+from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
-from headrace.placement.state import Reserved, Run, Searching, State
+from headrace.placement.modelling import SECOND_US
+from headrace.placement.state import SEARCH_RESTS_S, Reserved, Run, Searching, State
+from headrace.scheduling.eviction_budgets import counted
+from headrace.scheduling.rations import path_up
 from headrace.scheduling.tree import add_usage
 
 
@@ -66,11 +69,23 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
     if job is not None and job.run is not None and job.run.attempt == event.attempt:
         job.run.evicted, job.run.gainer = event.reason, event.gainer
         job.run.evicted_us = entry.recorded_at_us
+        if event.reason in FOR_OTHERS:
+            _spend(state, job.project, entry.recorded_at_us)
         settle(state, event.job, job)
     gainer = state.jobs.get(event.gainer)
     if gainer is not None and gainer.waiting:
         gainer.gaining = True
         settle(state, event.gainer, gainer)
+
+
+def _spend(state: State, project: str, at_us: int) -> None:
+    """One job more was taken from the project and all that is above it."""
+    for queue in path_up(state.queues, project):
+        bound, per_us = queue.evictions_max, queue.evictions_per_us
+        if bound > 0 and per_us > 0:
+            before = state.evictions.get(queue.queue, [])
+            state.evictions[queue.queue] = counted(before, at_us, bound, per_us)
+            index_of(state).watch_moment(at_us + per_us)
 
 
 def released(state: State, entry: Entry, event: GangReleased) -> None:
@@ -96,12 +111,16 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
     settle(state, event.job, job)
 
 
-def suspended(state: State, _entry: Entry, event: SearchSuspended) -> None:
-    """Where the search goes on."""
+def suspended(state: State, entry: Entry, event: SearchSuspended) -> None:
+    """Where the search goes on, or that it rests."""
     before = state.searching
+    rests = not event.job and not before.stale
+    rests_until_us = entry.recorded_at_us + SEARCH_RESTS_S * SECOND_US if rests else 0
     state.searching = Searching(
         action=event.action,
         job=event.job,
         stale=before.stale and bool(event.job),
-        over=not event.job and not before.stale,
+        rests_until_us=rests_until_us,
     )
+    if rests:
+        index_of(state).watch_moment(rests_until_us)

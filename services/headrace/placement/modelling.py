@@ -12,6 +12,7 @@ from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.jobs import Accelerator
 from headrace.events.jobs import Gang as Asked
 from headrace.events.pools import Pool
+from headrace.placement.option_rules import NOWHERE, Option, family_of, options_of
 from headrace.placement.state import Job, Machine, Run, State
 from headrace.scheduling.cluster import DEVICE_MILLI, Device, Node
 from headrace.scheduling.gangs import (
@@ -34,9 +35,6 @@ ROLE = "worker"
 SECOND_US = 1_000_000
 STEPS_MAX = 200  # evictions tried for one gang: a turn has its limit
 POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use
-NOWHERE = Pool(pool="", label="", value="")
-
-_ANY = Accelerator(milli=0)
 
 
 def settings_of(state: State) -> Settings:
@@ -69,7 +67,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
 
 def gang_of(state: State, job_id: str, job: Job) -> Gang:
     """A job that waits or runs."""
-    options = shapes_of(job.gang, state.pools)
+    options = tuple(options_for(state, job_id, job))
     constraint = _constraint(job.gang, state.pools)
     run, queue = job.run, state.queues.get(job.project)
     gang = Gang(
@@ -114,13 +112,13 @@ def moments_of(state: State, job: Job) -> Iterator[int]:
                     yield started_us + after_us
 
 
-def shapes_of(asked: Asked, pools: Mapping[str, Pool]) -> tuple[Shape, ...]:
-    """What one worker may ask for, the best first: pool by pool, in each kind by kind."""
-    kinds = asked.accelerators or (_ANY,)
-    if not asked.pools:
-        return tuple(_shape(asked, kind, None) for kind in kinds)
-    named = [pools.get(name, NOWHERE) for name in asked.pools]
-    return tuple(_shape(asked, kind, pool) for pool in named for kind in kinds)
+def options_for(state: State, job_id: str, job: Job) -> dict[Shape, Option]:
+    """What one worker of the job may ask for, the best first, and why that is so."""
+    found: dict[Shape, Option] = {}
+    measured = state.measured.get(family_of(job.project, job_id), ())
+    for option in options_of(job.gang, state.pools, measured):
+        found.setdefault(_shape(job.gang, option.kind, option.pool), option)
+    return found
 
 
 def shares_of(place: Place, node: Node) -> tuple[Share, ...]:

@@ -16,12 +16,13 @@ from headrace.decider import Draft
 from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
 from headrace.placement.derived import index_of, total_milli, world_of
 from headrace.placement.life_rules import evict
-from headrace.placement.modelling import shares_of
+from headrace.placement.modelling import options_for, shares_of
+from headrace.placement.option_rules import names_of, numbers_of
 from headrace.placement.reservation_rules import recorded, reserved_in
-from headrace.placement.state import Job, State
+from headrace.placement.state import State
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
-from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Task
+from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Shape, Task
 from headrace.scheduling.legality import leveled
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.reservations import renewed
@@ -43,7 +44,14 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
     stopped: dict[str, Gain]
     moved: frozenset[str]
-    placed: dict[str, tuple[Worker, ...]]
+    placed: dict[str, Seated]
+
+
+class Seated(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the workers of a gang get their places, and what each of them asked for."""
+
+    workers: tuple[Worker, ...]
+    shape: Shape
 
 
 def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> list[Draft]:
@@ -59,7 +67,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
         any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
     reserved = reserved_in(state)
     kept = renewed(world, reserved)
-    suspended = _turn(state, world)
+    suspended = _turn(state, world, now_us)
     room = _read(state, world, mark)
     world.back_to(mark)
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
@@ -70,9 +78,9 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     return drafts + _search(state, suspended)
 
 
-def _turn(state: State, world: World) -> Suspended | None:
+def _turn(state: State, world: World, now_us: int) -> Suspended | None:
     searching = state.searching
-    if searching.over:
+    if now_us < searching.rests_until_us:
         allocate(world, PLACED_MAX)
         return None
     resume = Suspended(action=searching.action, gang=searching.job) if searching.job else None
@@ -89,7 +97,7 @@ def _search(state: State, suspended: Suspended | None) -> list[Draft]:
 
 def _read(state: State, world: World, mark: int) -> Room:
     stopped: dict[str, Gain] = {}
-    placed: dict[str, tuple[Worker, ...]] = {}
+    placed: dict[str, Seated] = {}
     moved: set[str] = set()
     for name in dict.fromkeys(task.gang for task in world.changed(mark)):
         gang = world.gangs[name]
@@ -100,7 +108,8 @@ def _read(state: State, world: World, mark: int) -> Room:
                 if not gang.any_in((EVICTED,)):
                     moved.add(name)
         elif all(task.state == BOUND for task in tasks):
-            placed[name] = tuple(_worker(state, task) for task in tasks)
+            workers = tuple(_worker(state, task) for task in tasks)
+            placed[name] = Seated(workers=workers, shape=tasks[0].shape)
     return Room(stopped=stopped, moved=frozenset(moved), placed=placed)
 
 
@@ -140,13 +149,13 @@ class _Placements:
         self._tree = Tree(state.queues, state.usage, total_milli(state))
         self._ports: dict[str, int] = {}
 
-    def drafts(self, placed: dict[str, tuple[Worker, ...]]) -> list[Draft]:
+    def drafts(self, placed: dict[str, Seated]) -> list[Draft]:
         """A decision for each that no limit forbids, counting all that is held."""
-        drafts = (self._placed(job_id, workers) for job_id, workers in placed.items())
+        drafts = (self._placed(job_id, seated) for job_id, seated in placed.items())
         return [draft for draft in drafts if draft is not None]
 
-    def _placed(self, job_id: str, workers: tuple[Worker, ...]) -> Draft | None:
-        job = self._state.jobs[job_id]
+    def _placed(self, job_id: str, seated: Seated) -> Draft | None:
+        job, workers = self._state.jobs[job_id], seated.workers
         milli = sum(share.milli for worker in workers for share in worker.devices)
         firm = not job.preemptible
         if self._tree.gate(job.project, milli, firm=firm) is not None:
@@ -166,22 +175,27 @@ class _Placements:
             cpu_milli=job.gang.cpu_milli,
             memory_bytes=job.gang.memory_bytes,
             per_gpu_processes=job.gang.per_gpu_processes,
-            act=self._act(job, milli, workers),
+            act=self._act(job_id, milli, seated),
         )
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
 
-    def _act(self, job: Job, milli: int, workers: tuple[Worker, ...]) -> Act:
+    def _act(self, job_id: str, milli: int, seated: Seated) -> Act:
+        job = self._state.jobs[job_id]
         numbers = {
             "gpu_milli": milli,
             "used_milli": self._tree.used(job.project).milli,
             "quota_milli": self._tree.quota_milli(job.project),
-            "nodes": len(workers),
+            "nodes": len(seated.workers),
         }
-        pool = self._world.machines[workers[0].node].spec.pool
+        pool = self._world.machines[seated.workers[0].node].spec.pool
         settings = self._world.settings
         names = {"policy": settings.policies.get(pool, settings.policy)}
         if pool:
             names["pool"] = pool
+        if self._world.gangs[job_id].options:
+            options = options_for(self._state, job_id, job)
+            numbers |= numbers_of(options[seated.shape], list(options).index(seated.shape))
+            names |= names_of(options[seated.shape])
         return Act(rule="made-room" if job.gaining else "fits", numbers=numbers, names=names)
 
     def _port(self, first: Worker) -> int | None:

@@ -20,6 +20,8 @@ from headrace.scheduling.tree import Usage
 SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
 
+SEARCH_RESTS_S = 30  # a search so long that it took several turns is not begun again earlier
+
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
 
@@ -165,6 +167,14 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     faulted: dict[str, str] = {}  # devices that something happened to, and what
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a step took, the last time that a job was measured on so many GPUs of a model."""
+
+    model: str
+    gpus: int
+    step_time_us: int
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A request about a node that is not decided yet."""
 
@@ -175,13 +185,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 class Searching(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where the search for whom to stop goes on (`job` empty: from the start). `stale`: something
-    has changed since it began. `over`: it came to its end and nothing has changed since.
+    has changed since it began. `rests_until_us`: it came to its end and nothing has changed since,
+    but for the time, so that it need not begin again at once (0: it has not).
     """
 
     action: str = ""
     job: str = ""
     stale: bool = False
-    over: bool = False
+    rests_until_us: int = 0
 
 
 class PoolApply(msgspec.Struct, frozen=True, kw_only=True):
@@ -197,6 +208,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
     usage: dict[str, Usage] = {}
+    evictions: dict[str, list[int]] = {}  # by queue with a budget, when it lost jobs to others
     nodes: dict[str, Node] = {}
     machines: dict[str, Machine] = {}
     jobs: dict[str, Job] = {}
@@ -209,6 +221,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     searching: Searching = msgspec.field(default_factory=Searching)
     pools: dict[str, Pool] = {}
     pools_applied: dict[int, PoolApply] = {}  # by position of the request
+    measured: dict[str, tuple[Measured, ...]] = {}  # by family, who was measured last at the end
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}
