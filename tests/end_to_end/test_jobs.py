@@ -127,39 +127,6 @@ def test_the_events_of_a_job_are_told_in_the_order_of_the_log(fleet):
     assert [kind for kind in types if kind in life] == life
 
 
-def test_a_faulty_device_is_told_its_job_starts_elsewhere_and_an_operator_takes_it_back(fleet):
-    job = submitted(fleet.headrace("run", "-d", "--gpus", "1", "--", "sleep", "60"))
-
-    def attempts():
-        return [a for a in fleet.json("describe", job)["attempts"] if a.get("started_at_us")]
-
-    fleet.wait(attempts)
-    (worker,) = attempts()[0]["workers"]
-    node, device = worker["node"], worker["devices"][0]
-    with (fleet.layout.node(node) / "simulated/xids").open("a") as file:
-        file.write(f"{device} 79\n")
-
-    fleet.wait(lambda: len(attempts()) == 2, "it starts again")
-    first, second = attempts()
-    assert (first["evicted"], first["eviction_names"]["device"]) == ("device-faulty", device)
-    assert second["workers"][0]["devices"] != [device]
-    fault = "XID 79: the GPU has fallen off the bus"
-    assert fault in fleet.headrace("describe", job).stdout
-    assert fault in fleet.headrace("node", "describe", node).stdout
-    fleet.headrace("node", "uncordon", node)
-    fleet.wait(lambda: fault not in fleet.headrace("node", "describe", node).stdout)
-    fleet.headrace("cancel", job)
-    assert fleet.ended(job)["state"] == "cancelled"
-
-
-def test_who_takes_more_than_its_share_fails_and_reads_why(fleet):
-    hold = 'printf 70000000000 > "$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$$"; sleep 60'
-    done = fleet.headrace("run", "--gpus", "0.5", "--", "sh", "-c", hold, check=False)
-    assert "enforcement: watch" in done.stdout
-    assert "out of memory: it held 65.2 GiB" in done.stdout
-    assert "its share of 0.5 is 40.0 GiB, enforced by the agent's watch" in done.stdout
-
-
 def test_a_cancelled_job_stops_and_says_so(fleet, tmp_path):
     running = tmp_path / "running"
     script = f"touch {running}; sleep 60"
