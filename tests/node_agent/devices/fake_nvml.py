@@ -26,7 +26,7 @@ class Gpu:
     memory: int = 81_559 * 2**20
     used: int = 0
     busy: int = 0
-    processes: list[tuple[int, int | None]] = field(default_factory=list)
+    processes: list[tuple[int, int | None]] | None = field(default_factory=list)
     slices: list[Slice] | None = None
     joined: set[str] = field(default_factory=set)
     remap_failed: bool = False
@@ -78,6 +78,8 @@ class FakeNvml:
 
     def nvmlDeviceGetComputeRunningProcesses(self, handle):
         found = getattr(self._there(handle), "processes", [])
+        if found is None:
+            self._refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
         return [SimpleNamespace(pid=pid, usedGpuMemory=held) for pid, held in found]
 
     def nvmlDeviceGetMigMode(self, handle):

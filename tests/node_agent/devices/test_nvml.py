@@ -116,6 +116,14 @@ def test_a_process_whose_memory_is_not_known_is_left_out():
     assert devices.sample({})[0].processes == ((8, GIB),)
 
 
+def test_who_does_not_tell_of_processes_cannot_be_watched():
+    telling, silent = Gpu("GPU-0"), Gpu("GPU-1", processes=None)
+    for gpus, can in (([telling], True), ([telling, silent], False), ([], False)):
+        devices = NvmlDevices(FakeNvml(*gpus))
+        devices.list()
+        assert devices.can_watch is can
+
+
 def test_devices_are_shown_by_uuid():
     shown = NvmlDevices(FakeNvml(Gpu("GPU-0"))).bind([Share(device="MIG-a")])
     assert shown == {"CUDA_VISIBLE_DEVICES": "MIG-a", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}

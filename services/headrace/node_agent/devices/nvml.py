@@ -37,8 +37,6 @@ class Gpu:
 class NvmlDevices:
     """The machine's GPUs. `library` speaks NVML and is initialised."""
 
-    can_watch = True
-
     def __init__(self, library: Any) -> None:
         self._nvml = library
         self.cpu_milli, self.memory_bytes = host.cpu_milli(), host.memory_bytes()
@@ -46,6 +44,11 @@ class NvmlDevices:
         self._gpus: dict[int, Gpu] = {}
         self._joined: tuple[tuple[str, ...], dict[str, str]] = ((), {})
         self._count = 0
+        self._tells: dict[str, bool] = {}  # whether a GPU tells what its processes hold
+
+    @property
+    def can_watch(self) -> bool:
+        return bool(self._tells) and all(self._tells.values())
 
     def list(self) -> tuple[Device, ...]:
         with contextlib.suppress(self._nvml.NVMLError):
@@ -55,6 +58,8 @@ class NvmlDevices:
             try:
                 gpu = self._gpus[index] = self._read(index)
                 self._health.listen(gpu.uuid, gpu.handle)
+                if gpu.uuid not in self._tells:
+                    self._tells[gpu.uuid] = self._tells_of_processes(gpu.handle)
                 found += gpu.devices
             except self._nvml.NVMLError as error:
                 found += self._silent(index, error)
@@ -122,6 +127,13 @@ class NvmlDevices:
             running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
             processes = tuple((p.pid, p.usedGpuMemory) for p in running if p.usedGpuMemory)
         return Sample(uuid, busy_milli, used_bytes, processes)
+
+    def _tells_of_processes(self, handle: Any) -> bool:
+        try:
+            self._nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        except self._nvml.NVMLError:
+            return False
+        return True
 
     def _islands(self) -> dict[str, str]:
         """For each GPU that NVLink joins to others, the name of what they form. Asked once."""
