@@ -69,7 +69,7 @@ def _is_within_limits(world: World, gang: Gang, places: Sequence[Place]) -> bool
     asked = total(place.amounts for place in places)
     stakes: Counter[int] = Counter()
     for place in places:
-        stakes.update({number: place.amounts[GPU] for number in world.cell_at(place)})
+        stakes.update(dict.fromkeys(world.cell_at(place), place.amounts[GPU]))
     for account in world.accounts.by_name[gang.queue].path:
         bounds = [account.spec.limit]
         if not gang.preemptible:
