@@ -27,7 +27,6 @@ from headrace.scheduling.victims import (
     Search,
     chunks_of,
     is_touched,
-    left_of,
     stopped_of,
 )
 from headrace.scheduling.world import World
@@ -139,6 +138,10 @@ class _Scenarios:
                 world.evict(loss.task)
         turns = Turns(world.accounts, self._asks)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
+        if self.search.first:
+            if not place_gang(world, gang, promised=True, most=size):
+                return False
+            del served[gang.name]
         for name in dict.fromkeys((*served, *self.waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
         while served and (next_ := turns.take()) is not None:
@@ -152,9 +155,7 @@ class _Scenarios:
                 turns.put(other, other.standing())
                 continue
             del served[next_]
-        return self.budgets.allow(stopped_of(world, chunks)) and self.search.accepts(
-            left_of(chunks)
-        )
+        return self.budgets.allow(stopped_of(world, chunks)) and self.search.accepts(chunks)
 
 
 Generate = Callable[[_Scenarios, Sequence[int], int], Iterator[tuple[int, ...]]]

@@ -13,6 +13,7 @@ from headrace.scheduling.amounts import Amounts, total
 from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
 from headrace.scheduling.eviction_budgets import EvictionBudgets
 from headrace.scheduling.gangs import EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
+from headrace.scheduling.parts import Cell
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
 
@@ -30,11 +31,12 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One task of a chunk, where it is and what it gives."""
+    """One task of a chunk, where it is and what it gives, of which parts of the fleet."""
 
     task: Task
     node: str
     amounts: Amounts
+    cell: Cell
 
     @property
     def is_lost(self) -> bool:
@@ -49,13 +51,15 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one search: of which queues which gangs may be touched, which of those keep
-    their minimum, and which losses are acceptable.
+    their minimum, and whether what would be lost of chunks is acceptable. `first`: the gang comes
+    before those that it would evict, whoever's turn it were.
     """
 
     reaches: Callable[[str], bool]
     may_lose: Callable[[Gang], bool]
     keeps_minimum: Callable[[Gang], bool]
-    accepts: Callable[[Left], bool]
+    accepts: Callable[[Sequence[Chunk]], bool]
+    first: bool = False
 
 
 def chunks_of(
@@ -70,7 +74,7 @@ def chunks_of(
         kept = search.keeps_minimum(other)
         tasks = next_chunk(other, held[other.name], surplus_only=kept)
         if tasks:
-            upcoming[other.name] = _chunk(other, tasks)
+            upcoming[other.name] = _chunk(world, other, tasks)
             turns.put(other, standing_of(other, held[other.name]))
 
     for queue, others in world.holders.items():
@@ -90,9 +94,9 @@ def chunks_of(
         offer(world.gangs[name])
 
 
-def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
+def _chunk(world: World, gang: Gang, tasks: Sequence[Task]) -> Chunk:
     losses = tuple(
-        Loss(task=task, node=place.node, amounts=place.amounts)
+        Loss(task=task, node=place.node, amounts=place.amounts, cell=world.cell_at(place))
         for task in tasks
         if (place := task.coming or task.place) is not None
     )

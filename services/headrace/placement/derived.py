@@ -12,8 +12,13 @@ from headrace.placement.life_rules import is_due
 from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of
 from headrace.placement.option_rules import family_of
 from headrace.placement.state import Job, Run, State
+from headrace.placement.usage_rules import used_lately, window_at, window_ms
+from headrace.scheduling.accounts import Accounts
 from headrace.scheduling.rations import specs_of
 from headrace.scheduling.world import World
+
+Window = tuple[int, int, Accounts | None]  # its number, the fleet's size then, and the tree
+NO_WINDOW: Window = (-1, 0, None)
 
 
 class Index:
@@ -36,6 +41,7 @@ class Index:
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
         self.changed_nodes: dict[str, None] = {}
         self.changed_queues = False
+        self.window: Window = NO_WINDOW  # by which usage was judged
         self.families: dict[str, dict[str, None]] = {}  # who waits, by who tells how fast it runs
         self.learned = 0  # how many arrivals the world's policies know of
         self.changed_pools = False
@@ -207,6 +213,7 @@ def world_of(state: State) -> World:
         world.set_settings(settings_of(state))
         index.changed_nodes = dict.fromkeys(state.nodes)
         index.changed_queues = True
+        index.window = NO_WINDOW
     if index.learned != state.learned.number:
         index.learned = state.learned.number
         world.learn(state.learned)
@@ -229,6 +236,26 @@ def world_of(state: State) -> World:
     world.evictions = state.evictions
     index.follows()
     return world
+
+
+def world_at(state: State, now_us: int) -> World:
+    """The cluster as a turn begins."""
+    index, world = index_of(state), world_of(state)
+    total = total_milli(state)
+    window = (window_at(state, now_us), total, world.accounts)
+    if index.window != window:
+        index.window = window
+        world.set_usage(used_lately(state, world.queues, total, now_us))
+    world.begin(now_us)
+    return world
+
+
+def usage_moves_us(state: State) -> int | None:
+    """When usage has to be looked at again, for somebody who waits."""
+    index = index_of(state)
+    if not index.waiting or not state.setting("usage_strength_milli"):
+        return None
+    return (index.window[0] + 1) * window_ms(state) * 1000
 
 
 def _follow_machines(state: State, index: Index, world: World) -> None:

@@ -49,6 +49,7 @@ from headrace.placement import (
     evolve_nodes,
     evolve_performance,
     pool_rules,
+    usage_rules,
 )
 from headrace.placement.derived import index_of, settle
 from headrace.placement.state import Exit, Job, Run, State
@@ -64,17 +65,21 @@ def evolve(state: State, entry: Entry) -> None:
     _ON[type(entry.event)](state, entry, entry.event)
 
 
-def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
+def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     if event.service == "placement":
+        old_window_ms = usage_rules.window_ms(state)
         state.settings = dict(event.settings)
+        usage_rules.retimed(state, old_window_ms, entry.recorded_at_us)
         index_of(state).changed_pools = True
 
 
-def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
+def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     state.queues[event.name] = event.queue
-    runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
-    holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
+    jobs = [(job, job.run) for job in state.jobs.values() if job.run is not None]
+    holdings = [(job.project, run.milli, not job.preemptible) for job, run in jobs]
     state.usage = usage_of(state.queues, holdings)
+    holders = [(job.project, job.user, run.milli) for job, run in jobs]
+    usage_rules.remetered(state, holders, entry.recorded_at_us)
     if event.queue.evictions_max <= 0:
         state.evictions.pop(event.name, None)
     index = index_of(state)
@@ -127,7 +132,7 @@ def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
 def _held(state: State, _entry: Entry, event: JobHeld) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
-        job.eligible, job.held, job.gaining = False, event.reason, False
+        job.eligible, job.held, job.room_by_us = False, event.reason, 0
         job.reserved = None
         settle(state, event.job, job)
 
@@ -143,7 +148,7 @@ def _cancelling(state: State, entry: Entry, event: JobCancelling) -> None:
 def cancel(state: State, job_id: str, job: Job, reason: str, position: int) -> None:
     """The job is to end, for this reason, since this position."""
     if not job.cancelling:
-        job.cancelling, job.cancelled_at, job.gaining = reason, position, False
+        job.cancelling, job.cancelled_at, job.room_by_us = reason, position, 0
         settle(state, job_id, job)
 
 

@@ -18,6 +18,7 @@ from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
 from headrace.placement.modelling import SECOND_US
 from headrace.placement.state import SEARCH_RESTS_S, Reserved, Run, Searching, State
+from headrace.placement.usage_rules import metered
 from headrace.scheduling.eviction_budgets import counted
 from headrace.scheduling.rations import path_up
 from headrace.scheduling.tree import add_usage
@@ -28,7 +29,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
-    job.attempt, job.gaining, job.closing = event.attempt, False, False
+    job.attempt, job.room_by_us, job.closing = event.attempt, 0, False
     job.reserved = None
     job.run = Run(
         attempt=event.attempt,
@@ -45,6 +46,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         if node is not None:
             node.take(worker.devices, event.cpu_milli, event.memory_bytes)
     add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
+    metered(state, (job.project, job.user, event.milli), entry.recorded_at_us)
     if event.workers and event.port:
         address = event.workers[0].address
         state.ports.setdefault(address, {})[event.port] = event.job
@@ -74,7 +76,8 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
         settle(state, event.job, job)
     gainer = state.jobs.get(event.gainer)
     if gainer is not None and gainer.waiting:
-        gainer.gaining = True
+        by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
+        gainer.room_by_us = min(gainer.room_by_us or by_us, by_us)
         settle(state, event.gainer, gainer)
 
 
@@ -90,7 +93,6 @@ def _spend(state: State, project: str, at_us: int) -> None:
 
 def released(state: State, entry: Entry, event: GangReleased) -> None:
     """Its devices are free."""
-    del entry
     job = state.jobs.get(event.job)
     run = job.run if job is not None else None
     if job is None or run is None or run.attempt != event.attempt:
@@ -101,6 +103,7 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
             node.give(worker.devices, run.cpu_milli, run.memory_bytes)
             evolve_nodes.forget_gone(node)
     add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
+    metered(state, (job.project, job.user, -run.milli), entry.recorded_at_us)
     if run.port:
         address = run.workers[0].address
         ports = state.ports.get(address, {})
