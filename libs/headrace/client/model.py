@@ -34,8 +34,24 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     version: str = ""
     warning: str = ""
     jwt: str = ""
+    pin: str = ""
     message: str = ""
     refusal: dict[str, str] | None = None
+
+
+class Welcome(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What lets a member sign in to the bus at `bus` (without a host: the gateway's): the JWT of its
+    key, and the Ed25519 key (base64) of who signs the grants it may obey.
+    """
+
+    jwt: str
+    bus: str
+    grant_key: str
+
+
+def signed_text(node: str, at_s: int) -> bytes:
+    """What a member's key signs to ask for its credential, at `at_s` seconds since 1970."""
+    return f"headrace:credential:{node}:{at_s}".encode()
 
 
 class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -170,7 +186,7 @@ class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One node. `state` is ready, cordoned, silent, fenced."""
+    """One node. `state` is ready, cordoned, draining, silent, fenced, or waiting: for approval."""
 
     node: str
     state: str

@@ -23,7 +23,7 @@ OPERATOR = "operator"  # the database role that reads all, for `verify`
 KEY_FILES = {  # who may read which key
     "admission": ("master.key", "account.seed"),
     "placement": ("master.key", "vault.key", "grant.key"),
-    "gateway": ("vault.pub",),
+    "gateway": ("vault.pub", "grant.pub"),
     "node": ("grant.pub",),
     "quota": (),
     "metrics": (),

@@ -8,6 +8,8 @@ import msgspec
 
 from headrace.events.base import Decision, Fact, Refusal
 
+ENDING = ("delete", "forget")  # changes after which there is no such node any more
+
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One GPU, or one MIG slice of one: its UUID, its index on the node, model (`H100-80GB`) and

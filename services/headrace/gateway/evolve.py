@@ -22,7 +22,8 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
-from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.members import JoinWaiting, MemberAdmitted, MemberRejected
+from headrace.events.nodes import ENDING, NodeChanged, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway.projection import ENDED_JOBS_MAX, Job, Node, Projection, ProjectUse
@@ -170,9 +171,22 @@ def _heard(projection: Projection, _: Entry, event: NodeHeard) -> None:
 
 
 def _changed(projection: Projection, _: Entry, event: NodeChanged) -> None:
+    if event.change in ENDING:
+        projection.nodes.pop(event.node, None)
+        projection.waiting.pop(event.node, None)
     node = projection.nodes.get(event.node)
     if node is not None:
         node.change = "" if event.change == "uncordon" else event.change
+
+
+def _waits(projection: Projection, _: Entry, event: JoinWaiting) -> None:
+    projection.waiting[event.node] = event
+
+
+def _waits_no_more(
+    projection: Projection, _: Entry, event: MemberAdmitted | MemberRejected
+) -> None:
+    projection.waiting.pop(event.node, None)
 
 
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
@@ -207,6 +221,9 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     NodeSilent: _silent,
     NodeHeard: _heard,
     NodeChanged: _changed,
+    JoinWaiting: _waits,
+    MemberAdmitted: _waits_no_more,
+    MemberRejected: _waits_no_more,
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,
