@@ -132,6 +132,11 @@ class NatsBus:
     def connected(self) -> bool:
         return bool(self._client.is_connected)
 
+    async def reconnect(self) -> None:
+        """Sign in anew, with what the credentials' file says now."""
+        with contextlib.suppress(NatsError, OSError):
+            await self._client.force_reconnect()
+
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] = {}) -> None:
         with _as_bus_errors(subject):
             await self._client.publish(subject, data, headers=dict(headers) if headers else None)

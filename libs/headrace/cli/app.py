@@ -35,7 +35,7 @@ VERBS = {
     "events": Verb("following", "the log, from any moment on"),
     "apply": Verb("admin", "create or change departments and projects"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
-    "node": Verb("nodes", "list, describe, cordon, uncordon or fence nodes"),
+    "node": Verb("nodes", "list nodes, let machines join, cordon, drain, delete"),
     "secret": Verb("admin", "set a secret of a project"),
     "publisher": Verb("publishing", "let a pipeline publish jobs on the bus"),
     "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),

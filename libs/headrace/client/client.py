@@ -52,6 +52,11 @@ class Client:
         """As configured: options, then environment, then the config file."""
         return cls(*context(url=url, token=token, project=project))
 
+    @property
+    def url(self) -> str:
+        """The gateway's address."""
+        return self._context.url
+
     def copy(self) -> Client:
         """Another client of the same gateway, with a connection of its own."""
         return Client(*self._context)

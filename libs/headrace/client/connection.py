@@ -28,7 +28,7 @@ DEADLINE_S = 60.0  # of a request, all tries together
 RESTART_S = 5.0  # how long a gateway that nobody runs is believed to be restarting, by a change
 RETRY_S = 0.3
 NOBODY = "nobody listens there (headrace up starts a platform)"
-AGAIN = (502, 503, 504)  # answers that leave open what became of the request
+AGAIN = (429, 502, 503, 504)  # answers that say nothing of the request: ask again
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}(-[0-9a-f]+)+")  # W3C Trace Context
 

@@ -23,6 +23,8 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a request came to. `position` is where the log has the decision; `key` repeats it.
 
     A refused one carries the refusal's fields (`field`, `value`, `rule`, `instead`) and the line.
+    `jwt` is a credential for the bus; a member's comes with the address of the `bus` (without a host:
+    the gateway's) and the Ed25519 key (base64) of who signs the grants it may obey.
     """
 
     accepted: bool
@@ -35,18 +37,10 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     warning: str = ""
     jwt: str = ""
     pin: str = ""
+    bus: str = ""
+    grant_key: str = ""
     message: str = ""
     refusal: dict[str, str] | None = None
-
-
-class Welcome(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What lets a member sign in to the bus at `bus` (without a host: the gateway's): the JWT of its
-    key, and the Ed25519 key (base64) of who signs the grants it may obey.
-    """
-
-    jwt: str
-    bus: str
-    grant_key: str
 
 
 def signed_text(node: str, at_s: int) -> bytes:

@@ -20,7 +20,7 @@ from litestar.status_codes import HTTP_200_OK
 from headrace import vault
 from headrace.bus.credentials import user_key_bytes
 from headrace.bus.subjects import FLEET
-from headrace.client.model import Answer, Welcome, signed_text
+from headrace.client.model import Answer, signed_text
 from headrace.events.members import JoinWaiting
 from headrace.gateway.answering import response_of
 from headrace.gateway.errors import BadRequest, TooMany
@@ -125,7 +125,7 @@ async def join(
 @post("/credential", summary="A member asks for leave to sign in to the bus", opt={"open": True})
 async def credential(
     gateway: Gate, request: Request[Any, Any, Any], data: JSONBody[SigningIn]
-) -> Response[Welcome] | Response[Answer]:
+) -> Response[Answer]:
     """202 while it waits for approval; 422 when it is no member. Asked again before it expires."""
     _limited(gateway, request)
     _check_signature(data)
@@ -137,12 +137,10 @@ async def credential(
         )
     body = {"node": data.node, "public_key": data.public_key}
     answer = await gateway.asker.ask("access.credential", FLEET, body)
-    if not answer.accepted:
-        return response_of(answer)
-    grant_key = base64.b64encode(gateway.trust.grant_key).decode()
-    return Response(
-        Welcome(jwt=answer.jwt, bus=gateway.trust.bus_url, grant_key=grant_key), status_code=200
-    )
+    if answer.accepted:
+        answer.bus = gateway.trust.bus_url
+        answer.grant_key = base64.b64encode(gateway.trust.grant_key).decode()
+    return response_of(answer)
 
 
 def _limited(gateway: Gateway, request: Request[Any, Any, Any]) -> str:

@@ -1,0 +1,241 @@
+"""Machines that join a platform: over TLS, from a network that lets nothing in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.embedded import processes
+
+from .conftest import Platform, started
+
+pytestmark = pytest.mark.agent_faults
+
+FREE = "0"
+JOINED_S_MAX = 60.0
+NET = "10.213.{0}.{1}"
+
+
+class Elsewhere:
+    """A network namespace whose host lets it dial out and nothing dial in, as a NAT does."""
+
+    def __init__(self) -> None:
+        tag = secrets.token_hex(3)
+        self.name, self._outer, self._inner = f"hr-{tag}", f"hro-{tag}", f"hri-{tag}"
+        third = 1 + int(tag[:2], 16) % 250
+        self.head, self.own = NET.format(third, 1), NET.format(third, 2)
+
+    def open(self) -> None:
+        ip("netns", "add", self.name)
+        ip("link", "add", self._outer, "type", "veth", "peer", "name", self._inner)
+        ip("link", "set", self._inner, "netns", self.name)
+        ip("addr", "add", f"{self.head}/24", "dev", self._outer)
+        ip("link", "set", self._outer, "up")
+        for words in (
+            ("addr", "add", f"{self.own}/24", "dev", self._inner),
+            ("link", "set", self._inner, "up"),
+            ("link", "set", "lo", "up"),
+        ):
+            ip("-n", self.name, *words)
+        self.let_nothing_in()
+
+    def let_nothing_in(self) -> None:
+        """What was not asked for from inside is dropped."""
+        rules = (
+            f"add table inet {self.name}",
+            f"add chain inet {self.name} input {{ type filter hook input priority 0; policy drop; }}",
+            f"add rule inet {self.name} input iif lo accept",
+            f"add rule inet {self.name} input ct state established,related accept",
+        )
+        subprocess.run(
+            ["ip", "netns", "exec", self.name, "nft", "-f", "-"],
+            input="\n".join(rules),
+            text=True,
+            check=True,
+            capture_output=True,
+        )
+
+    def cut(self, *, off: bool) -> None:
+        """Pull the cable, or put it back."""
+        ip("link", "set", self._outer, "down" if off else "up")
+
+    def close(self) -> None:
+        for words in (("link", "del", self._outer), ("netns", "del", self.name)):
+            subprocess.run(["ip", *words], check=False, capture_output=True)
+
+    def command(self, *words: str) -> list[str]:
+        return ["ip", "netns", "exec", self.name, *words]
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("nft") is None:
+        pytest.skip("network namespaces need root, ip and nft (make system-deps)")
+    made = Elsewhere()
+    try:
+        made.open()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def over_tls(elsewhere: Elsewhere) -> Iterator[Platform]:
+    with started("--nodes", "1", "--listen", f"0.0.0.0:{FREE}", "--tls-self-signed") as platform:
+        yield platform
+
+
+class Machine:
+    """A machine that is to be a node, and what its agent wrote."""
+
+    def __init__(self, platform: Platform, elsewhere: Elsewhere, name: str) -> None:
+        self.name, self._platform, self._elsewhere = name, platform, elsewhere
+        self.folder = platform.home / name
+        self.log = platform.home / f"{name}.log"
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def join(self, token: str) -> None:
+        """Start joining, with a token on standard input."""
+        url = f"https://{self._elsewhere.head}:{self._platform.url.rpartition(':')[2]}"
+        words = ["node", "join", url, "--token", "-", "--name", self.name]
+        words += ["--dir", str(self.folder), "--gpus", "simulated:2xA100-40GB"]
+        with self.log.open("ab") as log:
+            self._running = subprocess.Popen(
+                self._elsewhere.command(sys.executable, "-m", "headrace.cli", *words),
+                env=self._platform.env,
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+        assert self._running.stdin is not None
+        self._running.stdin.write(f"{token}\n".encode())
+        self._running.stdin.close()
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def status(self) -> int:
+        """How joining or the agent ended."""
+        assert self._running is not None
+        return self._running.wait(JOINED_S_MAX)
+
+    def stop(self) -> None:
+        if self._running is not None:
+            self._running.terminate()
+            self._running.wait(JOINED_S_MAX)
+        subprocess.run(
+            [sys.executable, "-m", "headrace.node_agent", "--stop-all", str(self.folder)],
+            check=False,
+            capture_output=True,
+        )
+
+
+@contextlib.contextmanager
+def machine(platform: Platform, elsewhere: Elsewhere, name: str) -> Iterator[Machine]:
+    made = Machine(platform, elsewhere, name)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def token_of(platform: Platform, *options: str) -> str:
+    line = platform.headrace("node", "token", *options).stdout.splitlines()[0]
+    return line.rpartition(" ")[2]
+
+
+def state(platform: Platform, node: str) -> str:
+    rows = {row["node"]: row for row in platform.json("node", "list")}
+    return str(rows.get(node, {}).get("state", ""))
+
+
+def listening(elsewhere: Elsewhere) -> list[str]:
+    """Addresses in the namespace on which something listens."""
+    text = Path("/proc/net/tcp").read_text  # the header is the same everywhere
+    del text
+    done = subprocess.run(
+        elsewhere.command("cat", "/proc/net/tcp", "/proc/net/tcp6"),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    rows = (line.split() for line in done.stdout.splitlines())
+    return [row[1].partition(":")[0] for row in rows if len(row) > 3 and row[3] == "0A"]
+
+
+def test_a_machine_behind_a_nat_joins_over_tls_is_approved_and_runs_a_job(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    token = token_of(over_tls)
+    with machine(over_tls, elsewhere, "n9") as box:
+        box.join(token)
+        over_tls.wait(lambda: state(over_tls, "n9") == "waiting", "it waits for approval")
+        over_tls.headrace("node", "approve", "n9")
+        over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is a node")
+        assert set(listening(elsewhere)) <= {"0100007F"}, "it listens to itself alone"
+
+        job = over_tls.headrace("submit", "--gpus", "A100:1", "--", "echo", "from afar")
+        ended = over_tls.ended(job.stdout.split()[0])
+        assert (ended["state"], ended["where"]) == ("succeeded", ["n9"])
+        assert "from afar" in over_tls.headrace("logs", ended["job"]).stdout
+
+        secret = token.partition(".")[0].split("_", 2)[2]
+        below = (path for path in over_tls.home.rglob("*") if path.is_file())
+        seen = [path for path in below if secret.encode() in path.read_bytes()]
+        assert seen == [], "the token is nowhere, once proven"
+        elsewhere.cut(off=True)
+        over_tls.wait(lambda: state(over_tls, "n9") == "silent", "the cable is pulled")
+        elsewhere.cut(off=False)
+        over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is heard again")
+
+
+def test_a_token_is_good_once_and_who_comes_second_is_told(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    token = token_of(over_tls, "--auto-approve")
+    with (
+        machine(over_tls, elsewhere, "n9") as first,
+        machine(over_tls, elsewhere, "n8") as second,
+    ):
+        first.join(token)
+        over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is a node")
+        second.join(token)
+        assert second.status() == 120
+        assert "was used already, last by node n9" in second.said
+        refused = over_tls.json("events", "--type", "access.join_refused")
+        assert len(refused if isinstance(refused, list) else [refused]) == 1
+
+
+def test_a_platform_with_another_certificate_gets_no_token(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    token = token_of(over_tls)
+    other = token.partition(".")[0] + "." + "A" * 43
+    with machine(over_tls, elsewhere, "n9") as box:
+        box.join(other)
+        assert box.status() == 120
+        assert "has another certificate than the one pinned" in box.said
+
+
+def test_a_deleted_node_ends_with_one_line(elsewhere: Elsewhere, over_tls: Platform) -> None:
+    with machine(over_tls, elsewhere, "n9") as box:
+        box.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is a node")
+        over_tls.headrace("node", "delete", "n9")
+        assert box.status() == 78
+        assert box.said.splitlines()[-1].endswith("was deleted"), box.said
+        assert state(over_tls, "n9") == ""
+        assert processes.wait_until(lambda: not (box.folder / "node.creds").exists(), 5.0)
