@@ -6,20 +6,19 @@ import contextlib
 import os
 import secrets
 import shutil
+import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from headrace.embedded import processes
 
-from .conftest import Platform, started
+from .conftest import Platform
 
 pytestmark = pytest.mark.agent_faults
 
-FREE = "0"
 JOINED_S_MAX = 60.0
 NET = "10.213.{0}.{1}"
 
@@ -91,10 +90,16 @@ def elsewhere() -> Iterator[Elsewhere]:
         made.close()
 
 
-@pytest.fixture
-def over_tls(elsewhere: Elsewhere) -> Iterator[Platform]:
-    with started("--nodes", "1", "--listen", f"0.0.0.0:{FREE}", "--tls-self-signed") as platform:
-        yield platform
+@pytest.fixture(scope="module")
+def over_tls(new_platform: Callable[..., Platform]) -> Platform:
+    """Reached from everywhere, over TLS, with a certificate of its own."""
+    listen = f"0.0.0.0:{free_port()}"
+    return new_platform("--nodes", "1", "--listen", listen, "--tls-self-signed")
+
+
+def free_port() -> int:
+    with socket.create_server(("", 0)) as server:
+        return int(server.getsockname()[1])
 
 
 class Machine:
@@ -164,8 +169,6 @@ def state(platform: Platform, node: str) -> str:
 
 def listening(elsewhere: Elsewhere) -> list[str]:
     """Addresses in the namespace on which something listens."""
-    text = Path("/proc/net/tcp").read_text  # the header is the same everywhere
-    del text
     done = subprocess.run(
         elsewhere.command("cat", "/proc/net/tcp", "/proc/net/tcp6"),
         check=True,
@@ -187,7 +190,7 @@ def test_a_machine_behind_a_nat_joins_over_tls_is_approved_and_runs_a_job(
         over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is a node")
         assert set(listening(elsewhere)) <= {"0100007F"}, "it listens to itself alone"
 
-        job = over_tls.headrace("submit", "--gpus", "A100:1", "--", "echo", "from afar")
+        job = over_tls.headrace("run", "-d", "--gpus", "A100:1", "--", "echo", "from afar")
         ended = over_tls.ended(job.stdout.split()[0])
         assert (ended["state"], ended["where"]) == ("succeeded", ["n9"])
         assert "from afar" in over_tls.headrace("logs", ended["job"]).stdout
@@ -202,19 +205,41 @@ def test_a_machine_behind_a_nat_joins_over_tls_is_approved_and_runs_a_job(
         over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is heard again")
 
 
+def test_a_drained_node_gives_its_job_to_another_and_is_deleted(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    with machine(over_tls, elsewhere, "n7") as box:
+        box.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "n7") == "ready", "it is a node")
+        over_tls.headrace("node", "cordon", "n1")
+        script = 'trap "cat $HEADRACE_STOP_REASON_FILE; exit 143" TERM; sleep 60 & wait'
+        job = over_tls.headrace("run", "-d", "--", "sh", "-c", script).stdout.split()[0]
+        over_tls.wait(lambda: over_tls.json("describe", job)["job"]["state"] == "running", "runs")
+        said = over_tls.headrace("node", "delete", "n7", check=False).stderr
+        assert f"1 job runs there: {job}" in said
+        over_tls.headrace("node", "uncordon", "n1")
+        drained = over_tls.headrace("node", "drain", "n7", "--deadline", "1m").stdout
+        assert drained.splitlines()[-1].startswith("n7 is empty"), drained
+        over_tls.wait(lambda: over_tls.json("describe", job)["job"]["where"] == ["n1"], "moved")
+        assert "node-drain" in over_tls.headrace("logs", job, "--attempt", "1").stdout
+        over_tls.headrace("node", "delete", "n7")
+        over_tls.headrace("cancel", job)
+        over_tls.ended(job)
+
+
 def test_a_token_is_good_once_and_who_comes_second_is_told(
     elsewhere: Elsewhere, over_tls: Platform
 ) -> None:
     token = token_of(over_tls, "--auto-approve")
     with (
-        machine(over_tls, elsewhere, "n9") as first,
-        machine(over_tls, elsewhere, "n8") as second,
+        machine(over_tls, elsewhere, "once") as first,
+        machine(over_tls, elsewhere, "late") as second,
     ):
         first.join(token)
-        over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is a node")
+        over_tls.wait(lambda: state(over_tls, "once") == "ready", "it is a node")
         second.join(token)
         assert second.status() == 120
-        assert "was used already, last by node n9" in second.said
+        assert "was used already, last by node once" in second.said
         refused = over_tls.json("events", "--type", "access.join_refused")
         assert len(refused if isinstance(refused, list) else [refused]) == 1
 
@@ -224,18 +249,18 @@ def test_a_platform_with_another_certificate_gets_no_token(
 ) -> None:
     token = token_of(over_tls)
     other = token.partition(".")[0] + "." + "A" * 43
-    with machine(over_tls, elsewhere, "n9") as box:
+    with machine(over_tls, elsewhere, "wary") as box:
         box.join(other)
         assert box.status() == 120
         assert "has another certificate than the one pinned" in box.said
 
 
 def test_a_deleted_node_ends_with_one_line(elsewhere: Elsewhere, over_tls: Platform) -> None:
-    with machine(over_tls, elsewhere, "n9") as box:
+    with machine(over_tls, elsewhere, "gone") as box:
         box.join(token_of(over_tls, "--auto-approve"))
-        over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is a node")
-        over_tls.headrace("node", "delete", "n9")
+        over_tls.wait(lambda: state(over_tls, "gone") == "ready", "it is a node")
+        over_tls.headrace("node", "delete", "gone")
         assert box.status() == 78
         assert box.said.splitlines()[-1].endswith("was deleted"), box.said
-        assert state(over_tls, "n9") == ""
+        assert state(over_tls, "gone") == ""
         assert processes.wait_until(lambda: not (box.folder / "node.creds").exists(), 5.0)

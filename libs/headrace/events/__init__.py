@@ -55,6 +55,7 @@ EVENTS: tuple[type[Event], ...] = (
     nodes.NodeChangeRequested,
     nodes.NodeChanged,
     nodes.NodeChangeRefused,
+    nodes.NodeContested,
     queues.QueueApplyRequested,
     queues.QueueConfigured,
     queues.QueueRefused,

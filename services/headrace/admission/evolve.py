@@ -133,7 +133,7 @@ def _joined(state: State, _entry: Entry, event: nodes.NodeJoined) -> None:
 
 
 def _node_changed(state: State, _entry: Entry, event: nodes.NodeChanged) -> None:
-    if event.change in nodes.ENDING:
+    if event.change == "delete":
         state.nodes.pop(event.node, None)
         state.members.pop(event.node, None)
     node = state.nodes.get(event.node)

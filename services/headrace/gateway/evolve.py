@@ -23,7 +23,7 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.members import JoinWaiting, MemberAdmitted, MemberRejected
-from headrace.events.nodes import ENDING, NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway.projection import ENDED_JOBS_MAX, Job, Node, Projection, ProjectUse
@@ -171,7 +171,7 @@ def _heard(projection: Projection, _: Entry, event: NodeHeard) -> None:
 
 
 def _changed(projection: Projection, _: Entry, event: NodeChanged) -> None:
-    if event.change in ENDING:
+    if event.change == "delete":
         projection.nodes.pop(event.node, None)
         projection.waiting.pop(event.node, None)
     node = projection.nodes.get(event.node)

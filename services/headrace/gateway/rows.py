@@ -24,6 +24,10 @@ from headrace.gateway.projection import Job, Node, Projection, ProjectUse
 
 _MEMORY_UNIT = 1_000_000_000
 
+STATES = {
+    "cordon": "cordoned", "drain": "draining", "fence": "fenced", "forget": "fenced",
+}  # fmt: skip
+
 
 def jobs_page(
     projection: Projection,
@@ -239,7 +243,7 @@ def _ran_us(job: Job, now_us: int) -> int:
 
 def _node_state(node: Node) -> str:
     if node.change:
-        return {"cordon": "cordoned", "fence": "fenced"}.get(node.change, node.change)
+        return STATES.get(node.change, node.change)
     return "silent" if node.silent_since_us else "ready"
 
 

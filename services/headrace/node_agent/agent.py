@@ -20,6 +20,7 @@ from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import reconcile as todo
 from headrace.node_agent.devices import Devices
+from headrace.node_agent.dismissal import Dismissal
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
@@ -69,6 +70,7 @@ class Agent:
         self._known = asyncio.Event()
         self._pull_due = asyncio.Event()
         self._is_known = False  # placement's documents speak of this incarnation
+        self._dismissal = Dismissal()
 
     @property
     def is_ready(self) -> bool:
@@ -89,7 +91,7 @@ class Agent:
         }
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled. Raises `Dismissed` when placement does not believe it."""
         await self._machine.open(self._look_at)
         subscriptions: list[Subscription] = []
         tasks: list[asyncio.Task[None]] = []
@@ -100,7 +102,7 @@ class Agent:
             for key in dict.fromkeys([*self._machine.held(), *self._journal.attempts()]):
                 self._look_at(key)
             works = (self._reporter.run(), self._signals(), self._keep_in_touch())
-            tasks.extend(asyncio.create_task(work) for work in works)
+            tasks.extend(asyncio.create_task(work) for work in (*works, self._dismissal.given()))
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
                 if task.done():
@@ -172,6 +174,9 @@ class Agent:
             return
         desired = self._verified(data)
         if desired is None:
+            return
+        if desired.dismissed:
+            self._dismissal.give(desired.dismissed)
             return
         if desired.incarnation != self._journal.incarnation:
             self._is_known = False  # it speaks to what this node was before

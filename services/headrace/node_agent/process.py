@@ -24,11 +24,13 @@ import uvloop
 from headrace import telemetry
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
+from headrace.client.connection import ClientError
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent.agent import Agent, Surroundings
 from headrace.node_agent.devices import Devices
+from headrace.node_agent.dismissal import Dismissed
 from headrace.node_agent.identity import NodeKeys
-from headrace.node_agent.joining import NotAdmitted, enter, renewing
+from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.membership import NodeFolder
 from headrace.node_agent.process_machine import ProcessMachine
@@ -53,6 +55,10 @@ def run() -> None:
         settings.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         _be_the_only_one(settings.node_dir)
         uvloop.run(_run(_entered(settings)))
+    except Dismissed as error:
+        _LOG.error("%s", error)
+        _ask_whether_member(settings)
+        raise SystemExit(NOT_ADMITTED) from None
     except NotAdmitted as error:
         _LOG.error("%s", error)
         raise SystemExit(NOT_ADMITTED) from None
@@ -61,6 +67,15 @@ def run() -> None:
         raise SystemExit(1) from None
     finally:
         telemetry.stop()
+
+
+def _ask_whether_member(settings: NodeSettings) -> None:
+    """A node that was deleted forgets who it was; one that was only doubted does not."""
+    folder = NodeFolder(settings.node_dir)
+    with contextlib.suppress(ClientError, NotAdmitted, OSError, ValueError):
+        member = folder.member()
+        if member is not None:
+            sign_in(folder, member)
 
 
 def _entered(settings: NodeSettings) -> NodeSettings:

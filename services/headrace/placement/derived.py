@@ -66,6 +66,13 @@ class Index:
         for members in (self.waiting, self.stopping, self.gaining, self.reserved):
             members.pop(job_id, None)
 
+    def rebuild_world(self) -> None:
+        """A node is no more: the world is made anew from the state."""
+        self.world = None
+        self.learned = 0
+        self.changed_nodes = {}
+        self.total_milli = -1
+
     def follows(self) -> None:
         """The world follows the state again."""
         self.changed_jobs, self.changed_nodes = {}, {}

@@ -31,6 +31,7 @@ from headrace.events.jobs import (
     JobHeld,
     JobStarted,
 )
+from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
     NodeChanged,
     NodeChangeRefused,
@@ -246,6 +247,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    MemberAdmitted: evolve_nodes.admitted,
     **pool_rules.ON,
 }
 
