@@ -36,6 +36,7 @@ VERBS = {
     "apply": Verb("admin", "create or change departments and projects"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
     "node": Verb("nodes", "list nodes, let machines join, cordon, drain, delete"),
+    "doctor": Verb("doctoring", "whether this machine can be a good node, and what mends it"),
     "secret": Verb("admin", "set a secret of a project"),
     "publisher": Verb("publishing", "let a pipeline publish jobs on the bus"),
     "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),

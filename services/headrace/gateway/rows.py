@@ -24,9 +24,7 @@ from headrace.gateway.projection import Job, Node, Projection, ProjectUse
 
 _MEMORY_UNIT = 1_000_000_000
 
-STATES = {
-    "cordon": "cordoned", "drain": "draining", "fence": "fenced", "forget": "fenced",
-}  # fmt: skip
+STATES = {"cordon": "cordoned", "drain": "draining", "fence": "fenced", "forget": "fenced"}
 
 
 def jobs_page(

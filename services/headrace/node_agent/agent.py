@@ -130,9 +130,7 @@ class Agent:
                 continue
             self._known.clear()
             await self._ask("hello", self._hello())
-            await wait_until(
-                self._known, pause_s
-            )  # two agents of one name would else outbid each other
+            await wait_until(self._known, pause_s)  # placement may be making up its mind
             pause_s = min(pause_s * 2, HELLO_S_MAX)
 
     async def _ask_what_was(self) -> None:
