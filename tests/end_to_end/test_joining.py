@@ -116,16 +116,20 @@ class Machine:
         url = f"https://{self._elsewhere.head}:{self._platform.url.rpartition(':')[2]}"
         words = ["node", "join", url, "--token", "-", "--name", self.name]
         words += ["--dir", str(self.folder), "--gpus", "simulated:2xA100-40GB"]
+        self.run("-m", "headrace.cli", *words, stdin=token)
+
+    def run(self, *words: str, stdin: str = "") -> None:
+        """Start Python there with these arguments."""
         with self.log.open("ab") as log:
             self._running = subprocess.Popen(
-                self._elsewhere.command(sys.executable, "-m", "headrace.cli", *words),
-                env=self._platform.env,
+                self._elsewhere.command(sys.executable, *words),
+                env={**self._platform.env, "HEADRACE_NODE_DIR": str(self.folder)},
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
             )
         assert self._running.stdin is not None
-        self._running.stdin.write(f"{token}\n".encode())
+        self._running.stdin.write(f"{stdin}\n".encode())
         self._running.stdin.close()
 
     @property
@@ -167,6 +171,11 @@ def state(platform: Platform, node: str) -> str:
     return str(rows.get(node, {}).get("state", ""))
 
 
+def events(platform: Platform, kind: str) -> list[str]:
+    """The log's events of this type, a line each."""
+    return platform.headrace("events", "--type", kind).stdout.splitlines()
+
+
 def listening(elsewhere: Elsewhere) -> list[str]:
     """Addresses in the namespace on which something listens."""
     done = subprocess.run(
@@ -199,6 +208,7 @@ def test_a_machine_behind_a_nat_joins_over_tls_is_approved_and_runs_a_job(
         below = (path for path in over_tls.home.rglob("*") if path.is_file())
         seen = [path for path in below if secret.encode() in path.read_bytes()]
         assert seen == [], "the token is nowhere, once proven"
+        assert secret not in over_tls.headrace("events", "-o", "json").stdout
         elsewhere.cut(off=True)
         over_tls.wait(lambda: state(over_tls, "n9") == "silent", "the cable is pulled")
         elsewhere.cut(off=False)
@@ -240,8 +250,26 @@ def test_a_token_is_good_once_and_who_comes_second_is_told(
         second.join(token)
         assert second.status() == 120
         assert "was used already, last by node once" in second.said
-        refused = over_tls.json("events", "--type", "access.join_refused")
-        assert len(refused if isinstance(refused, list) else [refused]) == 1
+        assert len(events(over_tls, "access.join_refused")) == 1
+
+
+def test_of_two_agents_with_one_identity_the_second_is_turned_away(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    with (
+        machine(over_tls, elsewhere, "twin") as first,
+        machine(over_tls, elsewhere, "copy") as second,
+    ):
+        first.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "twin") == "ready", "it is a node")
+        second.folder.mkdir(mode=0o700)
+        for name in ("member.json", "node.nkey", "node.creds", "node.key", "grant.pub", "head.pem"):
+            shutil.copy(first.folder / name, second.folder / name)
+        second.run("-m", "headrace.node_agent")
+        assert second.status() == 78
+        assert "another agent is node twin" in second.said.splitlines()[-1]
+        assert len(events(over_tls, "node.contested")) == 1
+        assert state(over_tls, "twin") == "ready"
 
 
 def test_a_platform_with_another_certificate_gets_no_token(

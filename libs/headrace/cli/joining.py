@@ -48,6 +48,7 @@ def token_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--auto-approve", action="store_true", help="let them in without node approve"
     )
+    parser.add_argument("--revoke", default="", metavar="ID", help="take this token back instead")
 
 
 def join(
@@ -103,6 +104,13 @@ def make_token(client: Client, *, uses: int, expires: str, auto_approve: bool) -
     print(printable(join_line(client.url, token.text())))
     machines = "1 machine" if uses == 1 else f"{uses} machines"
     print(f"  token {token.id}: for {machines}, valid {expires}, shown once")
+    return DONE
+
+
+def revoke_token(client: Client, token: str) -> int:
+    """Nobody joins with it any more."""
+    client.revoke_join_token(token)
+    print(printable(f"token {token} revoked; who has joined with it stays"))
     return DONE
 
 

@@ -77,14 +77,19 @@ def node(*, action: str, **given: Any) -> int:
         "reject": lambda: _approve(client, name, approved=False),
         "drain": lambda: draining.drain(client, name, deadline=given["deadline"]),
         "forget": lambda: draining.forget(client, name, is_sure=given["yes"]),
-        "token": lambda: joining.make_token(
-            client,
-            uses=given["uses"],
-            expires=given["expires"],
-            auto_approve=given["auto_approve"],
-        ),
+        "token": lambda: _token(client, **given),
     }
     return actions.get(action, lambda: _change(client, name, action))()
+
+
+def _token(
+    client: Client, *, revoke: str, uses: int, expires: str, auto_approve: bool, **_: object
+) -> int:
+    from headrace.cli import joining
+
+    if revoke:
+        return joining.revoke_token(client, revoke)
+    return joining.make_token(client, uses=uses, expires=expires, auto_approve=auto_approve)
 
 
 def _change(client: Client, name: str, change: str) -> int:
