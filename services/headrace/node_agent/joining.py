@@ -102,7 +102,7 @@ def enter(folder: NodeFolder, *, pause: Callable[[float], None] = time.sleep) ->
     while True:
         try:
             member = _signed_in(folder)
-            line, wait_s = f"waiting for approval: headrace node approve {_node(folder)}", POLL_S
+            line, wait_s = f"waiting for approval: headrace node approve {folder.name()}", POLL_S
         except ClientError as error:
             member = None
             line, wait_s = f"the platform is not reached yet: {error}", retry_s
@@ -144,11 +144,6 @@ def _signed_in(folder: NodeFolder) -> Member | None:
         if member.bus and left_s > 0:
             return member  # the gateway is away, the bus may be there
         raise
-
-
-def _node(folder: NodeFolder) -> str:
-    member = folder.member()
-    return member.node if member is not None else ""
 
 
 def _asked(folder: NodeFolder, url: str, path: str, body: dict[str, object]) -> Answer:

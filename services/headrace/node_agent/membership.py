@@ -44,6 +44,14 @@ class NodeFolder:
         """Whether this machine has joined, or is to."""
         return (self.path / MEMBER).exists() or (self.path / order.FILE).exists()
 
+    def name(self) -> str:
+        """The node that this machine is or is to be; empty when nobody said so."""
+        try:
+            member = self.member()
+            return member.node if member is not None else self.ordered().node
+        except ValueError:
+            return ""
+
     def member(self) -> Member | None:
         """Who this machine is; None when it has not joined. Raises `ValueError`."""
         return self._read(MEMBER, Member)

@@ -48,7 +48,7 @@ _LOG = logging.getLogger("headrace.node_agent")
 def run() -> None:
     """Run the agent until SIGTERM or SIGINT. Exits 1 when the process must be replaced."""
     settings = NodeSettings.read()
-    telemetry.start(f"node_agent/{settings.node}")
+    telemetry.start(f"node_agent/{settings.node or NodeFolder(settings.node_dir).name()}")
     os.umask(0o077)
     _raise_file_limit()
     try:
