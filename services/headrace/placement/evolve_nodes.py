@@ -97,8 +97,10 @@ def _delete(state: State, node: str) -> None:
     state.members[node] = ""
     state.forgotten.pop(node, None)
     state.machines.pop(node, None)
-    if state.nodes.pop(node, None) is not None:
-        index_of(state).rebuild_world()
+    state.nodes.pop(node, None)
+    index = index_of(state)
+    index.changed_nodes.pop(node, None)
+    index.world, index.learned, index.total_milli = None, 0, -1  # made anew, without it
 
 
 def tripped(state: State, entry: Entry, event: GuardTripped) -> None:
