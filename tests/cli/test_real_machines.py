@@ -3,6 +3,7 @@
 import importlib
 import re
 import shlex
+import socket
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,13 @@ def test_what_is_no_join_token_is_not_repeated(text):
     assert not text or text == "hrj_" or text not in str(refused.value)
 
 
+def test_a_join_line_is_for_other_machines():
+    name = socket.gethostname()
+    assert joining.seen_from_outside("https://127.0.0.1:7400") == f"https://{name}:7400"
+    assert joining.seen_from_outside("https://head:7400") == "https://head:7400"
+    assert joining.seen_from_outside("http://127.0.0.1:7400") == "http://127.0.0.1:7400"
+
+
 def test_a_join_token_is_read_as_it_was_shown():
     token = join_token.new()._replace(pin="p" * 43)
     assert join_token.parse(f" {token.text()}\n") == token
@@ -67,6 +75,7 @@ def test_a_join_token_is_read_as_it_was_shown():
             ["node", "join", "https://h", "--token", join_token.new().text(), "--name", "N_1"],
             "refused: --name = N_1 — has 1 to 63 of a-z 0-9",
         ),
+        (["node", "token", "--expires", "soon"], "'soon' is no duration"),
         (["node", "drain", "n1", "--deadline", "soon"], "'soon' is no duration"),
     ],
 )

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import socket
-
-from headrace.cli.joining import join_line
+from headrace.cli.joining import LOOPBACK, join_line, seen_from_outside
 from headrace.client import Client, ClientError
 from headrace.embedded import EmbeddedError, secrets, settings
 from headrace.embedded.layout import Layout
 
 LASTS_S = 600
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-ANY = ("0.0.0.0", "::")  # noqa: S104 - only recognised here
 
 
 def token_for(layout: Layout, url: str, nodes: int) -> str:
@@ -33,8 +29,6 @@ def join_line_of(layout: Layout, url: str) -> str:
     host = wanted.listen.rpartition(":")[0].strip("[]")
     if not wanted.tls or host in LOOPBACK:
         return ""
-    if host in ANY:
-        host = socket.gethostname()
     client = client_of(layout, url)
     try:
         token = client.create_join_token()
@@ -42,7 +36,7 @@ def join_line_of(layout: Layout, url: str) -> str:
         raise EmbeddedError(f"no join token: {error}") from error
     finally:
         client.close()
-    return join_line(f"https://{host}:{url.rpartition(':')[2]}", token.text())
+    return join_line(seen_from_outside(url), token.text())
 
 
 def client_of(layout: Layout, url: str) -> Client:

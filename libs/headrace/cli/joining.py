@@ -13,6 +13,7 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from headrace.cli.arguments import duration_us
 from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE, printable, report
@@ -24,6 +25,7 @@ SYSTEM_DIR = Path("/var/lib/headrace-node")
 NAME_LENGTH_MAX = 63
 SECOND_US = 1_000_000
 STDIN = "-"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 AGENT = (sys.executable, "-m", "headrace.node_agent")
 
 
@@ -44,7 +46,9 @@ def join_options(parser: ArgumentParser) -> None:
 def token_options(parser: ArgumentParser) -> None:
     """The arguments of `node token`."""
     parser.add_argument("--uses", type=int, default=1, help="how many machines may use it (1)")
-    parser.add_argument("--expires", default="1h", metavar="DURATION", help="such as 15m (1h)")
+    parser.add_argument(
+        "--expires", type=_duration, default="1h", metavar="DURATION", help="such as 15m (1h)"
+    )
     parser.add_argument(
         "--auto-approve", action="store_true", help="let them in without node approve"
     )
@@ -101,7 +105,7 @@ def make_token(client: Client, *, uses: int, expires: str, auto_approve: bool) -
     """Make a join token and print the line to type on the machine that is to join."""
     lasts_s = duration_us(expires) // SECOND_US
     token = client.create_join_token(uses=uses, lasts_s=lasts_s, auto_approve=auto_approve)
-    print(printable(join_line(client.url, token.text())))
+    print(printable(join_line(seen_from_outside(client.url), token.text())))
     machines = "1 machine" if uses == 1 else f"{uses} machines"
     print(f"  token {token.id}: for {machines}, valid {expires}, shown once")
     return DONE
@@ -117,6 +121,14 @@ def revoke_token(client: Client, token: str) -> int:
 def join_line(url: str, token: str) -> str:
     """What is typed on a machine that is to join."""
     return f"headrace node join {url} --token {token}"
+
+
+def seen_from_outside(url: str) -> str:
+    """The address for other machines of a platform that is on this one, over TLS."""
+    parts = urlsplit(url)
+    if parts.scheme != "https" or parts.hostname not in LOOPBACK:
+        return url
+    return f"https://{socket.gethostname()}:{parts.port}"
 
 
 def node_name(host: str) -> str:
@@ -135,6 +147,11 @@ def default_folder() -> Path:
         return SYSTEM_DIR
     home = os.environ.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local" / "share") / "headrace-node"
+
+
+def _duration(text: str) -> str:
+    duration_us(text)
+    return text
 
 
 def _token(given: str) -> str:

@@ -29,9 +29,10 @@ def join_aloud(path: Path) -> int:
         print(error, file=sys.stderr)
         return REFUSED
     except (ClientError, OSError, ValueError) as error:
-        folder.take_back()
         print(f"headrace node join: {error}", file=sys.stderr)
         return FAILED
+    finally:
+        folder.take_back()  # whatever came of it, the token is not kept
     print(f"{order.node} joined: {described(devices, settings)}")
     if answer.change == "waiting":
         print(
