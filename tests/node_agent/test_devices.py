@@ -98,13 +98,13 @@ def test_settings_come_from_the_environment() -> None:
 
     assert settings.ports == (21000, 21009)
     assert settings.labels == {"rack": "r1", "site": "berlin"}
-    assert (settings.gpus, settings.address) == ("auto", "127.0.0.1")
+    assert (settings.gpus, settings.address) == ("auto", "")
 
 
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"HEADRACE_NODE": ""}, "HEADRACE_NODE must be set"),
+        ({"HEADRACE_NODE_DIR": ""}, "HEADRACE_NODE_DIR must be set"),
         ({"HEADRACE_NODE": "N.1"}, "'N.1' must be 1 to 63 of"),
         ({"HEADRACE_NODE_PORTS": "5"}, "HEADRACE_NODE_PORTS = '5' is not like"),
         ({"HEADRACE_NODE_PORTS": "300-200"}, "HEADRACE_NODE_PORTS = '300-200' is not like"),

@@ -50,7 +50,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     An agent ignores a document that is older (by epoch, then position) than the last one it took.
     Reports up to `recorded_through` of journal `incarnation` are in the log. An attempt that is in
-    no document and runs is reported and left running.
+    no document and runs is reported and left running. `dismissed` tells an agent, in one line, why
+    it is not believed to be this node: it ends, and leaves running what runs.
     """
 
     node: str
@@ -59,6 +60,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     incarnation: str
     recorded_through: int
     assignments: tuple[Assignment, ...] = ()
+    dismissed: str = ""
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True):

@@ -23,6 +23,8 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a request came to. `position` is where the log has the decision; `key` repeats it.
 
     A refused one carries the refusal's fields (`field`, `value`, `rule`, `instead`) and the line.
+    `jwt` is a credential for the bus; a member's comes with the address of the `bus` (without a host:
+    the gateway's) and the Ed25519 key (base64) of who signs the grants it may obey.
     """
 
     accepted: bool
@@ -34,8 +36,16 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     version: str = ""
     warning: str = ""
     jwt: str = ""
+    pin: str = ""
+    bus: str = ""
+    grant_key: str = ""
     message: str = ""
     refusal: dict[str, str] | None = None
+
+
+def signed_text(node: str, at_s: int) -> bytes:
+    """What a member's key signs to ask for its credential, at `at_s` seconds since 1970."""
+    return f"headrace:credential:{node}:{at_s}".encode()
 
 
 class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -173,7 +183,7 @@ class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One node. `state` is ready, cordoned, silent, fenced."""
+    """One node. `state` is ready, cordoned, draining, silent, fenced, or waiting: for approval."""
 
     node: str
     state: str

@@ -79,9 +79,10 @@ class NodeHeard(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.h
 class NodeChangeRequested(
     Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.change_requested.v1"
 ):
-    """An operator asked for `change`: cordon, uncordon, or fence.
+    """An operator asked for `change`: cordon, uncordon, drain, fence, delete or forget.
 
-    To fence is to state that nothing runs on that machine any more.
+    To drain is to cordon and to ask its jobs to move. To fence is to state that nothing runs on that
+    machine any more; to forget it, that it never comes back.
     """
 
     owner: ClassVar[str] = "placement"
@@ -92,12 +93,28 @@ class NodeChangeRequested(
 
 
 class NodeChanged(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="node.changed.v1"):
-    """The change is in force."""
+    """The change is in force. Fenced or forgotten, it gives up these jobs' attempts; deleted, there
+    is no such node any more and its keys are worth nothing.
+    """
 
     owner: ClassVar[str] = "placement"
     stream: ClassVar[str] = "node/{node}"
     node: str
     change: str
+    given_up: tuple[str, ...] = ()
+
+
+class NodeContested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.contested.v1"):
+    """A second agent, with journal `incarnation` on `host`, said it was this node while the first
+    was heard. It was turned away; nothing of the node has changed.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    host: str
+    boot: str
+    incarnation: str
 
 
 class NodeChangeRefused(

@@ -22,6 +22,7 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
+from headrace.events.members import JoinWaiting, MemberAdmitted, MemberRejected
 from headrace.events.nodes import (
     DeviceFaulted,
     NodeChanged,
@@ -179,6 +180,9 @@ def _heard(projection: Projection, _: Entry, event: NodeHeard) -> None:
 
 
 def _changed(projection: Projection, _: Entry, event: NodeChanged) -> None:
+    if event.change == "delete":
+        projection.nodes.pop(event.node, None)
+        projection.waiting.pop(event.node, None)
     node = projection.nodes.get(event.node)
     if node is not None:
         node.change = "" if event.change == "uncordon" else event.change
@@ -190,6 +194,16 @@ def _faulted(projection: Projection, _: Entry, event: DeviceFaulted) -> None:
     node = projection.nodes.get(event.node)
     if node is not None and event.action == "drain":
         node.faults[event.device] = event.text
+
+
+def _waits(projection: Projection, _: Entry, event: JoinWaiting) -> None:
+    projection.waiting[event.node] = event
+
+
+def _waits_no_more(
+    projection: Projection, _: Entry, event: MemberAdmitted | MemberRejected
+) -> None:
+    projection.waiting.pop(event.node, None)
 
 
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
@@ -225,6 +239,9 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     NodeHeard: _heard,
     NodeChanged: _changed,
     DeviceFaulted: _faulted,
+    JoinWaiting: _waits,
+    MemberAdmitted: _waits_no_more,
+    MemberRejected: _waits_no_more,
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,

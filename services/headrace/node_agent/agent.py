@@ -20,6 +20,7 @@ from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import reconcile as todo
 from headrace.node_agent.device_care import Aside, DeviceCare, in_turn
+from headrace.node_agent.dismissal import Dismissal
 from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.heartbeats import Heartbeats
 from headrace.node_agent.journal import Journal
@@ -92,6 +93,7 @@ class Agent:
             missed=self._pull_due.set,
         )
         self._is_known = False  # placement's documents speak of this incarnation
+        self._dismissal = Dismissal()
 
     @property
     def is_ready(self) -> bool:
@@ -112,7 +114,7 @@ class Agent:
         }
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled. Raises `Dismissed` when placement does not believe it."""
         await self._machine.open(self._look_at)
         subscriptions: list[Subscription] = []
         tasks: list[asyncio.Task[None]] = []
@@ -127,6 +129,7 @@ class Agent:
                 self._heartbeats.run(),
                 self._care.guard(),
                 self._keep_in_touch(),
+                self._dismissal.given(),
             ]
             if self._given.prober is not None:
                 works.append(self._given.prober.run(self._bus))
@@ -159,9 +162,7 @@ class Agent:
                 continue
             self._known.clear()
             await self._ask("hello", self._saying.hello())
-            await wait_until(
-                self._known, pause_s
-            )  # two agents of one name would else outbid each other
+            await wait_until(self._known, pause_s)  # placement may be making up its mind
             pause_s = min(pause_s * 2, HELLO_S_MAX)
 
     async def _ask_what_was(self) -> None:
@@ -191,6 +192,9 @@ class Agent:
             return
         desired = self._verified(data)
         if desired is None:
+            return
+        if desired.dismissed:
+            self._dismissal.give(desired.dismissed)
             return
         if desired.incarnation != self._journal.incarnation:
             self._is_known = False  # it speaks to what this node was before

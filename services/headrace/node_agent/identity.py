@@ -27,8 +27,7 @@ class NodeKeys:
     """
 
     def __init__(self, node_dir: Path, keys_dir: Path) -> None:
-        self._private, public = _own_keys(node_dir)
-        self.public_key = base64.b64encode(public).decode()
+        self._private, self.public_key = own_keys(node_dir)
         self._grant_key = (keys_dir / "grant.pub").read_bytes()
 
     @property
@@ -56,7 +55,13 @@ class NodeKeys:
             raise Unopenable(f"its launch cannot be opened here: {error}") from error
 
 
-def _own_keys(node_dir: Path) -> tuple[bytes, bytes]:
+def own_keys(node_dir: Path) -> tuple[bytes, str]:
+    """The node's private key, made at the first call, and the public one in base64."""
+    private, public = _kept_keys(node_dir)
+    return private, base64.b64encode(public).decode()
+
+
+def _kept_keys(node_dir: Path) -> tuple[bytes, bytes]:
     path = node_dir / "node.key"
     try:
         both = base64.b64decode(path.read_bytes(), validate=True)

@@ -31,6 +31,7 @@ from headrace.events.jobs import (
     JobHeld,
     JobStarted,
 )
+from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
     DeviceFaulted,
     NodeChanged,
@@ -264,6 +265,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
     DeviceFaulted: evolve_nodes.faulted,
+    MemberAdmitted: evolve_nodes.admitted,
     PerformanceMeasured: evolve_performance.measured,
     **pool_rules.ON,
 }

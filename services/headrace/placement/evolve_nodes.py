@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from headrace.events import Entry
 from headrace.events.gangs import GuardTripped
+from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
     DeviceFaulted,
     NodeChanged,
@@ -36,6 +37,7 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
         joined=entry.position,
         recorded=before.recorded if before is not None and same_journal else 0,
         cordoned=before is not None and before.cordoned,
+        draining=before.draining if before is not None else 0,
         tripped=before.tripped if before is not None else {},
         broken=broken,
         faulted=still_faulted(before.faulted, before.said, event) if before is not None else {},
@@ -77,16 +79,37 @@ def changed(state: State, entry: Entry, event: NodeChanged) -> Gone:
     """The change is in force. A fenced node is cordoned too, until it is uncordoned."""
     state.changes.pop(entry.header.causation, None)
     machine = state.machines.get(event.node)
-    if machine is None:
+    if event.change == "delete":
+        _delete(state, event.node)
+    if machine is None or event.change == "delete":
         return []
     machine.cordoned = event.change != "uncordon"
+    machine.draining = entry.position if event.change == "drain" else 0
     if event.change == "uncordon":
         machine.tripped.clear()
         machine.faulted.clear()
     _refresh(state, event.node)
-    if event.change != "fence":
+    if event.change == "forget":
+        state.forgotten[event.node] = entry.position
+    if event.change not in ("fence", "forget"):
         return []
     return _gone(state, event.node, "the node was fenced", entry.recorded_at_us)
+
+
+def admitted(state: State, _entry: Entry, event: MemberAdmitted) -> None:
+    """From here on the holder of these keys is the node."""
+    state.members[event.node] = event.box_key
+
+
+def _delete(state: State, node: str) -> None:
+    """There is no such node any more; what its old agent says is not believed."""
+    state.members[node] = ""
+    state.forgotten.pop(node, None)
+    state.machines.pop(node, None)
+    state.nodes.pop(node, None)
+    index = index_of(state)
+    index.changed_nodes.pop(node, None)
+    index.world, index.learned, index.total_milli = None, 0, -1  # made anew, without it
 
 
 def tripped(state: State, entry: Entry, event: GuardTripped) -> None:

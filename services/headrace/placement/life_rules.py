@@ -23,6 +23,7 @@ FOR_OTHERS = (
     "reclaimed",
     "preempted",
     "moved",
+    "node-drain",
 )  # why an attempt ends that its job is not to blame for
 
 

@@ -20,7 +20,7 @@ from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
 from headrace.events.jobs import JobRequested
 from headrace.events.nodes import NodeChanged, NodeJoined
-from headrace.placement.agents import Agents
+from headrace.placement.agents import Agents, was_deleted
 from headrace.placement.derived import index_of
 from headrace.placement.desired import DesiredStates
 from headrace.placement.explain_rules import explain
@@ -62,7 +62,13 @@ class PlacementShell:
         )
         self._desired = DesiredStates(self._launches, self._grant_key)
         heartbeats = Heartbeats(runtime)
-        self._agents = Agents(runtime, heartbeats, answer=self._answer, introduce=self._introduce)
+        self._agents = Agents(
+            runtime,
+            heartbeats,
+            answer=self._answer,
+            introduce=self._introduce,
+            dismiss=self._dismiss,
+        )
         state: State = runtime.state
         self._placed_on = dict(index_of(state).running)
         self._tell(state.machines)
@@ -162,6 +168,19 @@ class PlacementShell:
         with contextlib.suppress(BusError):
             await self._runtime.bus.publish(reply, msgspec.json.encode(peers))
 
+    async def _dismiss(self, node: str, reply: str, why: str) -> None:
+        """Tell an agent that it is not believed to be this node."""
+        document = self._dismissal(node, why)
+        if self._runtime is not None and document and reply:
+            with contextlib.suppress(BusError):
+                await self._runtime.bus.publish(reply, document)
+
+    def _dismissal(self, node: str, why: str) -> bytes:
+        runtime, desired = self._runtime, self._desired
+        if runtime is None or desired is None:
+            return b""
+        return msgspec.json.encode(desired.dismissal(node, runtime.epoch, runtime.position, why))
+
     async def _document(self, node: str) -> bytes:
         """The node's signed document as it stands now; empty when the node is not known or this
         instance does not lead any more.
@@ -169,6 +188,8 @@ class PlacementShell:
         runtime, desired = self._runtime, self._desired
         while runtime is not None and desired is not None and runtime.leading:
             state: State = runtime.state
+            if state.members.get(node) == "":
+                return self._dismissal(node, was_deleted(node))
             if node not in state.machines:
                 break
             await desired.prepare(state, node)

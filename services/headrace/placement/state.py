@@ -178,6 +178,7 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     recorded: int = 0
     silent: bool = False
     cordoned: bool = False
+    draining: int = 0  # its jobs are asked to move, by the decision at this position
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
     faulted: dict[str, str] = {}  # devices that something happened to, and what
@@ -234,6 +235,8 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     due: dict[str, None] = {}
     groups_due: dict[str, None] = {}
     changes: dict[int, Change] = {}  # by position of the request
+    forgotten: dict[str, int] = {}  # nodes to be deleted, since that position, once they are empty
+    members: dict[str, str] = {}  # by node: what its launches are sealed to; empty: it was deleted
     arrivals: Arrivals = msgspec.field(default_factory=Arrivals)
     learned: Arrivals = msgspec.field(default_factory=Arrivals)  # what policies expect more of
     searching: Searching = msgspec.field(default_factory=Searching)
