@@ -2,7 +2,7 @@
 
 Rule: a scenario is a set of chunks of running gangs; it is tried as a whole in turn order (the gang
 and everybody it would evict are placed again) and counts only if the gang is placed, the rules
-accept who is left without a place, and nobody is who need not be. Evictions are counted, never
+accept who is left without a place and the budgets who has to stop, and nobody is who need not be. Evictions are counted, never
 timed. First those of one machine, then those that reach over several.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 
 from headrace.scheduling.amounts import Amounts
+from headrace.scheduling.eviction_budgets import EvictionBudgets
 from headrace.scheduling.gangs import (
     EVICTED,
     Gang,
@@ -21,7 +22,13 @@ from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.victims import Chunk, Search, chunks_of, is_touched, left_of
+from headrace.scheduling.victims import (
+    Chunk,
+    Search,
+    chunks_of,
+    is_touched,
+    stopped_of,
+)
 from headrace.scheduling.world import World
 
 CHUNKS_PER_STEP = 8  # listed in about the time of one try
@@ -34,21 +41,28 @@ def make_room(world: World, gang: Gang, search: Search) -> bool:
     fits_alone = all(could_hold(world, task.shape) for task in tasks)
     if not tasks or not fits_alone or not could_gather(world, gang, tasks):
         return False
-    chunks = list(chunks_of(world, gang, search))
+    budgets = EvictionBudgets(world)
+    chunks = list(chunks_of(world, gang, search, budgets))
     world.steps += len(chunks) // CHUNKS_PER_STEP
     if not chunks:
         return False
-    scenarios = _Scenarios(world, gang, search, chunks)
+    scenarios = _Scenarios(world, gang, (search, budgets), chunks)
     return any(scenarios.solve(len(tasks), generate) for generate in (_local, _reaching))
 
 
 class _Scenarios:
     """The scenarios of one search, counted over all of it."""
 
-    def __init__(self, world: World, gang: Gang, search: Search, chunks: Sequence[Chunk]) -> None:
+    def __init__(
+        self,
+        world: World,
+        gang: Gang,
+        rules: tuple[Search, EvictionBudgets],
+        chunks: Sequence[Chunk],
+    ) -> None:
         self.world = world
         self.gang = gang
-        self.search = search
+        self.search, self.budgets = rules
         self.chunks = chunks
         self.free_milli = world.free_milli
         self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
@@ -124,6 +138,10 @@ class _Scenarios:
                 world.evict(loss.task)
         turns = Turns(world.accounts, self._asks)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
+        if self.search.first:
+            if not place_gang(world, gang, promised=True, most=size):
+                return False
+            del served[gang.name]
         for name in dict.fromkeys((*served, *self.waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
         while served and (next_ := turns.take()) is not None:
@@ -137,7 +155,7 @@ class _Scenarios:
                 turns.put(other, other.standing())
                 continue
             del served[next_]
-        return self.search.accepts(left_of(chunks))
+        return self.budgets.allow(stopped_of(world, chunks)) and self.search.accepts(chunks)
 
 
 Generate = Callable[[_Scenarios, Sequence[int], int], Iterator[tuple[int, ...]]]

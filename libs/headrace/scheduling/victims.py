@@ -11,7 +11,9 @@ import msgspec
 
 from headrace.scheduling.amounts import Amounts, total
 from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
+from headrace.scheduling.eviction_budgets import EvictionBudgets
 from headrace.scheduling.gangs import EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
+from headrace.scheduling.parts import Cell
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
 
@@ -29,11 +31,12 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One task of a chunk, where it is and what it gives."""
+    """One task of a chunk, where it is and what it gives, of which parts of the fleet."""
 
     task: Task
     node: str
     amounts: Amounts
+    cell: Cell
 
     @property
     def is_lost(self) -> bool:
@@ -48,16 +51,20 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one search: of which queues which gangs may be touched, which of those keep
-    their minimum, and which losses are acceptable.
+    their minimum, and whether what would be lost of chunks is acceptable. `first`: the gang comes
+    before those that it would evict, whoever's turn it were.
     """
 
     reaches: Callable[[str], bool]
     may_lose: Callable[[Gang], bool]
     keeps_minimum: Callable[[Gang], bool]
-    accepts: Callable[[Left], bool]
+    accepts: Callable[[Sequence[Chunk]], bool]
+    first: bool = False
 
 
-def chunks_of(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
+def chunks_of(
+    world: World, gang: Gang, search: Search, budgets: EvictionBudgets
+) -> Iterator[Chunk]:
     """What could be taken, in the order in which it would be: the last in turn first."""
     held: dict[str, Held] = {}
     upcoming: dict[str, Chunk] = {}
@@ -67,7 +74,7 @@ def chunks_of(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
         kept = search.keeps_minimum(other)
         tasks = next_chunk(other, held[other.name], surplus_only=kept)
         if tasks:
-            upcoming[other.name] = _chunk(other, tasks)
+            upcoming[other.name] = _chunk(world, other, tasks)
             turns.put(other, standing_of(other, held[other.name]))
 
     for queue, others in world.holders.items():
@@ -75,7 +82,9 @@ def chunks_of(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
             for other in others.values():
                 if other is gang or other.name in world.reservations:
                     continue  # who waits with a reservation only has what this turn gave it
-                if search.may_lose(other) and other.any_in(PLACED):
+                if not other.any_in(PLACED) or not budgets.allow((other,)):
+                    continue
+                if search.may_lose(other):
                     held[other.name] = held_of(other)
                     offer(other)
     while (name := turns.take()) is not None:
@@ -85,9 +94,9 @@ def chunks_of(world: World, gang: Gang, search: Search) -> Iterator[Chunk]:
         offer(world.gangs[name])
 
 
-def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
+def _chunk(world: World, gang: Gang, tasks: Sequence[Task]) -> Chunk:
     losses = tuple(
-        Loss(task=task, node=place.node, amounts=place.amounts)
+        Loss(task=task, node=place.node, amounts=place.amounts, cell=world.cell_at(place))
         for task in tasks
         if (place := task.coming or task.place) is not None
     )
@@ -105,6 +114,12 @@ def is_touched(chunk: Chunk) -> bool:
     return any(loss.is_touched for loss in chunk.losses)
 
 
+def stopped_of(world: World, chunks: Sequence[Chunk]) -> list[Gang]:
+    """The gangs that would have to stop something that runs, to move or for good."""
+    names = dict.fromkeys(chunk.gang for chunk in chunks if any(map(_stops, chunk.losses)))
+    return [world.gangs[name] for name in names]
+
+
 def left_of(chunks: Sequence[Chunk]) -> Left:
     """What of these chunks is without a place."""
     left: Left = {}
@@ -113,3 +128,7 @@ def left_of(chunks: Sequence[Chunk]) -> Left:
         if lost:
             left.setdefault(chunk.queue, []).append(total(lost))
     return left
+
+
+def _stops(loss: Loss) -> bool:
+    return loss.is_touched and loss.task.place is not None
