@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers \
-        test-frameworks test-readme bench bench-openb bench-scheduler conformance \
+        test-frameworks test-readme bench bench-openb bench-scheduler bench-agent conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -87,6 +87,9 @@ bench-openb: $(STAMP) ## placement on a published trace: make bench-openb OPENB=
 
 bench-scheduler: $(STAMP) ## what the scheduling core's turns cost on 5,000 nodes with 100,000 pending jobs
 	@$(BIN)/python -m tests.bench.scheduler
+
+bench-agent: $(STAMP) ## what a node costs: an idle agent, starts, shims, adoption
+	@$(BIN)/python -m tests.bench.agent
 
 conformance: $(STAMP) ## the scheduling core on KAI-Scheduler's scenarios: make conformance CASES=file
 	@$(BIN)/python -m tests.conformance "$(CASES)"
