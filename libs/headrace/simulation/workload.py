@@ -125,6 +125,7 @@ def leased() -> Asked:
         "command": ["simulated", f"{LEASED_RUN_S}", "0"],
         "resources": {"gpus": 1},
         "priority": "very-high",
+        "max_duration": "1h",  # else its project's or its pool's
         "on_disconnect": {"replace_after": "60s"},
     }
     return Asked(at_s=1.0, verb="job.submit", project=PROJECTS[0], key="leased", body=body)
