@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.simulation.world import World
 
 SILENCE_S = 12.0  # a little more than after which a node counts as silent
+XID_LOST, XID_UPSET = 79, 94  # it has gone; only who used it is concerned
 LEASE_S = 4.0  # a little more than a lease: then another leads
 
 
@@ -42,6 +43,9 @@ class Incidents:
             "node.worker_killed": self._kill_worker,
             "node.fenced": self._fence,
             "agent.crashed": self._crash_agent,
+            "device.lost": self._lose_device,
+            "device.upset": self._upset_device,
+            "node.out_of_touch": self._cut_off,
         }
 
     def schedule(self, faults: tuple[Fault, ...]) -> None:
@@ -100,6 +104,17 @@ class Incidents:
         """The agent is cut off for so long that placement calls its node silent."""
         self._disconnect(msgspec.structs.replace(fault, for_s=fault.for_s + SILENCE_S))
 
+    def _cut_off(self, fault: Fault) -> None:
+        """A machine, with whichever agent it has, reaches nobody until its leases have ended: the
+        one on which most depends on that.
+        """
+        nodes = self._world.nodes
+        runs_s = {name: node.machine.leased_s() for name, node in sorted(nodes.items())}
+        longest = max(runs_s, key=lambda name: runs_s[name])
+        name = longest if runs_s[longest] else fault.target
+        self._fired(msgspec.structs.replace(fault, target=name))
+        nodes[name].cut_off(fault.for_s)
+
     def _reboot(self, fault: Fault) -> None:
         node = self._world.nodes[fault.target]
         if node.machine.is_on:
@@ -151,3 +166,27 @@ class Incidents:
         node = self._world.nodes[fault.target]
         self._world.tell(f"the agent of {node.name} is to crash at {fault.point}")
         node.crash_at(fault.point)
+
+    def _lose_device(self, fault: Fault) -> None:
+        """A device fails; later an operator has mended it."""
+        node = self._happens(fault, XID_LOST)
+        if node:
+            loop = self._world.loop
+            loop.call_later(fault.for_s, lambda: loop.create_task(self._mended(node)))
+
+    async def _mended(self, node: str) -> None:
+        await self._change(node, "uncordon")
+
+    def _upset_device(self, fault: Fault) -> None:
+        self._happens(fault, XID_UPSET)
+
+    def _happens(self, fault: Fault, code: int) -> str:
+        """Something happens to a device that is used, on this node or else another; which node."""
+        nodes = self._world.nodes
+        for name in dict.fromkeys([fault.target, *nodes]):
+            used = nodes[name].machine.used()
+            if used:
+                self._fired(msgspec.structs.replace(fault, target=name))
+                nodes[name].machine.devices.happen(used[0], code)
+                return name
+        return ""

@@ -91,16 +91,28 @@ class AgentParts:
         opened.add = add
         return opened
 
+    def lease(self) -> Any:
+        """The agent's own lease, which a machine holds as long as it is on."""
+        return import_module("headrace.node_agent.lease").Lease()
+
     def devices(self, node: str, hardware: Hardware) -> Any:
         """The agent's own GPUs that are not there; some of them perhaps cut."""
         simulated = import_module("headrace.node_agent.devices.simulated")
         made = simulated.SimulatedDevices(f"simulated:{hardware.gpus}x{hardware.model}", node)
-        found = devices_of(made.inventory(), hardware.cut)
-        made.inventory = lambda: found
+        found = devices_of(made.list(), hardware.cut)
+        made.list = lambda: found
         return made
 
     def agent(
-        self, *, keys: Keys, journal: Any, node: NodeJoined, bus: Bus, machine: Any, devices: Any
+        self,
+        *,
+        keys: Keys,
+        journal: Any,
+        node: NodeJoined,
+        bus: Bus,
+        machine: Any,
+        devices: Any,
+        lease: Any,
     ) -> Any:
         """A node's agent; `run` it."""
         module = import_module("headrace.node_agent.agent")
@@ -122,7 +134,8 @@ class AgentParts:
             bus=bus,
             machine=machine,
             journal=journal,
-            devices=devices,
+            enforcer=import_module("headrace.node_agent.enforcement.enforcer").Enforcer(devices),
+            lease=lease,
             is_granted=is_granted,
             unseal=unseal,
             now_us=lambda: int(time.time() * 1_000_000),

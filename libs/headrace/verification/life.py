@@ -28,7 +28,8 @@ class Life:
 
     __slots__ = (
         "admitted", "attempt", "cancelling", "finished", "grant", "group", "nodes", "nodes_max",
-        "open_tasks", "preemptible", "protected", "requested", "standings", "tasks", "unpaid",
+        "open_tasks", "preemptible", "protected", "replace_after_us", "requested", "standings",
+        "tasks", "unpaid",
     )  # fmt: skip
 
     def __init__(self, requested: int, *, group: str = "", preemptible: bool = True) -> None:
@@ -36,6 +37,7 @@ class Life:
         self.admitted = self.cancelling = self.finished = NEVER
         self.attempt = self.nodes = self.nodes_max = self.tasks = self.open_tasks = 0
         self.protected = False  # of a preemptible job, its minimum
+        self.replace_after_us = 0
         self.standings: tuple[tuple[int, bool], ...] = ()
         self.grant: Grant | None = None
         self.unpaid: list[tuple[int, int, int]] = []  # attempt, milli, held µs

@@ -18,8 +18,6 @@ from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
 from headrace.vault import sign
 
-GRACE_S = 10  # between asking a worker to stop and killing it
-
 Attempt = tuple[str, int]  # job, attempt
 Sealed = tuple[str, bytes]  # the public key it is sealed to, a launch
 
@@ -42,19 +40,23 @@ class DesiredStates:
                 if _to_start(job, worker):
                     await self._seal(state, job_id, job, worker)
 
-    def document(self, state: State, node: str, epoch: int, position: int) -> Signed | None:
-        """The node's document now; None when the node is unknown or a launch is not sealed yet."""
+    def document(
+        self, state: State, node: str, at: tuple[int, int], renewed_ns: int = 0
+    ) -> Signed | None:
+        """The node's document `at` this epoch and position; None when the node is unknown or a launch is not sealed yet."""
         machine = state.machines.get(node)
         if machine is None:
             return None
         assignments: list[Assignment] = []
+        grace_s = state.setting("stop_grace_s")
         for job_id in index_of(state).on_node.get(node, ()):
             job = state.jobs[job_id]
             for worker in _here(job, node):
-                assignment = self._assignment(job_id, job, worker, machine.said.public_key)
+                assignment = self._assignment(job_id, job, worker, machine.said.public_key, grace_s)
                 if assignment is None:
                     return None
                 assignments.append(assignment)
+        epoch, position = at
         document = _ENCODER.encode(
             Desired(
                 node=node,
@@ -62,7 +64,22 @@ class DesiredStates:
                 position=position,
                 incarnation=machine.said.incarnation,
                 recorded_through=machine.recorded,
+                renewed_ns=renewed_ns,
                 assignments=tuple(assignments),
+            )
+        )
+        return Signed(document=document, signature=sign(self._grant_key, document))
+
+    def dismissal(self, node: str, epoch: int, position: int, why: str) -> Signed:
+        """What an agent gets that is not this node, or no longer."""
+        document = _ENCODER.encode(
+            Desired(
+                node=node,
+                epoch=epoch,
+                position=position,
+                incarnation="",
+                recorded_through=0,
+                dismissed=why,
             )
         )
         return Signed(document=document, signature=sign(self._grant_key, document))
@@ -90,7 +107,7 @@ class DesiredStates:
             self._sealed.setdefault(attempt, {})[worker.rank] = (key, sealed)
 
     def _assignment(
-        self, job_id: str, job: Job, worker: Worker, public_key: str
+        self, job_id: str, job: Job, worker: Worker, public_key: str, grace_s: int
     ) -> Assignment | None:
         run = job.run
         assert run is not None  # `_here` gives workers of live attempts
@@ -110,8 +127,12 @@ class DesiredStates:
             sealed=known[1],
             stop=bool(reason),
             stop_reason=STOP_REASONS.get(reason, reason),
-            grace_s=GRACE_S,
+            grace_s=grace_s,
             max_duration_s=-(-job.max_duration_us // 1_000_000),
+            replace_after_s=job.replace_after_us // 1_000_000,
+            user=job.user,
+            cpu_milli=run.cpu_milli,
+            memory_bytes=run.memory_bytes,
             traceparent=job.traceparent,
         )
 
@@ -119,6 +140,7 @@ class DesiredStates:
 STOP_REASONS = {
     "reclaimed": "preempted",
     "moved": "preempted",
+    "device-faulty": "node-drain",
 }  # as `$HEADRACE_STOP_REASON_FILE` names them
 
 

@@ -18,10 +18,13 @@ from headrace.placement.state import Group, Job, State
 
 EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
 
+DEVICE_FAULTY = "device-faulty"  # why an attempt ends whose device is at fault
+
 FOR_OTHERS = (
     "reclaimed",
     "preempted",
     "moved",
+    "node-drain",
 )  # why an attempt ends that its job is not to blame for
 
 
@@ -34,7 +37,9 @@ def is_due(job: Job) -> bool:
         return True
     if run.evicted:
         return False
-    return bool(job.cancelling) or (bool(run.exits) and _is_short(job, run))
+    if job.cancelling or run.faulty[0]:
+        return True
+    return bool(run.exits) and _is_short(job, run)
 
 
 def decide_lives(state: State, limit: int) -> Iterator[Draft]:
@@ -120,6 +125,10 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
     elif not run.evicted and job.cancelling:
         act = Act(rule=job.cancelling)
         yield _draft(job, evict(job_id, job, run, "cancelled", act), job.cancelled_at)
+    elif not run.evicted and run.faulty[0]:
+        device, why = run.faulty
+        act = Act(rule=DEVICE_FAULTY, names={"device": device, "why": why})
+        yield _draft(job, evict(job_id, job, run, DEVICE_FAULTY, act), run.cause)
     elif not run.evicted and (rank := _failing(job, run)) is not None:
         numbers = {"rank": rank, "exit_code": run.exits[rank].exit_code}
         act = Act(rule="worker-failed", numbers=numbers)
@@ -135,7 +144,8 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
 def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
     outcome, reason, end = _outcome(job, run)
     again = outcome == "again"
-    if reason == "node-lost" and job.lost >= state.setting("attempts_lost_max"):
+    machines = ("node-lost", DEVICE_FAULTY)
+    if again and reason in machines and job.lost >= state.setting("attempts_lost_max"):
         outcome, again = "failed", False
     for event in released(job_id, job, run, again=again):
         yield _draft(job, event, run.cause)
@@ -155,9 +165,13 @@ def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
         return "failed", "timeout", failed
     if run.evicted in FOR_OTHERS:
         return "again", run.evicted, failed
+    if run.faulty[0]:
+        return "again", DEVICE_FAULTY, failed
     # What went wrong by itself tells more than what was stopped because of it.
     for reason, outcome, name in (
         ("start-failed", "failed", "start-failed"),
+        ("over-share", "failed", "out-of-memory"),
+        ("oom", "failed", "oom"),
         ("exited", "failed", "error"),
         ("lost", "again", "node-lost"),
         ("stopped", "again", "node-lost"),  # by somebody else than us

@@ -61,6 +61,7 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
     evicted_us: int = 0
     gainer: str = ""
     cause: int = 0
+    faulty: tuple[str, str] = ("", "")  # a device of its that is at fault, and how
 
     @property
     def gone(self) -> bool:
