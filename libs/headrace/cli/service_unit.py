@@ -35,8 +35,11 @@ EnvironmentFile=-{local}
 RuntimeDirectory=headrace-node
 RuntimeDirectoryMode=0700
 StateDirectory=headrace-node
-StateDirectoryMode=0700
+StateDirectoryMode=0711
 ExecStart={python} -m headrace.node_agent
+# Jobs run in control groups of their own below this unit's, and as headrace-jobs unless their user
+# is mapped (HEADRACE_NODE_USERS): useradd --system headrace-jobs
+Delegate=memory cpu pids
 KillMode=process
 Restart=always
 RestartSec=500ms
