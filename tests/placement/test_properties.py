@@ -52,10 +52,8 @@ queue_moves = st.tuples(
     st.just("queue"), st.sampled_from(PROJECTS), st.sampled_from((0, 2000, 4000)),
     st.sampled_from((-1, 4000, 6000)),
 )  # fmt: skip
-moves = st.lists(
-    st.one_of(job_moves, job_moves, report_moves, report_moves, node_moves, queue_moves),
-    max_size=60,
-)
+any_move = st.one_of(job_moves, job_moves, report_moves, report_moves, node_moves, queue_moves)
+moves = st.lists(any_move, max_size=60)
 
 
 def quiet():

@@ -15,15 +15,8 @@ from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import (
-    GangEvicted,
-    GangGrown,
-    GangPlaced,
-    GangReleased,
-    GangReserved,
-    GangShrunk,
     GuardTripped,
     SearchSuspended,
-    WorkersReleased,
 )
 from headrace.events.jobs import (
     Gang,
@@ -273,15 +266,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobCancelling: _cancelling,
     JobStarted: _begun,
     JobFinished: _finished,
-    GangPlaced: evolve_gangs.placed,
-    GangGrown: evolve_gangs.grown,
-    GangReserved: evolve_gangs.reserved,
-    GangShrunk: evolve_gangs.shrunk,
-    WorkersReleased: evolve_gangs.workers_released,
-    GangEvicted: evolve_gangs.evicted,
-    GangReleased: evolve_gangs.released,
     GuardTripped: evolve_nodes.tripped,
-    SearchSuspended: evolve_gangs.suspended,
     AttemptStarted: _started,
     AttemptExited: _exited,
     AttemptExpired: _expired,
@@ -295,6 +280,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     DeviceFaulted: evolve_nodes.faulted,
     MemberAdmitted: evolve_nodes.admitted,
     PerformanceMeasured: evolve_performance.measured,
+    **evolve_gangs.ON,
     **pool_rules.ON,
 }
 

@@ -6,7 +6,8 @@ Rule: total. What names a job or an attempt that is not (or no longer) there cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from headrace.events import Entry
 from headrace.events.gangs import (
@@ -217,3 +218,15 @@ def _gains(state: State, entry: Entry, job_id: str) -> None:
         by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
         job.room_by_us = min(job.room_by_us or by_us, by_us)
         settle(state, job_id, job)
+
+
+ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
+    GangPlaced: placed,
+    GangGrown: grown,
+    GangReserved: reserved,
+    GangShrunk: shrunk,
+    WorkersReleased: workers_released,
+    GangEvicted: evicted,
+    GangReleased: released,
+    SearchSuspended: suspended,
+}
