@@ -9,7 +9,7 @@ timed. First those of one machine, then those that reach over several.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 
 from headrace.scheduling.amounts import Amounts
 from headrace.scheduling.gangs import (
@@ -21,10 +21,9 @@ from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.victims import Chunk, Search, chunks_of, is_touched, left_of
+from headrace.scheduling.victims import Chunk, Chunks, Search, all_of, is_touched, left_of
 from headrace.scheduling.world import World
 
-CHUNKS_PER_STEP = 8  # listed in about the time of one try
 STEPS_PER_TASK = 8  # beyond those of the settings: a large gang takes more tries
 
 
@@ -34,9 +33,8 @@ def make_room(world: World, gang: Gang, search: Search) -> bool:
     fits_alone = all(could_hold(world, task.shape) for task in tasks)
     if not tasks or not fits_alone or not could_gather(world, gang, tasks):
         return False
-    chunks = list(chunks_of(world, gang, search))
-    world.steps += len(chunks) // CHUNKS_PER_STEP
-    if not chunks:
+    chunks = Chunks(world, gang, search)
+    if not any(True for _ in chunks):
         return False
     scenarios = _Scenarios(world, gang, search, chunks)
     return any(scenarios.solve(len(tasks), generate) for generate in (_local, _reaching))
@@ -45,23 +43,30 @@ def make_room(world: World, gang: Gang, search: Search) -> bool:
 class _Scenarios:
     """The scenarios of one search, counted over all of it."""
 
-    def __init__(self, world: World, gang: Gang, search: Search, chunks: Sequence[Chunk]) -> None:
+    def __init__(self, world: World, gang: Gang, search: Search, chunks: Chunks) -> None:
         self.world = world
         self.gang = gang
         self.search = search
         self.chunks = chunks
         self.free_milli = world.free_milli
         self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
-        self.waiting = {
-            name: request_of(world, world.gangs[name], again=True)
-            for name in world.lines.heads(world.gangs)
-        }
+        memory = world.fleet.memory_max_bytes
+        self.least = [t.shape.amounts(memory)[0] for t in next_tasks(gang, again=True)]
+        self.waiting: dict[str, dict[str, Amounts]] = {}  # by root of the queue tree
+        for name in world.lines.heads(world.gangs):
+            asks = request_of(world, world.gangs[name], again=True)
+            self.waiting.setdefault(self._root_of(name), {})[name] = asks
         self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
         self._failed: set[tuple[int, tuple[int, ...]]] = set()
 
+    def _root_of(self, name: str) -> str:
+        account = self.world.accounts.by_name.get(self.world.gangs[name].queue)
+        return account.path[-1].spec.queue if account is not None else ""
+
     def _asks(self, name: str) -> Amounts:
-        if name in self.waiting and name != self.gang.name:
-            return self.waiting[name]
+        known = self.waiting.get(self._root_of(name), {})
+        if name in known and name != self.gang.name:
+            return known[name]
         return request_of(self.world, self.world.gangs[name], again=True)
 
     def make(self, chunk: Chunk, room: dict[str, int]) -> int:
@@ -102,9 +107,11 @@ class _Scenarios:
                 continue
             steps = 1 + sum(len(self.chunks[i].losses) for i in scenario)
             self._left -= steps
-            self.world.steps += steps
             if self._left < 0:
                 return None
+            if self._is_refused(scenario, self.free_milli + freed - sum(self.least[:size])):
+                continue
+            self.world.steps += steps
             mark = self.world.mark()
             if self._try(scenario, size):
                 gone = tuple(i for i in scenario if is_touched(self.chunks[i]))
@@ -115,6 +122,17 @@ class _Scenarios:
             self._failed.add((size, scenario))
         return None
 
+    def _is_refused(self, scenario: Sequence[int], room_milli: int) -> bool:
+        """Whether the rules forbid it whatever is tried: beside the gang, that much is left for who
+        has to go, which is too little for any of them.
+        """
+        chunks = [self.chunks[i] for i in scenario]
+        memory = self.world.fleet.memory_max_bytes
+        losses = (loss for chunk in chunks for loss in chunk.losses)
+        if any(loss.least_milli(memory) <= room_milli for loss in losses):
+            return False
+        return not self.search.accepts(all_of(chunks))
+
     def _try(self, scenario: Sequence[int], size: int) -> bool:
         """Evict these, then place the gang and them again, in turn order."""
         world, gang = self.world, self.gang
@@ -124,7 +142,9 @@ class _Scenarios:
                 world.evict(loss.task)
         turns = Turns(world.accounts, self._asks)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
-        for name in dict.fromkeys((*served, *self.waiting)):
+        roots = dict.fromkeys(map(self._root_of, served))  # nobody else is before or after them
+        waiting = chain.from_iterable(self.waiting.get(root, ()) for root in roots)
+        for name in dict.fromkeys((*served, *waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
         while served and (next_ := turns.take()) is not None:
             if next_ not in served:
@@ -173,8 +193,8 @@ def _reaching(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterat
     room: dict[str, int] = {}
     elsewhere = total_room = scenarios.free_milli
     on_node: dict[str, list[int]] = {}
-    order = [*chosen, *(i for i in range(len(scenarios.chunks)) if i not in known)]
-    for index in order:
+    others = (index for index, _ in enumerate(scenarios.chunks) if index not in known)
+    for index in chain(chosen, others):
         chunk = scenarios.chunks[index]
         elsewhere -= scenarios.make(chunk, room)
         total_room += chunk.amounts[0]
