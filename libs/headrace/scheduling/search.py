@@ -21,7 +21,7 @@ from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.victims import Chunk, Chunks, Search, all_of, is_touched, left_of
+from headrace.scheduling.victims import Chunk, Chunks, Room, Search, all_of, is_touched, left_of
 from headrace.scheduling.world import World
 
 STEPS_PER_TASK = 8  # beyond those of the settings: a large gang takes more tries
@@ -31,7 +31,8 @@ def make_room(world: World, gang: Gang, search: Search) -> bool:
     """Evict or move the fewest that let the gang be placed; nothing has changed if this is false."""
     tasks = next_tasks(gang, again=True)
     fits_alone = all(could_hold(world, task.shape) for task in tasks)
-    if not tasks or not fits_alone or not could_gather(world, gang, tasks):
+    room = Room(world, gang, search)
+    if not tasks or not fits_alone or not could_gather(world, gang, tasks, room.of):
         return False
     chunks = Chunks(world, gang, search)
     if not any(True for _ in chunks):

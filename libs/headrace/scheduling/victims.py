@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 
 import msgspec
 
-from headrace.scheduling.amounts import Amounts, total
+from headrace.scheduling.amounts import NOTHING, Amounts, plus, total
 from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
 from headrace.scheduling.gangs import EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
+from headrace.scheduling.machines import Machine
 from headrace.scheduling.turns import Turns, gang_key
 from headrace.scheduling.world import World
 
@@ -128,6 +129,34 @@ class Chunks:
                 self._upcoming[other.name] = _chunk(other, tasks)
                 self._turns.put(other, standing_of(other, held))
                 return
+
+
+class Room:
+    """How much room there would be at most on each machine if all was taken that may be."""
+
+    def __init__(self, world: World, gang: Gang, search: Search) -> None:
+        self._given = (world, gang, search)
+        self._losable: dict[str, Amounts] | None = None  # added up when somebody asks
+
+    def of(self, machine: Machine) -> Amounts:
+        """What is free of the machine or could be."""
+        if self._losable is None:
+            self._losable = self._sum()
+        return plus(machine.free_later, self._losable.get(machine.spec.name, NOTHING))
+
+    def _sum(self) -> dict[str, Amounts]:
+        world, gang, search = self._given
+        found: dict[str, Amounts] = {}
+        for queue, others in world.holders.items():
+            if queue not in world.accounts or not search.reaches(queue):
+                continue
+            for other in _losers(world, gang, search, others.values()):
+                held = held_of(other)
+                if next_chunk(other, held, surplus_only=search.keeps_minimum(other)):
+                    for task in chain.from_iterable(held.values()):
+                        if (place := task.coming or task.place) is not None:
+                            found[place.node] = plus(found.get(place.node, NOTHING), place.amounts)
+        return found
 
 
 def _losers(world: World, gang: Gang, search: Search, others: Iterable[Gang]) -> Iterator[Gang]:

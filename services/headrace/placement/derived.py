@@ -39,9 +39,12 @@ class Index:
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
         self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
 
-    def sync(self, job_id: str, job: Job) -> None:
-        """Bring everything kept about this live job up to date."""
-        self.changed_jobs[job_id] = None
+    def sync(self, job_id: str, job: Job, *, moved: bool = True) -> None:
+        """Bring everything kept about this live job up to date. `moved`: what the world knows of it
+        may be different now.
+        """
+        if moved:
+            self.changed_jobs[job_id] = None
         if job_id not in self._owners:
             owner = self._owners[job_id] = (job.project, job.user)
             self.changed_users |= owner not in self.users
@@ -156,13 +159,15 @@ def total_milli(state: State) -> int:
     return index.total_milli
 
 
-def settle(state: State, job_id: str, job: Job) -> None:
-    """After a change of this job: does its life need a decision, does it wait, does it run?"""
+def settle(state: State, job_id: str, job: Job, *, moved: bool = True) -> None:
+    """After a change of this job: does its life need a decision, does it wait, does it run?
+    `moved`: does it ask for, have or hold on to anything else than before?
+    """
     if is_due(job):
         state.due[job_id] = None
     else:
         state.due.pop(job_id, None)
-    index_of(state).sync(job_id, job)
+    index_of(state).sync(job_id, job, moved=moved)
 
 
 def world_of(state: State) -> World:
