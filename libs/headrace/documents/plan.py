@@ -155,6 +155,7 @@ def _gang(job: JobFile) -> Gang:
         pools=pool_names("pools", job.pools),
         topology_required=required and level_of("topology.required", required),
         topology_preferred=preferred and level_of("topology.preferred", preferred),
+        kind=job.type,
     )
 
 

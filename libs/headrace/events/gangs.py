@@ -92,7 +92,9 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class GangReserved(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.reserved.v1"):
     """The gang, which has waited long, has these seats from `at_us` on even if everybody runs for as
-    long as they may. Replaces what was reserved for it before: without seats, nothing is any more.
+    long as they may. Replaces what was reserved for it before: without seats, nothing is any more,
+    and the act's rule says why: node-lost, node-smaller, device-gone, limit-lowered, pool-changed,
+    queue-gone, grown or not-waiting.
     """
 
     owner: ClassVar[str] = "placement"

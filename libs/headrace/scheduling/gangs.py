@@ -139,9 +139,8 @@ class Task(msgspec.Struct, kw_only=True, eq=False):
 class Gang(msgspec.Struct, kw_only=True, eq=False):
     """Tasks that are of use only together. `age` orders equals: lower is older. `options` are what
     any of its tasks may ask for instead of its shape, the best first; never mixed.
-
-    A pending gang younger than `patience_us` evicts nobody. A gang below its minimum for longer
-    than `staleness_grace_us` is evicted; below zero: never.
+    A pending gang younger than `patience_us` evicts nobody; one below its minimum for longer than
+    `staleness_grace_us` (below 0: ever) is evicted. By `room_by_us` others have gone for it.
     """
 
     name: str
@@ -155,6 +154,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     stale_since_us: int | None = None
     patience_us: int = 0
     staleness_grace_us: int | None = None
+    room_by_us: int = 0
     max_duration_us: int = 0  # it is ended that long after its start; 0: the settings' duration
     options: tuple[Shape, ...] = ()
     tasks: dict[str, list[Task]] = {}  # by role, in the order in which they are placed

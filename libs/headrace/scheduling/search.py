@@ -2,7 +2,7 @@
 
 Rule: a scenario is a set of chunks of running gangs; it is tried as a whole in turn order (the gang
 and everybody it would evict are placed again) and counts only if the gang is placed, the rules
-accept who is left without a place, and nobody is who need not be. Evictions are counted, never
+accept who is left without a place and the budgets who has to stop, and nobody is who need not be. Evictions are counted, never
 timed. First those of one machine, then those that reach over several.
 """
 
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, count
 
 from headrace.scheduling.amounts import Amounts
+from headrace.scheduling.eviction_budgets import EvictionBudgets
 from headrace.scheduling.gangs import (
     EVICTED,
     Gang,
@@ -21,7 +22,7 @@ from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.victims import Chunk, Chunks, Room, Search, all_of, is_touched, left_of
+from headrace.scheduling.victims import Chunk, Chunks, Room, Search, is_touched, stopped_of
 from headrace.scheduling.world import World
 
 STEPS_PER_TASK = 8  # beyond those of the settings: a large gang takes more tries
@@ -34,20 +35,27 @@ def make_room(world: World, gang: Gang, search: Search) -> bool:
     room = Room(world, gang, search)
     if not tasks or not fits_alone or not could_gather(world, gang, tasks, room.of):
         return False
-    chunks = Chunks(world, gang, search)
+    budgets = EvictionBudgets(world)
+    chunks = Chunks(world, gang, search, budgets)
     if not any(True for _ in chunks):
         return False
-    scenarios = _Scenarios(world, gang, search, chunks)
+    scenarios = _Scenarios(world, gang, (search, budgets), chunks)
     return any(scenarios.solve(len(tasks), generate) for generate in (_local, _reaching))
 
 
 class _Scenarios:
     """The scenarios of one search, counted over all of it."""
 
-    def __init__(self, world: World, gang: Gang, search: Search, chunks: Chunks) -> None:
+    def __init__(
+        self,
+        world: World,
+        gang: Gang,
+        rules: tuple[Search, EvictionBudgets],
+        chunks: Chunks,
+    ) -> None:
         self.world = world
         self.gang = gang
-        self.search = search
+        self.search, self.budgets = rules
         self.chunks = chunks
         self.free_milli = world.free_milli
         self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
@@ -110,9 +118,6 @@ class _Scenarios:
             self._left -= steps
             if self._left < 0:
                 return None
-            if self._is_refused(scenario, self.free_milli + freed - sum(self.least[:size])):
-                continue
-            self.world.steps += steps
             mark = self.world.mark()
             if self._try(scenario, size):
                 gone = tuple(i for i in scenario if is_touched(self.chunks[i]))
@@ -123,16 +128,15 @@ class _Scenarios:
             self._failed.add((size, scenario))
         return None
 
-    def _is_refused(self, scenario: Sequence[int], room_milli: int) -> bool:
-        """Whether the rules forbid it whatever is tried: beside the gang, that much is left for who
-        has to go, which is too little for any of them.
+    def _is_refused(self, chunks: Sequence[Chunk], size: int) -> bool:
+        """Whether, with these evicted, the rules forbid it wherever the gang goes: beside it less is
+        left than any of them needs, so that none finds another place.
         """
-        chunks = [self.chunks[i] for i in scenario]
         memory = self.world.fleet.memory_max_bytes
-        losses = (loss for chunk in chunks for loss in chunk.losses)
-        if any(loss.least_milli(memory) <= room_milli for loss in losses):
+        left_milli = self.world.free_milli - sum(self.least[:size])
+        if any(loss.least_milli(memory) <= left_milli for c in chunks for loss in c.losses):
             return False
-        return not self.search.accepts(all_of(chunks))
+        return not self.search.accepts(chunks)
 
     def _try(self, scenario: Sequence[int], size: int) -> bool:
         """Evict these, then place the gang and them again, in turn order."""
@@ -141,8 +145,15 @@ class _Scenarios:
         for chunk in chunks:
             for loss in chunk.losses:
                 world.evict(loss.task)
+        if self._is_refused(chunks, size):
+            return False
+        world.steps += 1 + sum(len(chunk.losses) for chunk in chunks)
         turns = Turns(world.accounts, self._asks)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
+        if self.search.first:
+            if not place_gang(world, gang, promised=True, most=size):
+                return False
+            del served[gang.name]
         roots = dict.fromkeys(map(self._root_of, served))  # nobody else is before or after them
         waiting = chain.from_iterable(self.waiting.get(root, ()) for root in roots)
         for name in dict.fromkeys((*served, *waiting)):
@@ -158,7 +169,7 @@ class _Scenarios:
                 turns.put(other, other.standing())
                 continue
             del served[next_]
-        return self.search.accepts(left_of(chunks))
+        return self.budgets.allow(stopped_of(world, chunks)) and self.search.accepts(chunks)
 
 
 Generate = Callable[[_Scenarios, Sequence[int], int], Iterator[tuple[int, ...]]]

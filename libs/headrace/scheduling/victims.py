@@ -13,8 +13,10 @@ import msgspec
 
 from headrace.scheduling.amounts import NOTHING, Amounts, plus, total
 from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
+from headrace.scheduling.eviction_budgets import EvictionBudgets
 from headrace.scheduling.gangs import EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
 from headrace.scheduling.machines import Machine
+from headrace.scheduling.parts import Cell
 from headrace.scheduling.turns import Turns, gang_key
 from headrace.scheduling.world import World
 
@@ -36,11 +38,12 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One task of a chunk, where it is and what it gives."""
+    """One task of a chunk, where it is and what it gives, of which parts of the fleet."""
 
     task: Task
     node: str
     amounts: Amounts
+    cell: Cell
 
     @property
     def is_lost(self) -> bool:
@@ -59,13 +62,15 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one search: of which queues which gangs may be touched, which of those keep
-    their minimum, and which losses are acceptable.
+    their minimum, and whether what would be lost of chunks is acceptable. `first`: the gang comes
+    before those that it would evict, whoever's turn it were.
     """
 
     reaches: Callable[[str], bool]
     may_lose: Callable[[Gang], bool]
     keeps_minimum: Callable[[Gang], bool]
-    accepts: Callable[[Left], bool]
+    accepts: Callable[[Sequence[Chunk]], bool]
+    first: bool = False
 
 
 class Chunks:
@@ -73,7 +78,7 @@ class Chunks:
     as far as somebody looks, while the world stands as it did at first; counted in steps.
     """
 
-    def __init__(self, world: World, gang: Gang, search: Search) -> None:
+    def __init__(self, world: World, gang: Gang, search: Search, budgets: EvictionBudgets) -> None:
         self._world = world
         self._keeps_minimum = search.keeps_minimum
         self._seen: list[Chunk] = []
@@ -84,6 +89,7 @@ class Chunks:
             queue: sorted(
                 gang_key(other, other.standing())
                 for other in _losers(world, gang, search, others.values())
+                if budgets.allow((other,))
             )
             for queue, others in world.holders.items()
             if queue in world.accounts and search.reaches(queue)
@@ -126,7 +132,7 @@ class Chunks:
             held = self._held.setdefault(other.name, held_of(other))
             tasks = next_chunk(other, held, surplus_only=self._keeps_minimum(other))
             if tasks:
-                self._upcoming[other.name] = _chunk(other, tasks)
+                self._upcoming[other.name] = _chunk(self._world, other, tasks)
                 self._turns.put(other, standing_of(other, held))
                 return
 
@@ -168,9 +174,9 @@ def _losers(world: World, gang: Gang, search: Search, others: Iterable[Gang]) ->
             yield other
 
 
-def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
+def _chunk(world: World, gang: Gang, tasks: Sequence[Task]) -> Chunk:
     losses = tuple(
-        Loss(task=task, node=place.node, amounts=place.amounts)
+        Loss(task=task, node=place.node, amounts=place.amounts, cell=world.cell_at(place))
         for task in tasks
         if (place := task.coming or task.place) is not None
     )
@@ -188,12 +194,10 @@ def is_touched(chunk: Chunk) -> bool:
     return any(loss.is_touched for loss in chunk.losses)
 
 
-def all_of(chunks: Sequence[Chunk]) -> Left:
-    """What is lost when nothing of these chunks finds a place."""
-    left: Left = {}
-    for chunk in chunks:
-        left.setdefault(chunk.queue, []).append(chunk.amounts)
-    return left
+def stopped_of(world: World, chunks: Sequence[Chunk]) -> list[Gang]:
+    """The gangs that would have to stop something that runs, to move or for good."""
+    names = dict.fromkeys(chunk.gang for chunk in chunks if any(map(_stops, chunk.losses)))
+    return [world.gangs[name] for name in names]
 
 
 def left_of(chunks: Sequence[Chunk]) -> Left:
@@ -204,3 +208,7 @@ def left_of(chunks: Sequence[Chunk]) -> Left:
         if lost:
             left.setdefault(chunk.queue, []).append(total(lost))
     return left
+
+
+def _stops(loss: Loss) -> bool:
+    return loss.is_touched and loss.task.place is not None

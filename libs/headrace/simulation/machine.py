@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.simulation.administration import Hardware
 from headrace.simulation.parts import AgentParts
 from headrace.simulation.surroundings import EPOCH_US
 
@@ -37,11 +38,13 @@ class Worker(msgspec.Struct, kw_only=True):
 class SimulatedMachine:
     """The hardware. `open` attempts to it are made by `SimulatedProcesses`, one per agent."""
 
-    def __init__(self, node: str, gpus: int, chance: random.Random, parts: AgentParts) -> None:
+    def __init__(
+        self, node: str, hardware: Hardware, chance: random.Random, parts: AgentParts
+    ) -> None:
         self.node = node
         self.chance = chance
         self.parts = parts
-        self.devices = parts.devices(node, gpus)
+        self.devices = parts.devices(node, hardware)
         self.boot = 1
         self.is_on = True
         self.workers: dict[Any, Worker] = {}

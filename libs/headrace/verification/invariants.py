@@ -1,8 +1,8 @@
 """One checker for the promises the log keeps: fold it over any history, simulated or real.
 
 I1 no device above its capacity · I2 one live attempt per job · I3 attempts in order · I4 legal
-transitions, one end · I5 quotas and limits at every grant · I6 requests once · I7 gangs whole.
-I8 is `chain`, I11 `journal`, I14 `replay`.
+transitions, one end · I5 quotas and limits at every grant · I6 requests once · I7 gangs whole ·
+I15 reservations kept. I8 is `chain`, I11 `journal`, I14 `replay`.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured
 from headrace.verification.bookings import Bookings
 from headrace.verification.lives import Found, Lives
+from headrace.verification.promises import Promises
 from headrace.verification.requests import Requests
 from headrace.verification.violation import Violation
 
@@ -41,6 +42,7 @@ class Checker:
         self.lives = Lives()
         self.bookings = Bookings()
         self.requests = Requests()
+        self.promises = Promises()
         self._epochs: dict[str, int] = {}
         lives = self.lives
         self._on: dict[type[Any], Check] = {
@@ -74,6 +76,7 @@ class Checker:
             found.extend(check(entry, entry.event))
         if entry.header.count and type(entry.event).owner == "placement":
             found.extend(self.lives.stale(entry))
+        found.extend(self.promises.check(entry))
         return [Violation(invariant=i, position=entry.position, what=what) for i, what in found]
 
     def _placed(self, entry: Entry, event: GangPlaced) -> Iterable[Found]:

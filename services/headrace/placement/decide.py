@@ -6,7 +6,7 @@ Rule: a decision on a state in which nothing changed costs nothing but a look at
 from __future__ import annotations
 
 from headrace.decider import Decider, Draft
-from headrace.placement.derived import index_of
+from headrace.placement.derived import index_of, usage_moves_us
 from headrace.placement.evolve import LISTENS_TO, evolve
 from headrace.placement.life_rules import decide_groups, decide_lives, overdue
 from headrace.placement.node_rules import decide_changes
@@ -23,7 +23,9 @@ def decide(state: State, now_us: int) -> list[Draft]:
     """
     index = index_of(state)
     late = index.overdue(state, now_us)
-    if index.idle and not late and not index.passed(state, now_us):
+    moves_us = usage_moves_us(state)
+    moved = moves_us is not None and moves_us <= now_us
+    if index.idle and not late and not index.passed(state, now_us) and not moved:
         return []
     drafts = list(decide_changes(state))
     drafts += decide_pools(state)
@@ -41,7 +43,10 @@ def wakeup(state: State) -> int | None:
     something to decide, for what it released can now be placed.
     """
     index = index_of(state)
-    return index.wakeup(state) if index.idle else 0
+    if not index.idle:
+        return 0
+    known = (index.wakeup(state), usage_moves_us(state))
+    return min((moment for moment in known if moment is not None), default=None)
 
 
 DECIDER = Decider(

@@ -39,9 +39,17 @@ from headrace.events.nodes import (
     NodeJoined,
     NodeSilent,
 )
+from headrace.events.performance import PerformanceMeasured
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
-from headrace.placement import evolve_gangs, evolve_groups, evolve_nodes, pool_rules
+from headrace.placement import (
+    evolve_gangs,
+    evolve_groups,
+    evolve_nodes,
+    evolve_performance,
+    pool_rules,
+    usage_rules,
+)
 from headrace.placement.derived import index_of, settle
 from headrace.placement.state import Exit, Job, Run, State
 from headrace.scheduling.tree import usage_of
@@ -51,23 +59,31 @@ def evolve(state: State, entry: Entry) -> None:
     """Fold one entry."""
     index_of(state).idle = False
     if not isinstance(entry.event, SearchSuspended):
-        state.searching.over = False
+        state.searching.rests_until_us = 0
         state.searching.stale = bool(state.searching.job)
     _ON[type(entry.event)](state, entry, entry.event)
 
 
-def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
+def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     if event.service == "placement":
+        old_window_ms = usage_rules.window_ms(state)
         state.settings = dict(event.settings)
+        usage_rules.retimed(state, old_window_ms, entry.recorded_at_us)
         index_of(state).changed_pools = True
 
 
-def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
+def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     state.queues[event.name] = event.queue
-    runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
-    holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
+    jobs = [(job, job.run) for job in state.jobs.values() if job.run is not None]
+    holdings = [(job.project, run.milli, not job.preemptible) for job, run in jobs]
     state.usage = usage_of(state.queues, holdings)
-    index_of(state).changed_queues = True
+    holders = [(job.project, job.user, run.milli) for job, run in jobs]
+    usage_rules.remetered(state, holders, entry.recorded_at_us)
+    if event.queue.evictions_max <= 0:
+        state.evictions.pop(event.name, None)
+    index = index_of(state)
+    index.changed_queues = True
+    index.watch_budgets(state, event.name)
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
@@ -115,7 +131,7 @@ def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
 def _held(state: State, _entry: Entry, event: JobHeld) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
-        job.eligible, job.held, job.gaining = False, event.reason, False
+        job.eligible, job.held, job.room_by_us = False, event.reason, 0
         job.reserved = None
         settle(state, event.job, job)
 
@@ -131,7 +147,7 @@ def _cancelling(state: State, entry: Entry, event: JobCancelling) -> None:
 def cancel(state: State, job_id: str, job: Job, reason: str, position: int) -> None:
     """The job is to end, for this reason, since this position."""
     if not job.cancelling:
-        job.cancelling, job.cancelled_at, job.gaining = reason, position, False
+        job.cancelling, job.cancelled_at, job.room_by_us = reason, position, 0
         settle(state, job_id, job)
 
 
@@ -247,6 +263,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    PerformanceMeasured: evolve_performance.measured,
     **pool_rules.ON,
 }
 

@@ -14,9 +14,13 @@ from headrace.events.gangs import (
     SearchSuspended,
 )
 from headrace.placement import evolve_nodes
-from headrace.placement.derived import settle
+from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
-from headrace.placement.state import Reserved, Run, Searching, State
+from headrace.placement.modelling import SECOND_US
+from headrace.placement.state import SEARCH_RESTS_S, Reserved, Run, Searching, State
+from headrace.placement.usage_rules import metered
+from headrace.scheduling.eviction_budgets import counted
+from headrace.scheduling.rations import path_up
 from headrace.scheduling.tree import add_usage
 
 
@@ -25,7 +29,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
-    job.attempt, job.gaining, job.closing = event.attempt, False, False
+    job.attempt, job.room_by_us, job.closing = event.attempt, 0, False
     job.reserved = None
     job.run = Run(
         attempt=event.attempt,
@@ -42,6 +46,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         if node is not None:
             node.take(worker.devices, event.cpu_milli, event.memory_bytes)
     add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
+    metered(state, (job.project, job.user, event.milli), entry.recorded_at_us)
     if event.workers and event.port:
         address = event.workers[0].address
         state.ports.setdefault(address, {})[event.port] = event.job
@@ -66,16 +71,28 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
     if job is not None and job.run is not None and job.run.attempt == event.attempt:
         job.run.evicted, job.run.gainer = event.reason, event.gainer
         job.run.evicted_us = entry.recorded_at_us
+        if event.reason in FOR_OTHERS:
+            _spend(state, job.project, entry.recorded_at_us)
         settle(state, event.job, job)
     gainer = state.jobs.get(event.gainer)
     if gainer is not None and gainer.waiting:
-        gainer.gaining = True
+        by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
+        gainer.room_by_us = min(gainer.room_by_us or by_us, by_us)
         settle(state, event.gainer, gainer)
+
+
+def _spend(state: State, project: str, at_us: int) -> None:
+    """One job more was taken from the project and all that is above it."""
+    for queue in path_up(state.queues, project):
+        bound, per_us = queue.evictions_max, queue.evictions_per_us
+        if bound > 0 and per_us > 0:
+            before = state.evictions.get(queue.queue, [])
+            state.evictions[queue.queue] = counted(before, at_us, bound, per_us)
+            index_of(state).watch_moment(at_us + per_us)
 
 
 def released(state: State, entry: Entry, event: GangReleased) -> None:
     """Its devices are free."""
-    del entry
     job = state.jobs.get(event.job)
     run = job.run if job is not None else None
     if job is None or run is None or run.attempt != event.attempt:
@@ -86,6 +103,7 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
             node.give(worker.devices, run.cpu_milli, run.memory_bytes)
             evolve_nodes.forget_gone(node)
     add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
+    metered(state, (job.project, job.user, -run.milli), entry.recorded_at_us)
     if run.port:
         address = run.workers[0].address
         ports = state.ports.get(address, {})
@@ -96,12 +114,16 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
     settle(state, event.job, job)
 
 
-def suspended(state: State, _entry: Entry, event: SearchSuspended) -> None:
-    """Where the search goes on."""
+def suspended(state: State, entry: Entry, event: SearchSuspended) -> None:
+    """Where the search goes on, or that it rests."""
     before = state.searching
+    rests = not event.job and not before.stale
+    rests_until_us = entry.recorded_at_us + SEARCH_RESTS_S * SECOND_US if rests else 0
     state.searching = Searching(
         action=event.action,
         job=event.job,
         stale=before.stale and bool(event.job),
-        over=not event.job and not before.stale,
+        rests_until_us=rests_until_us,
     )
+    if rests:
+        index_of(state).watch_moment(rests_until_us)

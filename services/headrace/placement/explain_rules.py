@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.placement.derived import index_of, world_of
+from headrace.placement.derived import index_of, world_at
 from headrace.placement.modelling import gang_of
 from headrace.placement.reservation_rules import reserved_in
 from headrace.placement.state import Job, State
@@ -35,8 +35,7 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
     if not job.eligible:
         text = job.held or "waits to be let in"
         return Explanation(rule="held", text=text, numbers=waited)
-    world = world_of(state)
-    world.begin(now_us)
+    world = world_at(state, now_us)
     gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
     found = _unless_reserved(state, world, gang)
     if job.gaining:

@@ -1,31 +1,35 @@
 """Who is placed where, and who is stopped for whom.
 
-Rule: gangs for which others are being stopped come first; then those that have waited long get or
-keep their reservations; then a turn of the scheduling core. What
-it places at once and whom it evicts is decided; what it only promises is promised again in the next
+Rule: reservations come first, for nobody may take what they need; then gangs for which others are
+being stopped; then those that have waited long get reservations of their own, also if those who are
+stopped for them should have gone by now; then a turn of the scheduling core. What it places at once and whom it evicts is decided; what it only promises is promised again in the next
 turn. What is still held counts against every limit until it is released.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
 import msgspec
 
 from headrace.decider import Draft
 from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
-from headrace.placement.derived import index_of, total_milli, world_of
+from headrace.placement.derived import index_of, total_milli, world_at
 from headrace.placement.life_rules import evict
-from headrace.placement.modelling import shares_of
-from headrace.placement.reservation_rules import recorded, reserved_in
-from headrace.placement.state import Job, State
+from headrace.placement.modelling import options_for, shares_of
+from headrace.placement.option_rules import names_of, numbers_of
+from headrace.placement.part_gate import PartGate, guaranteed_part, stakes_of
+from headrace.placement.reservation_rules import Kept, recorded, reserved_in
+from headrace.placement.state import State
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
-from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Task
+from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Shape, Task
 from headrace.scheduling.legality import leveled
+from headrace.scheduling.part_legality import Stakes
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.tree import Tree
+from headrace.scheduling.withdrawal import keep
 from headrace.scheduling.world import Gain, World
 
 PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of events
@@ -43,7 +47,17 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
     stopped: dict[str, Gain]
     moved: frozenset[str]
-    placed: dict[str, tuple[Worker, ...]]
+    placed: dict[str, Seated]
+
+
+class Seated(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the workers of a gang get their places, and what each of them asked for; of which
+    parts of the fleet that is.
+    """
+
+    workers: tuple[Worker, ...]
+    shape: Shape
+    stakes: Stakes
 
 
 def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> list[Draft]:
@@ -51,28 +65,36 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     index = index_of(state)
     if not index.waiting:
         return []
-    world = world_of(state)
-    world.begin(now_us)
+    world = world_at(state, now_us)
     mark = world.mark()
-    for job_id in sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j)):
-        gang = world.gangs[job_id]
-        any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
     reserved = reserved_in(state)
-    kept = renewed(world, reserved)
-    suspended = _turn(state, world)
+    over = keep(world, reserved)
+    gaining = sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j))
+    overdue = [job_id for job_id in gaining if state.jobs[job_id].room_by_us < now_us]
+    _place(world, [job_id for job_id in gaining if job_id not in overdue])
+    kept = renewed(world)
+    _place(world, overdue)
+    suspended = _turn(state, world, now_us)
     room = _read(state, world, mark)
     world.back_to(mark)
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
     stopped = {j: gain for j, gain in room.stopped.items() if j not in spared}
     drafts = [_evicted(state, world, (j, j in room.moved), gain) for j, gain in stopped.items()]
-    drafts += _Placements(state, world).drafts(room.placed)
-    drafts += recorded(state, reserved, kept, {*room.placed, *state.due})
+    placed = _Placements(state, world).drafts(room.placed)
+    drafts += placed.values()
+    drafts += recorded(state, Kept(reserved, kept, over), {*placed, *state.due})
     return drafts + _search(state, suspended)
 
 
-def _turn(state: State, world: World) -> Suspended | None:
+def _place(world: World, names: Iterable[str]) -> None:
+    """Give these what they can have at once, or promise it."""
+    for gang in (world.gangs[name] for name in names):
+        any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
+
+
+def _turn(state: State, world: World, now_us: int) -> Suspended | None:
     searching = state.searching
-    if searching.over:
+    if now_us < searching.rests_until_us:
         allocate(world, PLACED_MAX)
         return None
     resume = Suspended(action=searching.action, gang=searching.job) if searching.job else None
@@ -89,7 +111,7 @@ def _search(state: State, suspended: Suspended | None) -> list[Draft]:
 
 def _read(state: State, world: World, mark: int) -> Room:
     stopped: dict[str, Gain] = {}
-    placed: dict[str, tuple[Worker, ...]] = {}
+    placed: dict[str, Seated] = {}
     moved: set[str] = set()
     for name in dict.fromkeys(task.gang for task in world.changed(mark)):
         gang = world.gangs[name]
@@ -100,7 +122,9 @@ def _read(state: State, world: World, mark: int) -> Room:
                 if not gang.any_in((EVICTED,)):
                     moved.add(name)
         elif all(task.state == BOUND for task in tasks):
-            placed[name] = tuple(_worker(state, task) for task in tasks)
+            workers = tuple(_worker(state, task) for task in tasks)
+            stakes = stakes_of(world, (task.place for task in tasks if task.place))
+            placed[name] = Seated(workers=workers, shape=tasks[0].shape, stakes=stakes)
     return Room(stopped=stopped, moved=frozenset(moved), placed=placed)
 
 
@@ -125,6 +149,13 @@ def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) 
         numbers[f"{side}quota_milli"] = account.spec.quota[GPU]
         numbers[f"{side}share_milli"] = account.share[GPU]
     names = {"queue": theirs, "gainer_queue": mine, "gainer_project": gainer.queue}
+    if gain.rule == "reclaim" and (part := guaranteed_part(world, gainer)) is not None:
+        names["part"] = world.accounts.parts.all[part].gpus
+        for side, queue in (("", theirs), ("gainer_", mine)):
+            stake = world.accounts.by_name[queue].stakes[part]
+            numbers[f"{side}part_held_milli"] = stake.held
+            numbers[f"{side}part_quota_milli"] = stake.ration.quota
+            numbers[f"{side}part_share_milli"] = stake.share
     act = Act(rule=gain.rule, numbers=numbers, names=names)
     reason = "moved" if moved else REASONS[gain.rule]
     event = evict(job_id, job, job.run, reason, act, gainer=gain.gang)
@@ -138,21 +169,22 @@ class _Placements:
         self._state = state
         self._world = world
         self._tree = Tree(state.queues, state.usage, total_milli(state))
+        self._parts = PartGate(world)
         self._ports: dict[str, int] = {}
 
-    def drafts(self, placed: dict[str, tuple[Worker, ...]]) -> list[Draft]:
-        """A decision for each that no limit forbids, counting all that is held."""
-        drafts = (self._placed(job_id, workers) for job_id, workers in placed.items())
-        return [draft for draft in drafts if draft is not None]
+    def drafts(self, placed: dict[str, Seated]) -> dict[str, Draft]:
+        """By job, a decision for each that no limit forbids, counting all that is held."""
+        drafts = {job_id: self._placed(job_id, seated) for job_id, seated in placed.items()}
+        return {job_id: draft for job_id, draft in drafts.items() if draft is not None}
 
-    def _placed(self, job_id: str, workers: tuple[Worker, ...]) -> Draft | None:
-        job = self._state.jobs[job_id]
+    def _placed(self, job_id: str, seated: Seated) -> Draft | None:
+        job, workers = self._state.jobs[job_id], seated.workers
         milli = sum(share.milli for worker in workers for share in worker.devices)
         firm = not job.preemptible
         if self._tree.gate(job.project, milli, firm=firm) is not None:
             return None
         port = self._port(workers[0])
-        if port is None:
+        if port is None or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._tree.add(job.project, milli, firm=firm)
         event = GangPlaced(
@@ -166,22 +198,27 @@ class _Placements:
             cpu_milli=job.gang.cpu_milli,
             memory_bytes=job.gang.memory_bytes,
             per_gpu_processes=job.gang.per_gpu_processes,
-            act=self._act(job, milli, workers),
+            act=self._act(job_id, milli, seated),
         )
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
 
-    def _act(self, job: Job, milli: int, workers: tuple[Worker, ...]) -> Act:
+    def _act(self, job_id: str, milli: int, seated: Seated) -> Act:
+        job = self._state.jobs[job_id]
         numbers = {
             "gpu_milli": milli,
             "used_milli": self._tree.used(job.project).milli,
             "quota_milli": self._tree.quota_milli(job.project),
-            "nodes": len(workers),
+            "nodes": len(seated.workers),
         }
-        pool = self._world.machines[workers[0].node].spec.pool
+        pool = self._world.machines[seated.workers[0].node].spec.pool
         settings = self._world.settings
         names = {"policy": settings.policies.get(pool, settings.policy)}
         if pool:
             names["pool"] = pool
+        if self._world.gangs[job_id].options:
+            options = options_for(self._state, job_id, job)
+            numbers |= numbers_of(options[seated.shape], list(options).index(seated.shape))
+            names |= names_of(options[seated.shape])
         return Act(rule="made-room" if job.gaining else "fits", numbers=numbers, names=names)
 
     def _port(self, first: Worker) -> int | None:

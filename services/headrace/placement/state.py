@@ -16,17 +16,30 @@ from headrace.events.queues import Queue
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Booking, Node
 from headrace.scheduling.tree import Usage
+from headrace.scheduling.usage import Meter
 
 SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
 
+SEARCH_RESTS_S = 30  # a search so long that it took several turns is not begun again earlier
+
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
+USAGE_STRENGTH_MILLI = 0  # what is over quota is divided by weight alone, until somebody says so
+USAGE_HALF_LIFE_S = 7 * 86_400
+RELEASE_S = 60
+RESERVATIONS_MAX = 8
+RESERVE_STEPS_MAX = 600
 
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
     "reserve_after_s": RESERVE_AFTER_S,  # who waits longer is told when it starts at the latest
+    "release_s": RELEASE_S,  # what is being released is taken to be gone after that
+    "reservations_max": RESERVATIONS_MAX,  # kinds of gangs that are told at a time
+    "reserve_steps_max": RESERVE_STEPS_MAX,  # ends looked at for that, in one turn
     "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
+    "usage_strength_milli": USAGE_STRENGTH_MILLI,  # 1000: past usage counts as much as weight
+    "usage_half_life_s": USAGE_HALF_LIFE_S,  # usage counts half as much after so long
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
 
@@ -92,8 +105,8 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
 class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An admitted job that has not ended. `admitted_at` is the position of its admission.
 
-    `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`. `gaining`:
-    others are being stopped for it, so it comes first. `closing`: its last attempt is released and
+    `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`.
+    `room_by_us`: others are being stopped for it and are to have gone by then, so it comes first. `closing`: its last attempt is released and
     `job.finished` follows in the same decision.
     """
 
@@ -113,13 +126,18 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     held: str = ""
     cancelling: str = ""
     cancelled_at: int = 0
-    gaining: bool = False
+    room_by_us: int = 0
     closing: bool = False
     attempt: int = 0
     lost: int = 0
     waited_us: int = -1
     reserved: Reserved | None = None
     run: Run | None = None
+
+    @property
+    def gaining(self) -> bool:
+        """Others are being stopped for it."""
+        return bool(self.room_by_us)
 
     @property
     def waiting(self) -> bool:
@@ -163,6 +181,14 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a step took, the last time that a job was measured on so many GPUs of a model."""
+
+    model: str
+    gpus: int
+    step_time_us: int
+
+
 class Change(msgspec.Struct, frozen=True, kw_only=True):
     """A request about a node that is not decided yet."""
 
@@ -173,13 +199,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 class Searching(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where the search for whom to stop goes on (`job` empty: from the start). `stale`: something
-    has changed since it began. `over`: it came to its end and nothing has changed since.
+    has changed since it began. `rests_until_us`: it came to its end and nothing has changed since,
+    but for the time, so that it need not begin again at once (0: it has not).
     """
 
     action: str = ""
     job: str = ""
     stale: bool = False
-    over: bool = False
+    rests_until_us: int = 0
 
 
 class PoolApply(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +222,9 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
     usage: dict[str, Usage] = {}
+    meters: dict[str, Meter] = {}  # what each queue, and each user who shares one, used lately
+    metered_ms: int = 0  # when any of them changed last
+    evictions: dict[str, list[int]] = {}  # by queue with a budget, when it lost jobs to others
     nodes: dict[str, Node] = {}
     machines: dict[str, Machine] = {}
     jobs: dict[str, Job] = {}
@@ -207,6 +237,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     searching: Searching = msgspec.field(default_factory=Searching)
     pools: dict[str, Pool] = {}
     pools_applied: dict[int, PoolApply] = {}  # by position of the request
+    measured: dict[str, tuple[Measured, ...]] = {}  # by family, who was measured last at the end
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}
