@@ -13,7 +13,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
+.PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
+        test-containers test-gpu \
         test-frameworks test-readme bench bench-openb bench-scheduler conformance \
         determinism constraints system-deps clean
 
@@ -63,8 +64,14 @@ test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-
 	$(BIN)/python -m headrace.simulation --seeds $(SEEDS)
 	$(BIN)/pytest --quiet -m chaos tests/end_to_end
 
+test-agent-faults: $(STAMP) ## what a node comes through: joining from another network, machines cut off, two agents of one identity
+	$(BIN)/pytest --quiet -m agent_faults tests/node_agent tests/end_to_end
+
 test-containers: $(STAMP) ## store and bus contracts against servers in containers
 	$(BIN)/pytest --quiet -m containers tests/containers
+
+test-gpu: $(STAMP) ## devices and shares on this machine's GPUs; says what it could not try
+	$(BIN)/pytest --quiet -m gpu -s tests/gpu
 
 test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
 	$(BIN)/pytest --quiet -m readme tests/end_to_end
@@ -96,8 +103,8 @@ constraints: ## pin every dependency anew, with hashes
 	    --no-emit-trusted-host --no-emit-find-links --no-emit-options --allow-unsafe \
 	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
 
-system-deps: ## Debian packages that the container tests need
-	apt-get update -q && apt-get install -yq docker.io
+system-deps: ## Debian packages that the tests of containers and of networks need
+	apt-get update -q && apt-get install -yq docker.io iproute2 nftables
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -32,7 +32,10 @@ from headrace.events.gangs import Share
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import folders
 from headrace.node_agent.agent import Agent, Surroundings
+from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
+from headrace.node_agent.enforcement.enforcer import Enforcer
+from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.machine import AttemptKey
@@ -180,6 +183,9 @@ class Node:
         self.broker = MemoryBroker()
         self.placement = Placement(MemoryBus(self.broker, "placement"), self.keys_dir)
         self.attempt_journal = folder / "attempts.journal"
+        self.simulated = folder / "simulated"
+        self.devices: Callable[[], Devices] = self._simulated
+        self.mps: Mps | None = None
         self.boot = kernel.boot_id()
         self.output_bytes_max = 1_000_000
         self.task: asyncio.Task[None] | None = None
@@ -187,12 +193,12 @@ class Node:
 
     async def start(self) -> Agent:
         """Start an agent, with no memory but the folder's."""
-        devices = SimulatedDevices("simulated:8xH100-80GB", NODE)
+        enforcer = Enforcer(self.devices(), self.dir, self.mps)
         keys = NodeKeys(self.dir, self.keys_dir)
         machine = ProcessMachine(
             MachineSettings(
                 node_dir=self.dir,
-                enforcement=devices.enforcement,
+                bind=enforcer.bind,
                 journal=str(self.attempt_journal),
                 output_bytes_max=self.output_bytes_max,
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
@@ -206,11 +212,11 @@ class Node:
         )
         self.agent = Agent(
             Surroundings(
-                node=self._joined(devices, keys),
+                node=self._joined(enforcer.devices, keys),
                 bus=MemoryBus(self.broker, f"agent-{time.monotonic_ns()}"),
                 machine=machine,
                 journal=self.journal,
-                devices=devices,
+                enforcer=enforcer,
                 is_granted=keys.is_granted,
                 unseal=keys.unseal,
                 now_us=lambda: time.time_ns() // 1000,
@@ -264,7 +270,10 @@ class Node:
         self.incarnations += 1
         return f"journal-{self.incarnations}"
 
-    def _joined(self, devices: SimulatedDevices, keys: NodeKeys) -> NodeJoined:
+    def _simulated(self) -> Devices:
+        return SimulatedDevices("simulated:8xH100-80GB", NODE, self.simulated)
+
+    def _joined(self, devices: Devices, keys: NodeKeys) -> NodeJoined:
         return NodeJoined(
             node=NODE,
             host="host",

@@ -14,6 +14,7 @@ from headrace.events.nodes import NodeChangeRequested, NodeHeard, NodeSilent
 from headrace.placement.decide import DECIDER
 from headrace.placement.derived import index_of
 from headrace.placement.life_rules import is_due
+from headrace.placement.node_rules import CHANGES
 from headrace.scheduling.tree import usage_of
 
 from .conftest import History
@@ -34,7 +35,7 @@ report_moves = st.tuples(
     st.integers(0, 60),
 )
 node_moves = st.tuples(
-    st.sampled_from(("silent", "heard", "reboot", "fence", "uncordon", "shrink", "trip")),
+    st.sampled_from(("silent", "heard", "reboot", "shrink", "trip", *CHANGES)),
     st.sampled_from(("n1", "n2")),
 )
 queue_moves = st.tuples(
@@ -83,7 +84,7 @@ def play(history, move):
         history.node(move[1], gpus=2)
     elif kind == "trip":
         history.given(GuardTripped(device=f"{move[1]}-gpu1", job="", attempt=0))
-    elif kind in ("fence", "uncordon"):
+    elif kind in CHANGES:
         history.given(NodeChangeRequested(node=move[1], change=kind))
     else:
         report(history, kind, move[1])

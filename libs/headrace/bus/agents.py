@@ -50,7 +50,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     An agent ignores a document that is older (by epoch, then position) than the last one it took.
     Reports up to `recorded_through` of journal `incarnation` are in the log. An attempt that is in
-    no document and runs is reported and left running.
+    no document and runs is reported and left running. `dismissed` tells an agent, in one line, why
+    it is not believed to be this node: it ends, and leaves running what runs.
     """
 
     node: str
@@ -59,6 +60,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     incarnation: str
     recorded_through: int
     assignments: tuple[Assignment, ...] = ()
+    dismissed: str = ""
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,7 +71,9 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the agent's journal. `what` is started or exited; see `events.attempts`."""
+    """One line of the agent's journal. `what` is started or exited, see `events.attempts`; or
+    faulted, which concerns a `device` and no attempt, see `events.nodes`.
+    """
 
     sequence: int
     what: str
@@ -83,6 +87,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     enforcement: str = ""
     traceparent: str = ""
+    device: str = ""
+    code: int = 0
+    action: str = ""
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,6 +108,30 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     incarnation: str
     samples: tuple[tuple[str, int, int], ...] = ()
     running: int = 0
+
+
+class ProbePass(msgspec.Struct, frozen=True, kw_only=True):
+    """Lets `node`, whose key (X25519, base64) this is, measure the network to `peer`."""
+
+    node: str
+    public_key: str
+    peer: str
+
+
+class ProbePeer(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom to ask at which address for which `level`; `signed` holds the `ProbePass`."""
+
+    node: str
+    address: str
+    port: int
+    level: str
+    signed: Signed
+
+
+class ProbePeers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `peers`: whom a node may measure the network to."""
+
+    peers: tuple[ProbePeer, ...] = ()
 
 
 class LogsWanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

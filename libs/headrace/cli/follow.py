@@ -180,7 +180,7 @@ def placement(attempt: AttemptRow) -> str:
     word = "GPU" if sum(len(worker.gpus) for worker in held) == 1 else "GPUs"
     enforcement = next((worker.enforcement for worker in held if worker.enforcement), "none")
     notes = [_share(held[0]), f"enforcement: {enforcement}"]
-    if any(worker.simulated for worker in held) and enforcement != "simulated":
+    if any(worker.simulated for worker in held):
         notes.append("simulated")
     return f"placed on {nodes}, {word} {indexes} ({', '.join(notes)})"
 

@@ -14,7 +14,8 @@ from headrace.events.base import Fact
 class AttemptStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.started.v1"):
     """The worker `rank` of this attempt runs. `at_us` is the node's clock, for people only.
 
-    `enforcement` names what keeps it to its share: mig, mps, watch, none, simulated.
+    `enforcement` names what keeps it to its share of a device: mig (it has a slice of its own), mps
+    (the driver refuses more), watch (its node's agent ends it when it takes more), none.
     """
 
     owner: ClassVar[str] = "placement"
@@ -35,7 +36,8 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     """The worker `rank` has gone, with proof: nothing of it is left on the node.
 
     `reason` is exited (the command's own end), stopped (asked to), lost (its supervisor or node
-    went away under it), start-failed. `exit_code` is 128+N for signal N. `message` is one line.
+    went away under it), start-failed, over-share (it held more memory of a device than its share and
+    was ended for that). `exit_code` is 128+N for signal N. `message` is one line.
     """
 
     owner: ClassVar[str] = "placement"

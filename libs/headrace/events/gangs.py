@@ -61,7 +61,8 @@ class GangPlaced(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="g
 
 
 class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.evicted.v1"):
-    """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed, …
+    """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed,
+    device-faulty, …
 
     Its devices stay booked until `gang.released`.
     """

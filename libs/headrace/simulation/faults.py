@@ -34,6 +34,8 @@ KINDS = (
     "node.worker_killed",
     "node.fenced",
     "agent.crashed",
+    "device.lost",
+    "device.upset",
 )
 DECIDING = ("admission", "quota", "placement", "metrics")
 FAULTS_MIN, FAULTS_MAX = 4, 9  # of any kind
@@ -76,7 +78,7 @@ def draw(
 
 
 def _target(chance: random.Random, kind: str, nodes: list[str]) -> str:
-    if kind.startswith(("node.", "agent.")):
+    if kind.startswith(("node.", "agent.", "device.")):
         return chance.choice(nodes)
     if kind == "bus.client_disconnected":
         return chance.choice([*DECIDING, *nodes])

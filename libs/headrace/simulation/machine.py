@@ -61,6 +61,10 @@ class SimulatedMachine:
         """The attempts whose processes exist right now."""
         return [key for key, worker in self.workers.items() if worker.phase == "running"]
 
+    def used(self) -> list[str]:
+        """The devices that running workers have."""
+        return [s.device for key in self.running() for s in self.workers[key].assignment.shares]
+
     def lose_launcher(self) -> None:
         """The launcher dies; workers run on, starts wait for the next one."""
         self._launcher_back_s = self._now_s() + LAUNCHER_S
@@ -184,7 +188,7 @@ class SimulatedProcesses:
             phase=worker.phase,
             project=worker.assignment.project,
             traceparent=worker.assignment.traceparent,
-            enforcement="simulated",
+            enforcement="none",
             shares=worker.assignment.shares,
             started_at_us=worker.started_at_us,
             stopping=worker.stopping,

@@ -95,8 +95,8 @@ class AgentParts:
         """The agent's own GPUs that are not there; some of them perhaps cut."""
         simulated = import_module("headrace.node_agent.devices.simulated")
         made = simulated.SimulatedDevices(f"simulated:{hardware.gpus}x{hardware.model}", node)
-        found = devices_of(made.inventory(), hardware.cut)
-        made.inventory = lambda: found
+        found = devices_of(made.list(), hardware.cut)
+        made.list = lambda: found
         return made
 
     def agent(
@@ -122,7 +122,7 @@ class AgentParts:
             bus=bus,
             machine=machine,
             journal=journal,
-            devices=devices,
+            enforcer=import_module("headrace.node_agent.enforcement.enforcer").Enforcer(devices),
             is_granted=is_granted,
             unseal=unseal,
             now_us=lambda: int(time.time() * 1_000_000),

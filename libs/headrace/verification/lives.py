@@ -190,7 +190,7 @@ class Lives:
         return iter(())
 
     def changed(self, entry: Entry, event: NodeChanged) -> Iterator[Found]:
-        if event.change == "fence":
+        if event.change in ("fence", "forget"):
             self._all_gone(entry, event.node)
         return iter(())
 

@@ -22,7 +22,15 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
-from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.members import JoinWaiting, MemberAdmitted, MemberRejected
+from headrace.events.nodes import (
+    DeviceFaulted,
+    NodeChanged,
+    NodeHeard,
+    NodeJoined,
+    NodeSilent,
+    still_faulted,
+)
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway.projection import ENDED_JOBS_MAX, Job, Node, Projection, ProjectUse
@@ -154,7 +162,9 @@ def _finished(projection: Projection, entry: Entry, event: JobFinished) -> None:
 def _joined(projection: Projection, _: Entry, event: NodeJoined) -> None:
     before = projection.nodes.get(event.node)
     change = before.change if before is not None else ""
-    projection.nodes[event.node] = Node(joined=event, change=change)
+    faults = before.faults if before is not None else {}
+    still = still_faulted(faults, before.joined if before is not None else event, event)
+    projection.nodes[event.node] = Node(joined=event, change=change, faults=still)
 
 
 def _silent(projection: Projection, entry: Entry, event: NodeSilent) -> None:
@@ -170,9 +180,30 @@ def _heard(projection: Projection, _: Entry, event: NodeHeard) -> None:
 
 
 def _changed(projection: Projection, _: Entry, event: NodeChanged) -> None:
+    if event.change == "delete":
+        projection.nodes.pop(event.node, None)
+        projection.waiting.pop(event.node, None)
     node = projection.nodes.get(event.node)
     if node is not None:
         node.change = "" if event.change == "uncordon" else event.change
+        if event.change == "uncordon":
+            node.faults = {}
+
+
+def _faulted(projection: Projection, _: Entry, event: DeviceFaulted) -> None:
+    node = projection.nodes.get(event.node)
+    if node is not None and event.action == "drain":
+        node.faults[event.device] = event.text
+
+
+def _waits(projection: Projection, _: Entry, event: JoinWaiting) -> None:
+    projection.waiting[event.node] = event
+
+
+def _waits_no_more(
+    projection: Projection, _: Entry, event: MemberAdmitted | MemberRejected
+) -> None:
+    projection.waiting.pop(event.node, None)
 
 
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
@@ -207,6 +238,10 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     NodeSilent: _silent,
     NodeHeard: _heard,
     NodeChanged: _changed,
+    DeviceFaulted: _faulted,
+    JoinWaiting: _waits,
+    MemberAdmitted: _waits_no_more,
+    MemberRejected: _waits_no_more,
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
@@ -15,8 +17,10 @@ from headrace.gateway.asking import Asker
 from headrace.gateway.errors import Ambiguous, NotFound, NotReady
 from headrace.gateway.evolve import evolve
 from headrace.gateway.follower import Follower
+from headrace.gateway.limiting import Limiter
 from headrace.gateway.logs import LogStreams
 from headrace.gateway.projection import Job, Projection
+from headrace.gateway.trust import PLAIN, Trust
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Store, Stored, Unavailable
 
@@ -27,13 +31,23 @@ PLACED = tag_of(GangPlaced)
 
 
 class Gateway:
-    """One gateway process. `token` is the bearer token, `vault_key` what secrets are sealed to."""
+    """One gateway process. `token` is the bearer token, `vault_key` what secrets are sealed to,
+    `trust` what machines that join are told.
+    """
 
     def __init__(
-        self, *, store: Store, bus: Bus, follower: Follower, token: str, vault_key: bytes
+        self,
+        *,
+        store: Store,
+        bus: Bus,
+        follower: Follower,
+        token: str,
+        vault_key: bytes,
+        trust: Trust = PLAIN,
     ) -> None:
         self.store, self.bus, self.follower = store, bus, follower
-        self.token, self.vault_key = token, vault_key
+        self.token, self.vault_key, self.trust = token, vault_key, trust
+        self.limiter = Limiter(time.monotonic)
         self.asker = Asker(bus)
         self.logs = LogStreams(bus, follower)
 

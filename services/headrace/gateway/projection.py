@@ -10,6 +10,7 @@ import msgspec
 
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
+from headrace.events.members import JoinWaiting
 from headrace.events.nodes import NodeJoined
 from headrace.events.queues import Queue
 
@@ -55,6 +56,7 @@ class Node(msgspec.Struct, kw_only=True):
     joined: NodeJoined
     silent_since_us: int = 0
     change: str = ""  # cordon or fence, as long as it is in force
+    faults: dict[str, str] = {}  # what happened to devices that take no work for it
 
 
 class ProjectUse(msgspec.Struct, kw_only=True):
@@ -72,6 +74,7 @@ class Projection(msgspec.Struct, kw_only=True):
     live: dict[str, Job] = {}
     ended: dict[str, Job] = {}
     nodes: dict[str, Node] = {}
+    waiting: dict[str, JoinWaiting] = {}  # machines that wait for approval
     queues: dict[str, Queue] = {}
     shares: dict[str, int] = {}
     use: dict[str, ProjectUse] = {}

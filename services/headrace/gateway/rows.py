@@ -9,20 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
 
-from headrace.client.model import (
-    ENDED,
-    LIVE,
-    GpuRow,
-    JobRow,
-    NodeRow,
-    ProjectRow,
-    Status,
-)
+from headrace.client.model import ENDED, LIVE, GpuRow, JobRow, NodeRow, ProjectRow, Status
 from headrace.events.jobs import Accelerator, Gang
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
 
 _MEMORY_UNIT = 1_000_000_000
+
+STATES = {"cordon": "cordoned", "drain": "draining", "fence": "fenced", "forget": "fenced"}
 
 
 def jobs_page(
@@ -134,6 +128,7 @@ def node_row(projection: Projection, node: Node) -> NodeRow:
             model=device.model,
             memory_bytes=device.memory_bytes,
             healthy=device.healthy,
+            fault=device.fault or node.faults.get(device.device, ""),
             held=projection.held.get(device.device, {}),
         )
         for device in joined.devices
@@ -239,7 +234,7 @@ def _ran_us(job: Job, now_us: int) -> int:
 
 def _node_state(node: Node) -> str:
     if node.change:
-        return {"cordon": "cordoned", "fence": "fenced"}.get(node.change, node.change)
+        return STATES.get(node.change, node.change)
     return "silent" if node.silent_since_us else "ready"
 
 

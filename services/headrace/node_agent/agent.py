@@ -15,19 +15,23 @@ from dataclasses import dataclass
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Assignment, Desired, Hello, Launch, Signal, Signed
+from headrace.bus.agents import Assignment, Desired, Launch, Signed
 from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import reconcile as todo
-from headrace.node_agent.devices import Devices
+from headrace.node_agent.device_care import Aside, DeviceCare, in_turn
+from headrace.node_agent.dismissal import Dismissal
+from headrace.node_agent.enforcement.enforcer import Enforcer
+from headrace.node_agent.heartbeats import Heartbeats
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
+from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.reporting import Reporter, record_run, report_of
+from headrace.node_agent.saying import Saying
 from headrace.node_agent.tasks import end_tasks, wait_until
 
 PULL_S = 30.0  # between two asks for the whole document
-SIGNAL_S = 2.0  # between two heartbeats
 HELLO_S_FIRST, HELLO_S_MAX = 0.2, 10.0  # between two hellos while nobody answers
 ANSWER_S = 5.0
 BEFORE_HELLO_S = 0.5  # for what placement believes of the node, before it is told otherwise
@@ -35,24 +39,26 @@ BEFORE_HELLO_S = 0.5  # for what placement believes of the node, before it is to
 _LOG = logging.getLogger("headrace.node_agent")
 _SIGNED = msgspec.json.Decoder(Signed)
 _DESIRED = msgspec.json.Decoder(Desired)
-_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
     """What the agent is given. `node` says everything but boot and incarnation, which the journal
     knows. `is_granted` tells whether placement signed a document; `unseal` opens an assignment's
-    launch or raises `Unopenable`; `now_us` is the wall clock, for people.
+    launch or raises `Unopenable`; `now_us` is the wall clock, for people. `aside` runs what may keep
+    the agent waiting, `prober` measures the network.
     """
 
     node: NodeJoined
     bus: Bus
     machine: Machine
     journal: Journal
-    devices: Devices
+    enforcer: Enforcer
     is_granted: Callable[[Signed], bool]
     unseal: Callable[[Assignment], Launch]
     now_us: Callable[[], int]
+    aside: Aside = in_turn
+    prober: Prober | None = None
 
 
 class Agent:
@@ -68,7 +74,26 @@ class Agent:
         self._logs = LogRequests(self._bus, self._machine)
         self._known = asyncio.Event()
         self._pull_due = asyncio.Event()
+        self._care = DeviceCare(
+            given.enforcer,
+            given.machine,
+            given.journal,
+            aside=given.aside,
+            now_us=given.now_us,
+            reported=lambda: self._reporter.wake(linger=False),
+        )
+        self._saying = Saying(given.node, self._journal, self._machine, self._care, given.prober)
+        self._heartbeats = Heartbeats(
+            self._bus,
+            self._name,
+            self._journal,
+            self._care,
+            said=self._saying.said,
+            changed=self._say_again,
+            missed=self._pull_due.set,
+        )
         self._is_known = False  # placement's documents speak of this incarnation
+        self._dismissal = Dismissal()
 
     @property
     def is_ready(self) -> bool:
@@ -89,7 +114,7 @@ class Agent:
         }
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled. Raises `Dismissed` when placement does not believe it."""
         await self._machine.open(self._look_at)
         subscriptions: list[Subscription] = []
         tasks: list[asyncio.Task[None]] = []
@@ -99,7 +124,15 @@ class Agent:
                 subscriptions.append(await self._bus.subscribe(subject, handler))
             for key in dict.fromkeys([*self._machine.held(), *self._journal.attempts()]):
                 self._look_at(key)
-            works = (self._reporter.run(), self._signals(), self._keep_in_touch())
+            works = [
+                self._reporter.run(),
+                self._heartbeats.run(),
+                self._care.guard(),
+                self._keep_in_touch(),
+                self._dismissal.given(),
+            ]
+            if self._given.prober is not None:
+                works.append(self._given.prober.run(self._bus))
             tasks.extend(asyncio.create_task(work) for work in works)
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
@@ -107,6 +140,7 @@ class Agent:
                     task.result()  # none of them ends unless something is badly wrong
         finally:
             await end_tasks(tasks)
+            await self._care.close()
             await self._reporter.stop()
             await self._logs.stop()
             for subscription in subscriptions:
@@ -127,10 +161,8 @@ class Agent:
                     await self._ask("pull", b"")
                 continue
             self._known.clear()
-            await self._ask("hello", self._hello())
-            await wait_until(
-                self._known, pause_s
-            )  # two agents of one name would else outbid each other
+            await self._ask("hello", self._saying.hello())
+            await wait_until(self._known, pause_s)  # placement may be making up its mind
             pause_s = min(pause_s * 2, HELLO_S_MAX)
 
     async def _ask_what_was(self) -> None:
@@ -148,18 +180,6 @@ class Agent:
             answer = await self._bus.request(subject, data, timeout_s=ANSWER_S)
             self._receive(answer.data)
 
-    def _hello(self) -> bytes:
-        header = self._journal.header
-        node = msgspec.structs.replace(
-            self._given.node,
-            boot=header.boot,
-            incarnation=header.incarnation,
-            devices=self._given.devices.inventory(),
-        )
-        held = ((key, self._machine.look(key)) for key in self._machine.held())
-        running = tuple(key for key, seen in held if seen is not None and seen.end is None)
-        return _ENCODER.encode(Hello(node=node, running=running))
-
     async def _told(self, message: Message) -> None:
         """A document, or an empty message: a hint that there is a new one."""
         if message.data:
@@ -172,6 +192,9 @@ class Agent:
             return
         desired = self._verified(data)
         if desired is None:
+            return
+        if desired.dismissed:
+            self._dismissal.give(desired.dismissed)
             return
         if desired.incarnation != self._journal.incarnation:
             self._is_known = False  # it speaks to what this node was before
@@ -235,17 +258,21 @@ class Agent:
                 self._machine.forget(key)
 
     def _start(self, assignment: Assignment) -> None:
+        key = todo.key_of(assignment)
+        if not self._care.is_ready(key, assignment, then=lambda: self._look_at(key)):
+            return
         try:
             launch = self._given.unseal(assignment)
         except Unopenable as error:
             end = End(reason="start-failed", exit_code=126, message=str(error))
-            self._report_end(todo.key_of(assignment), end, assignment, None)
+            self._report_end(key, end, assignment, None)
             return
         self._machine.start(assignment, launch)
 
     def _report_end(
         self, key: AttemptKey, end: End, assignment: Assignment | None, seen: Seen | None
     ) -> None:
+        end = self._care.told(key, end, seen)
         self._report("exited", key, assignment, seen, at_us=end.ended_at_us, end=end)
         record_run(key, assignment or seen, end)
         self._reporter.wake(linger=False)
@@ -264,34 +291,7 @@ class Agent:
         self._journal.add(report_of(what, key, assignment, seen, at_us=at_us, end=end))
         self._reporter.wake(linger=True)
 
-    async def _signals(self) -> None:
-        """Heartbeats; and whoever hears a connection come back asks what was missed."""
-        was_connected, inventory = True, self._given.devices.inventory()
-        while True:
-            await asyncio.sleep(SIGNAL_S)
-            if not self._bus.connected:
-                was_connected = False
-                continue
-            if not was_connected:
-                was_connected = True
-                self._pull_due.set()
-            now = self._given.devices.inventory()
-            if now != inventory:
-                inventory, self._is_known = now, False
-                self._pull_due.set()
-            with contextlib.suppress(BusError):
-                await self._bus.publish(subjects.agent_up(self._name, "signal"), self._signal())
-
-    def _signal(self) -> bytes:
-        busy: dict[str, int] = {}
-        running = 0
-        for key in self._machine.held():
-            seen = self._machine.look(key)
-            if seen is not None and seen.end is None:
-                running += 1
-                for share in seen.shares:
-                    busy[share.device] = busy.get(share.device, 0) + share.milli
-        samples = self._given.devices.samples(busy)
-        incarnation = self._journal.incarnation
-        said = Signal(node=self._name, incarnation=incarnation, samples=samples, running=running)
-        return _ENCODER.encode(said)
+    def _say_again(self) -> None:
+        """Placement is to hear what this node is now."""
+        self._is_known = False
+        self._pull_due.set()

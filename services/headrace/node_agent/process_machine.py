@@ -92,7 +92,6 @@ class ProcessMachine:
             phase="starting",
             project=assignment.project,
             traceparent=assignment.traceparent,
-            enforcement=self._settings.enforcement,
             shares=assignment.shares,
         )
         marker = secrets.token_hex(16)
@@ -102,6 +101,7 @@ class ProcessMachine:
             held = self._held[key] = _Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return
+        seen = msgspec.structs.replace(seen, enforcement=spec["enforcement"])
         held = _Held(key, self._node_dir / spec["folder"], seen, spec=spec)
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
+from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.folders import name_of
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
@@ -16,12 +18,12 @@ from headrace.node_agent.worker_environment import environment_of, processes_of
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings:
-    """`enforcement` is what keeps workers to their share; `journal` a file outside Headrace that
+    """`bind` tells how a worker is bound to its devices; `journal` a file outside Headrace that
     every attempt's start and end is written to, or ""; `base_environment` the agent's own.
     """
 
     node_dir: Path
-    enforcement: str = "none"
+    bind: Callable[[Assignment], Bound] = lambda _assignment: Bound()
     journal: str = ""
     output_bytes_max: int = OUTPUT_BYTES_MAX
     base_environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -36,9 +38,11 @@ def spec_of(
     if not launch.command or not launch.command[0]:
         raise ValueError("the launch has no command")
     folder = name_of(key_of(assignment))
+    bound = settings.bind(assignment)
     env = environment_of(
         assignment,
         launch,
+        bound,
         base=settings.base_environment,
         folder=str(settings.node_dir / folder),
         marker=marker,
@@ -50,7 +54,7 @@ def spec_of(
         "rank": assignment.rank,
         "project": assignment.project,
         "traceparent": assignment.traceparent,
-        "enforcement": settings.enforcement,
+        "enforcement": bound.enforcement,
         "marker": marker,
         "command": launch.command,
         "setup": launch.setup,

@@ -9,7 +9,7 @@ from headrace.decider import Decider, Draft
 from headrace.placement.derived import index_of, usage_moves_us
 from headrace.placement.evolve import LISTENS_TO, evolve
 from headrace.placement.life_rules import decide_groups, decide_lives, overdue
-from headrace.placement.node_rules import decide_changes
+from headrace.placement.node_rules import decide_changes, decide_drains
 from headrace.placement.pool_rules import decide_pools
 from headrace.placement.room_rules import decide_room
 from headrace.placement.state import State
@@ -28,12 +28,16 @@ def decide(state: State, now_us: int) -> list[Draft]:
     if index.idle and not late and not index.passed(state, now_us) and not moved:
         return []
     drafts = list(decide_changes(state))
+    if drafts:  # in force before anything else is decided
+        return drafts
     drafts += decide_pools(state)
     drafts += decide_lives(state, LIVES_MAX)
     drafts += decide_groups(state, LIVES_MAX)
     late = [job_id for job_id in late if job_id not in state.due][:LIVES_MAX]
     drafts += (overdue(job_id, state.jobs[job_id], now_us) for job_id in late)
-    drafts += decide_room(state, now_us, late)
+    drained = decide_drains(state, LIVES_MAX, late)
+    drafts += drained.values()
+    drafts += decide_room(state, now_us, [*late, *drained])
     index.idle = not drafts
     return drafts
 

@@ -63,6 +63,20 @@ class DesiredStates:
         )
         return Signed(document=document, signature=sign(self._grant_key, document))
 
+    def dismissal(self, node: str, epoch: int, position: int, why: str) -> Signed:
+        """What an agent gets that is not this node, or no longer."""
+        document = _ENCODER.encode(
+            Desired(
+                node=node,
+                epoch=epoch,
+                position=position,
+                incarnation="",
+                recorded_through=0,
+                dismissed=why,
+            )
+        )
+        return Signed(document=document, signature=sign(self._grant_key, document))
+
     def forget(self, job_id: str, attempt: int, workers: int) -> None:
         """The attempt is released."""
         for rank in range(workers):
@@ -110,6 +124,7 @@ class DesiredStates:
 STOP_REASONS = {
     "reclaimed": "preempted",
     "moved": "preempted",
+    "device-faulty": "node-drain",
 }  # as `$HEADRACE_STOP_REASON_FILE` names them
 
 

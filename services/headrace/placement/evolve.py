@@ -31,7 +31,9 @@ from headrace.events.jobs import (
     JobHeld,
     JobStarted,
 )
+from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
+    DeviceFaulted,
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
@@ -263,6 +265,8 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    DeviceFaulted: evolve_nodes.faulted,
+    MemberAdmitted: evolve_nodes.admitted,
     PerformanceMeasured: evolve_performance.measured,
     **pool_rules.ON,
 }

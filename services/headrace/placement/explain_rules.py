@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.placement.derived import index_of, world_at
+from headrace.placement.life_rules import DEVICE_FAULTY
 from headrace.placement.modelling import gang_of
 from headrace.placement.reservation_rules import reserved_in
 from headrace.placement.state import Job, State
@@ -80,7 +81,8 @@ def _placed(state: State, job: Job, waited: dict[str, int]) -> Explanation:
     silent = [node for node in nodes if node in state.machines and state.machines[node].silent]
     where = ", ".join(nodes[:8])
     if run.evicted:
-        text = f"is being stopped on {where} ({run.evicted})"
+        why = f": {run.faulty[1]}" if run.evicted == DEVICE_FAULTY else ""
+        text = f"is being stopped on {where} ({run.evicted}{why})"
     elif run.begun_us:
         text = f"runs on {where}"
     else:

@@ -17,10 +17,13 @@ from headrace.placement.state import Exit, Group, Job, Run, State
 
 EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
 
+DEVICE_FAULTY = "device-faulty"  # why an attempt ends whose device is at fault
+
 FOR_OTHERS = (
     "reclaimed",
     "preempted",
     "moved",
+    "node-drain",
 )  # why an attempt ends that its job is not to blame for
 
 
@@ -31,7 +34,9 @@ def is_due(job: Job) -> bool:
         return bool(job.cancelling)
     if run.gone or (not run.begun_us and len(run.started) == len(run.workers)):
         return True
-    return not run.evicted and (bool(job.cancelling) or _failing(run) is not None)
+    if run.evicted:
+        return False
+    return bool(job.cancelling) or bool(run.faulty[0]) or _failing(run) is not None
 
 
 def decide_lives(state: State, limit: int) -> Iterator[Draft]:
@@ -91,6 +96,10 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
     elif not run.evicted and job.cancelling:
         act = Act(rule=job.cancelling)
         yield _draft(job, evict(job_id, job, run, "cancelled", act), job.cancelled_at)
+    elif not run.evicted and run.faulty[0]:
+        device, why = run.faulty
+        act = Act(rule=DEVICE_FAULTY, names={"device": device, "why": why})
+        yield _draft(job, evict(job_id, job, run, DEVICE_FAULTY, act), run.cause)
     elif not run.evicted and (rank := _failing(run)) is not None:
         numbers = {"rank": rank, "exit_code": run.exits[rank].exit_code}
         act = Act(rule="worker-failed", numbers=numbers)
@@ -100,7 +109,8 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
 def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
     outcome, reason, end = _outcome(job, run)
     again = outcome == "again"
-    if reason == "node-lost" and job.lost >= state.setting("attempts_lost_max"):
+    machines = ("node-lost", DEVICE_FAULTY)
+    if again and reason in machines and job.lost >= state.setting("attempts_lost_max"):
         outcome, again = "failed", False
     ended_us = max(exit_.at_us for exit_ in run.exits.values())
     released = GangReleased(
@@ -129,9 +139,12 @@ def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
         return "failed", "timeout", failed
     if run.evicted in FOR_OTHERS:
         return "again", run.evicted, failed
+    if run.faulty[0]:
+        return "again", DEVICE_FAULTY, failed
     # What went wrong by itself tells more than what was stopped because of it.
     for reason, outcome, name in (
         ("start-failed", "failed", "start-failed"),
+        ("over-share", "failed", "out-of-memory"),
         ("exited", "failed", "error"),
         ("lost", "again", "node-lost"),
         ("stopped", "again", "node-lost"),  # by somebody else than us

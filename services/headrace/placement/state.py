@@ -80,6 +80,7 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
     evicted_us: int = 0
     gainer: str = ""
     cause: int = 0
+    faulty: tuple[str, str] = ("", "")  # a device of its that is at fault, and how
 
     @property
     def gone(self) -> bool:
@@ -177,8 +178,10 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     recorded: int = 0
     silent: bool = False
     cordoned: bool = False
+    draining: int = 0  # its jobs are asked to move, by the decision at this position
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
+    faulted: dict[str, str] = {}  # devices that something happened to, and what
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -232,6 +235,8 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     due: dict[str, None] = {}
     groups_due: dict[str, None] = {}
     changes: dict[int, Change] = {}  # by position of the request
+    forgotten: dict[str, int] = {}  # nodes to be deleted, since that position, once they are empty
+    members: dict[str, str] = {}  # by node: what its launches are sealed to; empty: it was deleted
     arrivals: Arrivals = msgspec.field(default_factory=Arrivals)
     learned: Arrivals = msgspec.field(default_factory=Arrivals)  # what policies expect more of
     searching: Searching = msgspec.field(default_factory=Searching)
