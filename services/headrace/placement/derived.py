@@ -50,9 +50,7 @@ class Index:
         self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
 
     def sync(self, job_id: str, job: Job, *, moved: bool = True) -> None:
-        """Bring everything kept about this live job up to date. `moved`: what the world knows of it
-        may be different now.
-        """
+        """Bring up to date what is kept about this live job; the world's part if it has `moved`."""
         if moved:
             self.changed_jobs[job_id] = None
         if job_id not in self._owners:
@@ -196,9 +194,7 @@ def total_milli(state: State) -> int:
 
 
 def settle(state: State, job_id: str, job: Job, *, moved: bool = True) -> None:
-    """After a change of this job: does its life need a decision, does it wait, does it run?
-    `moved`: does it ask for, have or hold on to anything else than before?
-    """
+    """After a change of this job, `moved` if it asks for or has anything else than before."""
     if is_due(job):
         state.due[job_id] = None
     else:
