@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
-        test-frameworks test-readme bench bench-openb bench-scheduler conformance \
+        test-frameworks test-readme bench bench-openb bench-scheduler bench-agent conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -64,8 +64,8 @@ test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-
 	$(BIN)/python -m headrace.simulation --seeds $(SEEDS)
 	$(BIN)/pytest --quiet -m chaos tests/end_to_end
 
-test-agent-faults: $(STAMP) ## what a node comes through: joining from another network, machines cut off, two agents of one identity
-	$(BIN)/pytest --quiet -m agent_faults tests/node_agent tests/end_to_end
+test-agent-faults: $(STAMP) ## what a node comes through: agents killed, machines cut off, clocks turned, disks full
+	$(BIN)/python -m tests.agent_faults
 
 test-containers: $(STAMP) ## store and bus contracts against servers in containers
 	$(BIN)/pytest --quiet -m containers tests/containers
@@ -90,6 +90,9 @@ bench-openb: $(STAMP) ## placement on a published trace: make bench-openb OPENB=
 
 bench-scheduler: $(STAMP) ## what the scheduling core's turns cost on 5,000 nodes with 100,000 pending jobs
 	@$(BIN)/python -m tests.bench.scheduler
+
+bench-agent: $(STAMP) ## what a node costs: an idle agent, starts, shims, adoption
+	@$(BIN)/python -m tests.bench.agent
 
 conformance: $(STAMP) ## the scheduling core on KAI-Scheduler's scenarios: make conformance CASES=file
 	@$(BIN)/python -m tests.conformance "$(CASES)"

@@ -186,3 +186,11 @@ def _commands() -> list[bytes]:
             with contextlib.suppress(OSError):
                 found.append(Path(f"/proc/{pid}/cmdline").read_bytes())
     return found
+
+
+async def test_newlines_and_every_script_come_through_the_environment(node: Node) -> None:
+    value = "first\nsecond\t\"quoted\" 'single' $HOME `x` žluťoučký 🦆 عربي \x01 end"
+    key = await node.placement.want("job-1", "printenv", "X", env={"X": value})
+    await node.placement.ended(key)
+
+    assert (await node.placement.logs(key)).data.decode() == value + "\n"

@@ -15,7 +15,7 @@ from headrace.events.jobs import (
     JobFinished,
     JobRequested,
 )
-from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
+from headrace.events.nodes import NodeFilled, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.vault import seal_to
 from headrace.vault.project_keys import ProjectKeys
@@ -149,6 +149,23 @@ async def test_a_node_that_says_nothing_is_silent_until_it_is_heard(platform, ag
     await agent.bus.publish(subjects.agent_up("n1", "signal"), signal)
     await until(lambda: platform.events(NodeHeard))
     assert len(platform.events(NodeSilent)) == 1
+
+
+async def test_a_full_disk_is_told_once_and_again_when_there_is_room(platform, agent):
+    async def signal(permille, incarnation="i1"):
+        said = Signal(node="n1", incarnation=incarnation, disk_permille=permille)
+        subject = subjects.agent_up("n1", "signal")
+        await agent.bus.publish(subject, msgspec.json.encode(said))
+        await agent.ask("pull", {})
+
+    for permille in (899, 900, 950, 880):
+        await signal(permille)
+        await until(lambda: not platform.host.pending)
+    await signal(10, incarnation="i0")
+    await signal(879)
+    await until(lambda: len(platform.events(NodeFilled)) == 2)
+    found = [(said.used_permille, said.too_full) for said in platform.events(NodeFilled)]
+    assert found == [(900, True), (879, False)]
 
 
 async def test_what_runs_on_a_restarted_machine_is_gone(platform, agent):

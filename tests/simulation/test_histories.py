@@ -25,6 +25,7 @@ EXPECTED = {  # the promises that a planted bug is bound to break, whatever else
     "act-before-append": ("I2", "I3", "I4", "I11"),
     "ignore-reservations": ("I15",),
     "no-epoch-check": ("I3", "I4", "I11"),
+    "outlive-the-lease": ("I11",),
     "release-before-proof": ("I4", "I11"),
 }
 

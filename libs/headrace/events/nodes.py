@@ -60,7 +60,9 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):
-    """Nothing was heard from the node for `silent_us`. What runs there is left running."""
+    """Nothing was heard from the node for `silent_us`, by placement's own steady clock; recorded
+    again when that reaches a lease's end. What runs there is left running but for such leases.
+    """
 
     owner: ClassVar[str] = "placement"
     stream: ClassVar[str] = "node/{node}"
@@ -74,6 +76,18 @@ class NodeHeard(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.h
     owner: ClassVar[str] = "placement"
     stream: ClassVar[str] = "node/{node}"
     node: str
+
+
+class NodeFilled(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.filled.v1"):
+    """The disk with the node's folder is `used_permille` full. While that is `too_full`, the node
+    takes no work.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    used_permille: int
+    too_full: bool
 
 
 class NodeChangeRequested(

@@ -28,6 +28,7 @@ HOLDERS_MAX = 2_000  # running gangs judged for one explanation
 UNITS = {GPU: "GPUs", CPU: "CPUs", MEMORY: "of memory"}
 
 NOT_ACCEPTING = "silent or cordoned"
+DISK_FULL = "its disk is full"
 ELSEWHERE = "outside its pools, volumes or labels"
 OTHER_KIND = "another kind of GPU"
 TOO_SMALL = "too small"
@@ -79,7 +80,8 @@ def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
     excluded = min((_excluded(world, gang, shape) for shape in shapes), key=_exclusion_rank)
     nodes = len(world.machines)
     fits = nodes - excluded.total()
-    able = fits + sum(excluded[reason] for reason in (TAKEN, OWN, BARRED, NOT_ACCEPTING))
+    open_to = (TAKEN, OWN, BARRED, NOT_ACCEPTING, DISK_FULL)
+    able = fits + sum(excluded[reason] for reason in open_to)
     numbers = {"nodes_needed": needed, "nodes_free": fits, "nodes_able": able, "nodes": nodes}
     wanted = " or ".join(dict.fromkeys(_wanted(shape, len(tasks)) for shape in shapes))
     told = {name: count for name, count in sorted(excluded.items()) if count}
@@ -128,7 +130,7 @@ def _excluded(world: World, gang: Gang, shape: Shape) -> Counter[str]:
         elif Machine(spec).fit(shape) is None:
             found[TOO_SMALL] += 1
         elif not spec.accepting:
-            found[NOT_ACCEPTING] += 1
+            found[DISK_FULL if spec.is_full else NOT_ACCEPTING] += 1
         elif shape.apart and name in own:
             found[OWN] += 1
         elif barred and barred.keys() >= set(world.parted.cells_on(machine, shape)):

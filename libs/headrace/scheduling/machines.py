@@ -45,6 +45,7 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}
     taints: tuple[str, ...] = ()
     accepting: bool = True
+    is_full: bool = False  # its disk, which is why it is not accepting
     pool: str = ""
 
     @property
@@ -286,9 +287,8 @@ def _has_room(free: tuple[int, ...], cpu_milli: int, memory_bytes: int) -> bool:
 
 def takes(shape: Shape, kind: Kind) -> bool:
     """Whether this kind of device will do: `H100` means any `H100-…`."""
-    if kind.profile != shape.profile:
-        return False
-    if shape.model and not is_model(kind.model, shape.model):
+    is_named = not shape.model or is_model(kind.model, shape.model)
+    if kind.profile != shape.profile or not is_named:
         return False
     low, high = shape.memory_min_bytes, shape.memory_max_bytes
     return kind.memory_bytes >= low and (not high or kind.memory_bytes <= high)

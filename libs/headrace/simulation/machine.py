@@ -45,6 +45,7 @@ class SimulatedMachine:
         self.chance = chance
         self.parts = parts
         self.devices = parts.devices(node, hardware)
+        self.lease = parts.lease()
         self.boot = 1
         self.is_on = True
         self.workers: dict[Any, Worker] = {}
@@ -65,6 +66,12 @@ class SimulatedMachine:
         """The devices that running workers have."""
         return [s.device for key in self.running() for s in self.workers[key].assignment.shares]
 
+    def leased_s(self) -> float:
+        """The longest run among those that are to be replaced when this machine cannot be heard."""
+        running = (self.workers[key] for key in self.running())
+        leased = (worker for worker in running if worker.assignment.replace_after_s)
+        return max((float(worker.command[1]) for worker in leased), default=0.0)
+
     def lose_launcher(self) -> None:
         """The launcher dies; workers run on, starts wait for the next one."""
         self._launcher_back_s = self._now_s() + LAUNCHER_S
@@ -82,6 +89,7 @@ class SimulatedMachine:
     def power_on(self) -> None:
         """Another boot."""
         self.boot += 1
+        self.lease = self.parts.lease()
         self.is_on = True
 
     def start(self, assignment: Assignment, launch: Launch) -> None:
@@ -119,7 +127,20 @@ class SimulatedMachine:
         assert program == "simulated"  # nothing else runs here
         ends_in_s, code = float(arguments[0]), int(arguments[1])
         worker.timer = self._later(ends_in_s, self._finish, key, "exited", code)
+        self._watch_lease(key)
         self._tell(key)
+
+    def _watch_lease(self, key: Any) -> None:
+        """As a shim does: look when the lease should have ended, and end the worker if it has."""
+        worker = self.workers.get(key)
+        if worker is None or worker.end is not None or not worker.assignment.replace_after_s:
+            return
+        after_s = worker.assignment.replace_after_s
+        if self.lease.covers(after_s):
+            left_s = self.lease.from_ns / 1e9 + after_s - self._now_s()
+            self._later(max(0.001, left_s), self._watch_lease, key)
+        else:
+            self.stop(key, 0)
 
     def _finish(self, key: Any, reason: str, code: int) -> None:
         worker = self.workers[key]
@@ -191,6 +212,7 @@ class SimulatedProcesses:
             enforcement="none",
             shares=worker.assignment.shares,
             started_at_us=worker.started_at_us,
+            replace_after_s=worker.assignment.replace_after_s,
             stopping=worker.stopping,
             end=worker.end,
         )
@@ -216,6 +238,10 @@ class SimulatedProcesses:
     def read_logs(self, wanted: LogsWanted) -> LogsChunk:
         """See the agent's `Machine`."""
         return LogsChunk(offset=wanted.offset, ended=True, missing="simulated workers say nothing")
+
+    def disk_permille(self) -> int:
+        """See the agent's `Machine`."""
+        return 0
 
     async def close(self) -> None:
         """See the agent's `Machine`."""

@@ -91,6 +91,10 @@ class AgentParts:
         opened.add = add
         return opened
 
+    def lease(self) -> Any:
+        """The agent's own lease, which a machine holds as long as it is on."""
+        return import_module("headrace.node_agent.lease").Lease()
+
     def devices(self, node: str, hardware: Hardware) -> Any:
         """The agent's own GPUs that are not there; some of them perhaps cut."""
         simulated = import_module("headrace.node_agent.devices.simulated")
@@ -100,7 +104,15 @@ class AgentParts:
         return made
 
     def agent(
-        self, *, keys: Keys, journal: Any, node: NodeJoined, bus: Bus, machine: Any, devices: Any
+        self,
+        *,
+        keys: Keys,
+        journal: Any,
+        node: NodeJoined,
+        bus: Bus,
+        machine: Any,
+        devices: Any,
+        lease: Any,
     ) -> Any:
         """A node's agent; `run` it."""
         module = import_module("headrace.node_agent.agent")
@@ -123,6 +135,7 @@ class AgentParts:
             machine=machine,
             journal=journal,
             enforcer=import_module("headrace.node_agent.enforcement.enforcer").Enforcer(devices),
+            lease=lease,
             is_granted=is_granted,
             unseal=unseal,
             now_us=lambda: int(time.time() * 1_000_000),

@@ -1,7 +1,8 @@
 """What people ask for in a simulated history: jobs of every kind, and changes of mind.
 
-Rule: every job ends by itself within seconds, so that a history in which faults heal must end. A
-kind of job is one function, which says what is special about it.
+Rule: every job ends by itself, within seconds but for the one that is there for its lease, so that
+a history in which faults heal must end. A kind of job is one function, which says what is special
+about it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from headrace.simulation.administration import (
 
 JOBS_MIN, JOBS_MAX = 6, 22
 RUN_S_MAX = 4.0
+LEASED_RUN_S = 100.0  # of a job that runs when a lease ends
 USERS = ("ada", "ben", "eve")
 SETTINGS = {  # recorded with who leads: small, so that histories of seconds see what takes minutes
     "consolidate_after_s": 1,
@@ -95,6 +97,8 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         body["command"][2] = "3"
     if chance.random() < 0.15:
         body["preemptibility"] = "non-preemptible"
+    if chance.random() < 0.2:
+        body["on_disconnect"] = {"replace_after": "60s"}
     kinds = list(KINDS)
     kind = chance.choices(kinds, weights=list(KINDS.values()))[0]
     kind(chance, fleet, body)
@@ -112,6 +116,19 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         is_posted=not by_user and chance.random() < 0.5,
         user=chance.choice(USERS) if by_user else "",
     )
+
+
+def leased() -> Asked:
+    """A job that runs for longer than its lease, for a history in which one ends."""
+    body = {
+        "name": "leased",
+        "command": ["simulated", f"{LEASED_RUN_S}", "0"],
+        "resources": {"gpus": 1},
+        "priority": "very-high",
+        "max_duration": "1h",  # else its project's or its pool's
+        "on_disconnect": {"replace_after": "60s"},
+    }
+    return Asked(at_s=1.0, verb="job.submit", project=PROJECTS[0], key="leased", body=body)
 
 
 def _small(chance: random.Random, _fleet: Fleet, body: Body) -> None:

@@ -15,20 +15,24 @@ from dataclasses import dataclass
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Assignment, Desired, Launch, Signed
+from headrace.bus.agents import Assignment, Desired, Launch, Pull, Signed
 from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import reconcile as todo
 from headrace.node_agent.device_care import Aside, DeviceCare, in_turn
 from headrace.node_agent.dismissal import Dismissal
 from headrace.node_agent.enforcement.enforcer import Enforcer
+from headrace.node_agent.granted import verified
 from headrace.node_agent.heartbeats import Heartbeats
 from headrace.node_agent.journal import Journal
+from headrace.node_agent.lease import Lease
+from headrace.node_agent.leasing import Leasing
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
 from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.reporting import Reporter, record_run, report_of
 from headrace.node_agent.saying import Saying
+from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks, wait_until
 
 PULL_S = 30.0  # between two asks for the whole document
@@ -37,8 +41,7 @@ ANSWER_S = 5.0
 BEFORE_HELLO_S = 0.5  # for what placement believes of the node, before it is told otherwise
 
 _LOG = logging.getLogger("headrace.node_agent")
-_SIGNED = msgspec.json.Decoder(Signed)
-_DESIRED = msgspec.json.Decoder(Desired)
+_ENCODER = msgspec.json.Encoder()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +57,7 @@ class Surroundings:
     machine: Machine
     journal: Journal
     enforcer: Enforcer
+    lease: Lease
     is_granted: Callable[[Signed], bool]
     unseal: Callable[[Assignment], Launch]
     now_us: Callable[[], int]
@@ -69,6 +73,7 @@ class Agent:
         self._bus, self._machine, self._journal = given.bus, given.machine, given.journal
         self._name = given.node.node
         self._desired: dict[AttemptKey, Assignment] = {}
+        self._leasing = Leasing(given.lease, given.machine)
         self._last_document = b""
         self._reporter = Reporter(self._bus, self._journal, self._name, self._receive)
         self._logs = LogRequests(self._bus, self._machine)
@@ -88,9 +93,11 @@ class Agent:
             self._name,
             self._journal,
             self._care,
+            self._machine,
             said=self._saying.said,
             changed=self._say_again,
             missed=self._pull_due.set,
+            looked=self._leasing.end_uncovered,
         )
         self._is_known = False  # placement's documents speak of this incarnation
         self._dismissal = Dismissal()
@@ -154,11 +161,11 @@ class Agent:
         pause_s = HELLO_S_FIRST
         while True:
             if self._is_known:
-                await wait_until(self._pull_due, PULL_S)
+                await wait_until(self._pull_due, self._leasing.pull_every_s(PULL_S))
                 self._pull_due.clear()
                 if self._is_known:
                     pause_s = HELLO_S_FIRST
-                    await self._ask("pull", b"")
+                    await self._ask("pull", _ENCODER.encode(Pull(sent_ns=kernel.boottime_ns())))
                 continue
             self._known.clear()
             await self._ask("hello", self._saying.hello())
@@ -170,7 +177,7 @@ class Agent:
         with contextlib.suppress(BusError):
             subject = subjects.agent_up(self._name, "pull")
             answer = await self._bus.request(subject, b"", timeout_s=BEFORE_HELLO_S)
-            desired = self._verified(answer.data)
+            desired = verified(answer.data, self._name, self._given.is_granted)
             if desired is not None and desired.incarnation != self._journal.incarnation:
                 self._journal.reboot(desired.position)
 
@@ -190,7 +197,7 @@ class Agent:
     def _receive(self, data: bytes) -> None:
         if not data or data == self._last_document:
             return
-        desired = self._verified(data)
+        desired = verified(data, self._name, self._given.is_granted)
         if desired is None:
             return
         if desired.dismissed:
@@ -207,22 +214,8 @@ class Agent:
         self._last_document = data
         self._is_known = True
         self._known.set()
+        self._leasing.renew(desired.renewed_ns)
         self._obey(desired)
-
-    def _verified(self, data: bytes) -> Desired | None:
-        try:
-            signed = _SIGNED.decode(data)
-            if not self._given.is_granted(signed):
-                _LOG.warning("desired state ignored reason=not signed by placement")
-                return None
-            desired = _DESIRED.decode(signed.document)
-        except msgspec.MsgspecError as error:
-            _LOG.warning("desired state not understood error=%s", error)
-            return None
-        if desired.node != self._name:
-            _LOG.warning("desired state ignored reason=it is for node %s", desired.node)
-            return None
-        return desired
 
     def _obey(self, desired: Desired) -> None:
         before = self._desired
@@ -231,7 +224,8 @@ class Agent:
         settled = self._journal.recorded(desired.recorded_through)
         changed = [key for key, wanted in self._desired.items() if before.get(key) != wanted]
         gone = [key for key in before if key not in self._desired]
-        for key in dict.fromkeys([*changed, *gone, *settled]):
+        leased = self._leasing.follow(self._desired)
+        for key in dict.fromkeys([*changed, *gone, *settled, *leased]):
             self._look_at(key)
 
     def _look_at(self, key: AttemptKey) -> None:
@@ -245,8 +239,10 @@ class Agent:
         self, key: AttemptKey, action: todo.Action, assignment: Assignment | None, seen: Seen | None
     ) -> None:
         match action:
-            case todo.Start():
+            case todo.Start() if self._leasing.may_start(action.assignment):
                 self._start(action.assignment)
+            case todo.Start():
+                self._leasing.want(key, self._pull_due)
             case todo.Stop():
                 self._machine.stop(key, action.reason, action.grace_s)
             case todo.ReportStarted():

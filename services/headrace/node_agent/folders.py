@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.events.gangs import Share
-from headrace.node_agent.machine import AttemptKey, End
+from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, STOP
 
@@ -45,6 +45,9 @@ class Intent(msgspec.Struct, kw_only=True):
     enforcement: str
     marker: str
     devices: list[str]
+    replace_after_s: int = 0
+    isolation: str = ""
+    groups: list[str] = []
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 
@@ -132,6 +135,24 @@ def read_intent(folder: Path) -> Intent | None:
     return intent
 
 
+def seen_of(intent: Intent | None, end: End | None) -> Seen:
+    """What is true of an attempt that left this behind."""
+    phase = "starting" if intent is None or not intent.at_us else "running"
+    seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
+    if intent is None:
+        return seen
+    return msgspec.structs.replace(
+        seen,
+        project=intent.project,
+        traceparent=intent.traceparent,
+        enforcement=intent.enforcement,
+        shares=intent.shares,
+        replace_after_s=intent.replace_after_s,
+        isolation=intent.isolation,
+        started_at_us=intent.at_us,
+    )
+
+
 def shim_of(folder: Path) -> int:
     """The pid of the living shim that holds this attempt; 0 when there is none."""
     return holder_of(folder / INTENT)
@@ -153,6 +174,13 @@ def holder_of(path: Path) -> int:
         return 0 if kind == fcntl.F_UNLCK else int(pid)
     finally:
         os.close(file)
+
+
+def disk_permille(node_dir: Path) -> int:
+    """How full the disk with the node's folder is for who is not root."""
+    disk = os.statvfs(node_dir)
+    used, free = disk.f_blocks - disk.f_bfree, disk.f_bavail
+    return used * 1000 // max(1, used + free)
 
 
 def write_lost(folder: Path, message: str, started_at_us: int) -> End:

@@ -14,6 +14,7 @@ from headrace.bus.interface import Bus, BusError
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent.device_care import DeviceCare
 from headrace.node_agent.journal import Journal
+from headrace.node_agent.machine import Machine
 
 SIGNAL_S = 2.0  # between two heartbeats
 
@@ -22,7 +23,8 @@ _ENCODER = msgspec.json.Encoder()
 
 class Heartbeats:
     """`said` is what the node is; `changed` is called when that is something else than before,
-    `missed` when a connection comes back: something may have been missed meanwhile.
+    `missed` when a connection comes back: something may have been missed meanwhile; `looked` at
+    every beat, connected or not.
     """
 
     def __init__(
@@ -31,19 +33,23 @@ class Heartbeats:
         node: str,
         journal: Journal,
         care: DeviceCare,
+        machine: Machine,
         *,
         said: Callable[[], NodeJoined],
         changed: Callable[[], None],
         missed: Callable[[], None],
+        looked: Callable[[], None],
     ) -> None:
-        self._bus, self._node, self._journal, self._care = bus, node, journal, care
-        self._said, self._changed, self._missed = said, changed, missed
+        self._bus, self._node, self._journal = bus, node, journal
+        self._care, self._machine = care, machine
+        self._said, self._changed, self._missed, self._looked = said, changed, missed, looked
 
     async def run(self) -> None:
         """Beat for ever."""
         was_connected, before = True, self._said()
         while True:
             await asyncio.sleep(SIGNAL_S)
+            self._looked()
             samples, running = await self._care.look()
             if not self._bus.connected:
                 was_connected = False
@@ -59,6 +65,7 @@ class Heartbeats:
                 incarnation=self._journal.incarnation,
                 samples=tuple((s.device, s.busy_milli, s.used_bytes) for s in samples),
                 running=running,
+                disk_permille=self._machine.disk_permille(),
             )
             with contextlib.suppress(BusError):
                 await self._bus.publish(

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 from urllib.parse import urlsplit
 
@@ -146,7 +146,7 @@ def _signed_in(folder: NodeFolder) -> Member | None:
         raise
 
 
-def _asked(folder: NodeFolder, url: str, path: str, body: dict[str, object]) -> Answer:
+def _asked(folder: NodeFolder, url: str, path: str, body: Mapping[str, object]) -> Answer:
     connection = Connection(url, "", folder.certificate)
     try:
         return connection.change("POST", path, msgspec.json.encode(body), key=lambda: "")

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from headrace.client.connection import ClientError
 from headrace.node_agent.devices import Devices
+from headrace.node_agent.devices.choosing import devices_of
 from headrace.node_agent.joining import NotAdmitted, join
 from headrace.node_agent.membership import NodeFolder
-from headrace.node_agent.process import devices_of
 from headrace.node_agent.settings import NodeSettings
 
 DONE, FAILED, REFUSED = 0, 1, 120
@@ -23,7 +23,7 @@ def join_aloud(path: Path) -> int:
     try:
         settings = NodeSettings.read()
         order = folder.ordered()
-        devices = devices_of(settings.gpus, order.node)
+        devices = devices_of(settings.gpus, order.node, settings.node_dir / "simulated")
         answer = join(folder, order)
     except NotAdmitted as error:
         print(error, file=sys.stderr)
@@ -44,7 +44,7 @@ def join_aloud(path: Path) -> int:
 
 def described(devices: Devices, settings: NodeSettings) -> str:
     """The machine in a line: GPUs, cores, memory, labels."""
-    kinds = Counter(device.model for device in devices.inventory())
+    kinds = Counter(device.model for device in devices.list())
     gpus = ", ".join(f"{count} × {model}" for model, count in kinds.items()) or "no GPUs"
     labels = " ".join(f"{name}={value}" for name, value in settings.labels.items())
     parts = [gpus, f"{devices.cpu_milli // 1000} cores", f"{devices.memory_bytes // GB} GB"]

@@ -33,8 +33,10 @@ from headrace.node_agent.dismissal import Dismissed
 from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.identity import NodeKeys
+from headrace.node_agent.isolation.cgroups import probe
 from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
+from headrace.node_agent.lease import FileLease
 from headrace.node_agent.membership import NodeFolder
 from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.process_machine import ProcessMachine
@@ -96,17 +98,15 @@ async def _run(settings: NodeSettings) -> None:
     enforcer = _enforcer(settings)
     keys = NodeKeys(settings.node_dir, settings.keys_dir)
     journal = _journal(settings, keys)
-    told = MachineSettings(
-        node_dir=settings.node_dir, bind=enforcer.bind, journal=settings.attempt_journal
-    )
     bus = await _bus(settings, lost)
     agent = Agent(
         Surroundings(
             node=_node(settings, enforcer.devices, keys),
             bus=bus,
-            machine=ProcessMachine(told),
+            machine=_machine(settings, enforcer),
             journal=journal,
             enforcer=enforcer,
+            lease=FileLease(settings.node_dir),
             is_granted=keys.is_granted,
             unseal=keys.unseal,
             now_us=_now_us,
@@ -157,6 +157,20 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
     except BusError:
         NodeFolder(settings.node_dir).forget_bus()
         raise
+
+
+def _machine(settings: NodeSettings, enforcer: Enforcer) -> ProcessMachine:
+    isolation = probe(settings.node, settings.isolation)
+    _LOG.info("jobs are kept apart level=%s", isolation.level)
+    return ProcessMachine(
+        MachineSettings(
+            node_dir=settings.node_dir,
+            bind=enforcer.bind,
+            journal=settings.attempt_journal,
+            isolation=isolation,
+            accounts=settings.accounts,
+        )
+    )
 
 
 def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:

@@ -26,10 +26,12 @@ from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings, spec_of
-from headrace.node_agent.supervision import kernel, shim, tree
+from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS
+from headrace.node_agent.supervision.record import journal
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
+SAID_S = 0.05  # for what a shim said before it ended without having written anything
 CLEAN_EVERY_LOOKS = 12  # old folders are removed once a minute
 
 _LOG = logging.getLogger("headrace.node_agent")
@@ -82,7 +84,7 @@ class ProcessMachine:
         except ValueError:
             return None
         end = folders.read_exit(folder)
-        return None if end is None else _seen(folders.read_intent(folder), end)
+        return None if end is None else folders.seen_of(folders.read_intent(folder), end)
 
     def start(self, assignment: Assignment, launch: Launch) -> None:
         key = key_of(assignment)
@@ -93,6 +95,8 @@ class ProcessMachine:
             project=assignment.project,
             traceparent=assignment.traceparent,
             shares=assignment.shares,
+            replace_after_s=assignment.replace_after_s,
+            isolation=self._settings.isolation.level,
         )
         marker = secrets.token_hex(16)
         try:
@@ -130,6 +134,9 @@ class ProcessMachine:
             return LogsChunk(offset=wanted.offset, ended=True, missing=missing)
         return logs.read(folder, wanted, has_ended=held is None or held.seen.end is not None)
 
+    def disk_permille(self) -> int:
+        return folders.disk_permille(self._node_dir)
+
     async def close(self) -> None:
         await self._link.close()
         for task in self._tasks:
@@ -140,7 +147,7 @@ class ProcessMachine:
     def _adopt(self, key: AttemptKey, folder: Path) -> None:
         """Take over what an earlier agent started and nobody has seen the end of."""
         intent = folders.read_intent(folder)
-        held = self._held[key] = _Held(key, folder, _seen(intent, None))
+        held = self._held[key] = _Held(key, folder, folders.seen_of(intent, None))
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
@@ -149,7 +156,7 @@ class ProcessMachine:
                 held, folders.write_lost(folder, "the node was started anew", started_at_us)
             )
         else:
-            self._look_at(held, witnessed=False)
+            self._look_at(held)
 
     def _look_again(self) -> None:
         """A launcher is connected: whatever has no shim yet is looked at, and sent if need be."""
@@ -157,7 +164,7 @@ class ProcessMachine:
             if held.seen.end is None and held.pidfd < 0:
                 self._look_at(held)
 
-    def _look_at(self, held: _Held, *, witnessed: bool = True) -> None:
+    def _look_at(self, held: _Held) -> None:
         """Find out from the folder how this attempt stands."""
         pid = folders.shim_of(held.folder)
         if pid:
@@ -170,7 +177,7 @@ class ProcessMachine:
         elif held.spec is not None and folders.read_intent(held.folder) is None:
             self._link.start(held.spec)
         else:
-            self._spawn(self._prove_lost(held, witnessed=witnessed))
+            self._spawn(self._prove_lost(held))
 
     def _said(self, line: dict[str, Any]) -> None:
         """A line from the launcher or one of its shims."""
@@ -183,7 +190,7 @@ class ProcessMachine:
         elif "started" in line:
             self._runs(held, int(line["at_us"]))
         else:
-            message = f"the launcher could not fork: {line.get('why')}"
+            message = f"cannot start: {line.get('why')}"
             self._finish(held, End(reason="start-failed", exit_code=126, message=message))
 
     def _runs(self, held: _Held, at_us: int) -> None:
@@ -233,9 +240,9 @@ class ProcessMachine:
         elif pid := folders.shim_of(held.folder):
             self._watch(held, pid)  # what ended was a second one, which found this one here
         else:
-            self._spawn(self._prove_lost(held))
+            self._spawn(self._prove_lost(held, witnessed=True))
 
-    async def _prove_lost(self, held: _Held, *, witnessed: bool = True) -> None:
+    async def _prove_lost(self, held: _Held, *, witnessed: bool = False) -> None:
         """The shim was killed: end what it left, and say so only when nothing is left.
 
         Its workers' sessions are searched only if its end was just `witnessed`: later their
@@ -243,12 +250,14 @@ class ProcessMachine:
         """
         intent = folders.read_intent(held.folder)
         message, started_at_us = "its supervisor was killed", 0
+        if intent is None:
+            await asyncio.sleep(SAID_S)
         if intent is not None:
             sessions = intent.pids if witnessed else []
-            killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions)
+            killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions, intent.groups)
             message = f"{message}; {killed} of its processes were left and ended"
             started_at_us = intent.at_us
-            shim.journal(self._settings.journal, "end", held.key, intent.devices)
+            journal(self._settings.journal, "end", held.key, intent.devices)
         if held.seen.end is None:
             _LOG.warning("lost job=%s attempt=%d rank=%d", *held.key)
             self._finish(held, folders.write_lost(held.folder, message, started_at_us))
@@ -278,18 +287,3 @@ class ProcessMachine:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _seen(intent: folders.Intent | None, end: End | None) -> Seen:
-    phase = "starting" if intent is None or not intent.at_us else "running"
-    seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
-    if intent is None:
-        return seen
-    return msgspec.structs.replace(
-        seen,
-        project=intent.project,
-        traceparent=intent.traceparent,
-        enforcement=intent.enforcement,
-        shares=intent.shares,
-        started_at_us=intent.at_us,
-    )

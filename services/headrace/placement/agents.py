@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Hello, Report, Reports, Signal
+from headrace.bus.agents import Hello, Pull, Report, Reports, Signal
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Fact
 from headrace.events.attempts import AttemptExited, AttemptStarted
@@ -30,12 +30,15 @@ MESSAGE_LENGTH_MAX = 1_000  # of what a person reads about an exit
 ANSWERS_MAX = 10_000  # answers being waited for; beyond that agents ask again
 
 _HELLO = msgspec.json.Decoder(Hello)
+_PULL = msgspec.json.Decoder(Pull)
 _REPORTS = msgspec.json.Decoder(Reports)
 _SIGNAL = msgspec.json.Decoder(Signal)
 _LOG = logging.getLogger("headrace.placement")
 
-Answer = Callable[[str, str], Awaitable[None]]  # node, reply subject ("": the node's own)
 Dismiss = Callable[[str, str, str], Awaitable[None]]  # node, reply subject, why
+Answer = Callable[[str, str, int], Awaitable[None]]
+"""Node, reply subject ("": the node's own), and the renewal that this answers (0: none)."""
+Introduce = Callable[[str, str], Awaitable[None]]  # node, reply subject
 
 
 class Agents:
@@ -50,7 +53,7 @@ class Agents:
         heartbeats: Heartbeats,
         *,
         answer: Answer,
-        introduce: Answer,
+        introduce: Introduce,
         dismiss: Dismiss,
     ) -> None:
         self._runtime, self._heartbeats = runtime, heartbeats
@@ -103,7 +106,7 @@ class Agents:
             return
         machine = self._machine(node)
         if machine is not None and machine.said == said:
-            self._start(self._answer(node, message.reply))
+            self._start(self._answer(node, message.reply, 0))
             return
         self._start(self._after([self._runtime.record(said)], node, message.reply))
 
@@ -126,6 +129,9 @@ class Agents:
     def _signal(self, node: str, message: Message) -> None:
         signal = _SIGNAL.decode(message.data)
         self._claims.heard(node, signal.incarnation, self._runtime.state)
+        machine = self._machine(node)
+        if machine is not None and signal.incarnation == machine.said.incarnation:
+            self._heartbeats.measured(node, signal.disk_permille)
 
     def _report(self, node: str, message: Message) -> None:
         reports = _REPORTS.decode(message.data)
@@ -133,7 +139,9 @@ class Agents:
         if machine is None or reports.node != node:
             return  # it says hello first
         if reports.incarnation != machine.said.incarnation or reports.boot != machine.said.boot:
-            self._start(self._answer(node, message.reply))  # from which it sees that it is unknown
+            self._start(
+                self._answer(node, message.reply, 0)
+            )  # from which it sees that it is unknown
             return
         self._claims.heard(node, reports.incarnation, self._runtime.state)
         journal = (node, reports.incarnation)
@@ -150,19 +158,21 @@ class Agents:
         self._start(self._after(recorded[-1:], node, message.reply))
 
     def _pull(self, node: str, message: Message) -> None:
-        self._start(self._answer(node, message.reply))
+        asked = _PULL.decode(message.data) if message.data else Pull()
+        renewed_ns = asked.sent_ns if self._heartbeats.may_renew(node) else 0
+        self._start(self._answer(node, message.reply, renewed_ns))
 
     async def _after(self, recorded: list[Awaitable[int]], node: str, reply: str) -> None:
         """Answer once these are in the log and folded."""
         for position in recorded:
             await position
-        await self._answer(node, reply)
+        await self._answer(node, reply, 0)
 
     def _machine(self, node: str) -> Machine | None:
         state: State = self._runtime.state
         return state.machines.get(node)
 
-    def _start(self, answering: Awaitable[None]) -> None:
+    def _start(self, answering: Awaitable[Any]) -> None:
         if len(self._tasks) >= ANSWERS_MAX:
             _LOG.warning("an agent is not answered waiting=%d", len(self._tasks))
             if isinstance(answering, Coroutine):
@@ -201,6 +211,7 @@ def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
             report=report.sequence,
             at_us=report.at_us,
             enforcement=report.enforcement or "none",
+            isolation=report.isolation[:ID_LENGTH_MAX],
         )
     if report.what != "exited":
         return None

@@ -15,6 +15,7 @@ from headrace.events.nodes import (
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
+    NodeFilled,
     NodeHeard,
     NodeJoined,
     NodeSilent,
@@ -38,6 +39,7 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
         recorded=before.recorded if before is not None and same_journal else 0,
         cordoned=before is not None and before.cordoned,
         draining=before.draining if before is not None else 0,
+        too_full=before is not None and before.too_full,
         tripped=before.tripped if before is not None else {},
         broken=broken,
         faulted=still_faulted(before.faulted, before.said, event) if before is not None else {},
@@ -53,15 +55,32 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
 
 
 def silent(state: State, entry: Entry, event: NodeSilent) -> Gone:
-    """Nothing new goes there; what runs there is left."""
-    del entry
+    """Nothing new goes there; what runs there is left until its lease ends, if it has one."""
+    machine = state.machines.get(event.node)
+    if machine is None:
+        return []
+    if not machine.silent:
+        machine.silent_at_us = entry.recorded_at_us
+    machine.silent_us = max(machine.silent_us, event.silent_us)
     return _hearing(state, event.node, is_silent=True)
 
 
 def heard(state: State, entry: Entry, event: NodeHeard) -> Gone:
     """It takes work again."""
     del entry
+    machine = state.machines.get(event.node)
+    if machine is not None:
+        machine.silent_us = machine.silent_at_us = 0
     return _hearing(state, event.node, is_silent=False)
+
+
+def filled(state: State, entry: Entry, event: NodeFilled) -> None:
+    """Its disk is too full for more work, or has room again."""
+    del entry
+    machine = state.machines.get(event.node)
+    if machine is not None:
+        machine.too_full = event.too_full
+        _refresh(state, event.node)
 
 
 def change_requested(state: State, entry: Entry, event: NodeChangeRequested) -> None:
@@ -156,13 +175,16 @@ def _hearing(state: State, name: str, *, is_silent: bool) -> Gone:
 def _refresh(state: State, name: str) -> None:
     """Work out again what the node accepts."""
     machine, node = state.machines[name], state.nodes[name]
-    node.accepting = not (machine.silent or machine.cordoned)
+    node.accepting = not (machine.silent or machine.cordoned or machine.too_full)
+    index = index_of(state)
+    index.silent.pop(name, None)
+    if machine.silent:
+        index.silent[name] = None
     for device in node.devices:
         refused = any(
             device.device in kind for kind in (machine.tripped, machine.broken, machine.faulted)
         )
         device.usable = device.index >= 0 and not refused
-    index = index_of(state)
     index.total_milli = -1
     index.changed_nodes[name] = None
 

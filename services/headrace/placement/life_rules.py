@@ -145,6 +145,7 @@ def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
     for reason, outcome, name in (
         ("start-failed", "failed", "start-failed"),
         ("over-share", "failed", "out-of-memory"),
+        ("oom", "failed", "oom"),
         ("exited", "failed", "error"),
         ("lost", "again", "node-lost"),
         ("stopped", "again", "node-lost"),  # by somebody else than us

@@ -66,6 +66,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         labels=labels,
         taints=machine.said.taints,
         accepting=node.accepting,
+        is_full=machine.too_full,
         pool=next((name for name, pool in pools.items() if pool.has(labels)), ""),
     )
 

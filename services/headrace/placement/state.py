@@ -31,6 +31,11 @@ RELEASE_S = 60
 RESERVATIONS_MAX = 8
 RESERVE_STEPS_MAX = 600
 
+STOP_GRACE_S = 10
+REPLACE_MARGIN_S = 5
+SILENT_TOGETHER_S = 60
+DISK_FULL_PERMILLE, DISK_FREE_PERMILLE = 900, 880
+
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
     "reserve_after_s": RESERVE_AFTER_S,  # who waits longer is told when it starts at the latest
@@ -38,6 +43,11 @@ SETTINGS = {
     "reservations_max": RESERVATIONS_MAX,  # kinds of gangs that are told at a time
     "reserve_steps_max": RESERVE_STEPS_MAX,  # ends looked at for that, in one turn
     "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
+    "stop_grace_s": STOP_GRACE_S,  # between asking a worker to stop and killing it
+    "replace_margin_s": REPLACE_MARGIN_S,  # for clocks and looks, beyond a lease and the grace
+    "silent_together_s": SILENT_TOGETHER_S,  # silences that begin within it have one cause
+    "disk_full_permille": DISK_FULL_PERMILLE,  # a node whose disk is that full gets no new work
+    "disk_free_permille": DISK_FREE_PERMILLE,  # until it is less full than this
     "usage_strength_milli": USAGE_STRENGTH_MILLI,  # 1000: past usage counts as much as weight
     "usage_half_life_s": USAGE_HALF_LIFE_S,  # usage counts half as much after so long
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
@@ -120,6 +130,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     priority: int = 0
     preemptible: bool = True
     max_duration_us: int = 0
+    replace_after_us: int = 0
     group: str = ""
     index: int = 0
     traceparent: str = ""
@@ -170,15 +181,19 @@ class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is known of a node beside its devices: what it last `said`, at position `joined`.
 
-    `recorded` is the last report of its journal that is in the log.
+    `recorded` is the last report of its journal that is in the log. While it is `silent`,
+    `silent_us` is for how long at least, and `silent_at_us` when that was recorded first.
     """
 
     said: NodeJoined
     joined: int
     recorded: int = 0
     silent: bool = False
+    silent_us: int = 0
+    silent_at_us: int = 0
     cordoned: bool = False
     draining: int = 0  # its jobs are asked to move, by the decision at this position
+    too_full: bool = False  # its disk
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
     faulted: dict[str, str] = {}  # devices that something happened to, and what

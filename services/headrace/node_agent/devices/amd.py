@@ -94,7 +94,8 @@ class AmdDevices:
             used_bytes = _number(smi.amdsmi_get_gpu_vram_usage(handle), "vram_used") * MIB
         except smi.AmdSmiException:
             return None
-        busy_milli, processes = 0, ()
+        busy_milli = 0
+        processes: tuple[tuple[int, int], ...] = ()
         with contextlib.suppress(smi.AmdSmiException):
             busy_milli = _number(smi.amdsmi_get_gpu_activity(handle), "gfx_activity") * 10
         with contextlib.suppress(smi.AmdSmiException):

@@ -120,7 +120,8 @@ class NvmlDevices:
             used_bytes = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
         except nvml.NVMLError:
             return None
-        busy_milli, processes = 0, ()
+        busy_milli = 0
+        processes: tuple[tuple[int, int], ...] = ()
         with contextlib.suppress(nvml.NVMLError):  # a slice has no figure of its own
             busy_milli = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu) * 10
         with contextlib.suppress(nvml.NVMLError):

@@ -93,7 +93,7 @@ class SimulatedDevices:
         told = {FOLDER_VARIABLE: str(self._folder)} if self._folder is not None else {}
         return nvidia_binding.visible(shares) | told
 
-    def _announced_xids(self) -> list[tuple[str, int]]:
+    def _announced_xids(self) -> Sequence[tuple[str, int]]:
         if self._folder is None:
             return []
         try:
