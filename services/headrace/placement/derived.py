@@ -52,8 +52,7 @@ class Index:
 
     def sync(self, job_id: str, job: Job, *, moved: bool = True) -> None:
         """Bring up to date what is kept about this live job; the world's part if it has `moved`."""
-        if moved:
-            self.changed_jobs[job_id] = None
+        self.changed_jobs.update({job_id: None} if moved else {})
         if job_id not in self._owners:
             owner = self._owners[job_id] = (job.project, job.user)
             self.changed_users |= owner not in self.users
