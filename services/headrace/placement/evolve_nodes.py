@@ -127,6 +127,7 @@ def _delete(state: State, node: str) -> None:
     state.machines.pop(node, None)
     state.nodes.pop(node, None)
     index = index_of(state)
+    index.silent.pop(node, None)
     index.changed_nodes.pop(node, None)
     index.world, index.learned, index.total_milli = None, 0, -1  # made anew, without it
 

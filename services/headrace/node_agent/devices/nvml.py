@@ -164,13 +164,21 @@ class NvmlDevices:
 
 def library() -> Any:
     """NVML, initialised; None where there is no driver or no library."""
+    found = binding()
+    if found is None:
+        return None
+    try:
+        found.nvmlInit()
+    except found.NVMLError:
+        return None
+    return found
+
+
+def binding() -> Any:
+    """The library, as it was loaded; None where it is not installed."""
     try:
         import pynvml
     except ImportError:
-        return None
-    try:
-        pynvml.nvmlInit()
-    except pynvml.NVMLError:
         return None
     return pynvml
 

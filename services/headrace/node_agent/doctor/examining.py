@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
+from headrace.node_agent.devices import nvml
 from headrace.node_agent.doctor import Check
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
@@ -46,7 +46,7 @@ def lines(checks: Sequence[Check]) -> Iterator[str]:
 
 
 def _checks(settings: NodeSettings, head: str) -> Iterator[Check]:
-    yield from check_gpus(ROOT, _nvml())
+    yield from check_gpus(ROOT, nvml.binding())
     yield check_cgroups(ROOT)
     yield check_clock(kernel_adjtimex)
     yield check_ports(*settings.ports, ROOT)
@@ -60,11 +60,3 @@ def _ways(folder: NodeFolder, head: str) -> dict[str, str]:
         return {"head": head} if head else {}
     ways = {"head": head or member.url}
     return {**ways, "bus": bus_url(member)} if member.bus else ways
-
-
-def _nvml() -> Any:
-    try:
-        import pynvml
-    except ImportError:
-        return None
-    return pynvml
