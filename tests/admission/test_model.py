@@ -45,6 +45,20 @@ def test_a_job_is_tried_in_its_own_pools_else_in_its_projects():
     assert [d.event.gang.pools for d in run.turn()] == [("train", "spot"), ("build",)]
 
 
+def test_a_workspace_without_an_order_of_its_own_goes_where_it_is_cheapest():
+    mine = project(pools={"training": ("train",), "workspace": ("build", "spot")})
+    wants = [gang(kind="workspace", pools=pools) for pools in ((), ("train",))]
+    jobs = (requested(f"a-{number}", wants=one) for number, one in enumerate(wants))
+    run = history(pool(), pool("spot"), pool("build"), mine, *jobs)
+    found = [(d.event.gang.pools, d.event.gang.by_price) for d in run.turn()]
+    assert found == [(("build", "spot"), True), (("train",), False)]
+
+
+def test_a_type_that_nobody_knows_is_refused():
+    run = history(project(), requested(wants=gang(kind="party")))
+    assert refusal(run).startswith("refused: type = party — is not a type of job; training, ")
+
+
 def test_a_project_without_pools_has_those_of_the_nearest_above():
     above = project("research", kind="department", pools={"training": ("train",)})
     run = history(pool(), above, project(parent="research"), requested())
@@ -119,6 +133,9 @@ def test_levels_of_the_jobs_pools_are_admitted():
         (Gang(nodes=8, nodes_max=2), "nodes = 8..2 — the minimum is above the maximum; 2..8"),
         (gang(1_500), "resources.gpus = 1.5 — more than one GPU is a number of whole GPUs; 1 or 2"),
         (gang(-1_000), "resources.gpus = -1 — must be above 0"),
+        (gang(cpu_milli=-1), "resources.cpu = -1 — must not be negative"),
+        (gang(memory_bytes=-5), "resources.memory = -5 — must not be negative"),
+        (gang(gpu_memory_bytes=-5), "resources.gpu_memory = -5 — must not be negative"),
     ],
 )
 def test_a_gang_that_cannot_be_is_refused_whoever_recorded_it(wants, said):

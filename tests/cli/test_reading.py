@@ -112,6 +112,13 @@ async def test_describe_tells_the_story_of_a_job(world, headrace):
     assert "gang.released.v1" in out
 
 
+SPENT = {
+    "evictions_max": 20,
+    "evictions_per_us": 3_600_000_000,
+    "evictions_free_at_us": 86_400_000_000,
+}
+
+
 async def test_why_shows_what_placement_says_and_how_a_job_ended(world, headrace):
     said = Explanation(
         rule="no-room",
@@ -120,10 +127,11 @@ async def test_why_shows_what_placement_says_and_how_a_job_ended(world, headrace
         project="vision",
         position=1843,
         at_us=1,
-        numbers={"waited_us": 38_000_000},
+        numbers={"waited_us": 38_000_000} | SPENT,
         excluded={"taken": 1},
         sooner="nodes: 1",
         starts_by_us=86_400_000_000,
+        names={"budget": "research"},
     )
 
     async def answer(message):
@@ -134,6 +142,9 @@ async def test_why_shows_what_placement_says_and_how_a_job_ended(world, headrace
     _, out, _ = await headrace("why", "hel")
     lines = out.splitlines()
     assert lines.pop(2).startswith("  next    starts by ")
+    assert lines.pop(3).startswith(
+        "  budget  research may lose no more than 20 jobs per 1h00m; the"
+    )
     assert lines[:4] == [
         "hello-a  waiting 38s   project vision",
         "  now     needs 2 nodes with H100:8 each; 1 free now",

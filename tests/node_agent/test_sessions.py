@@ -9,7 +9,8 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 import pytest
-from tests.node_agent.rig import DEADLINE_S, NODE, Node, until
+from tests.node_agent.placement_twin import DEADLINE_S, NODE, until
+from tests.node_agent.rig import Node
 
 from headrace.bus import subjects
 from headrace.bus.memory import MemoryBus
@@ -145,8 +146,7 @@ async def test_what_cannot_be_started_says_so_as_a_shell_would(node: Node) -> No
 
 
 async def test_attached_one_sees_what_is_written_and_how_it_ends(node: Node) -> None:
-    script = 'echo before; while [ ! -e "$HEADRACE_STOP_REASON_FILE" ]; do sleep 0.02; done; exit 5'
-    script = "trap 'echo after; exit 5' TERM; " + script
+    script = "trap 'echo after; exit 5' TERM; echo before; while :; do sleep 0.02; done"
     key = await node.placement.want("train-1", "/bin/sh", "-c", script)
     await node.placement.started(key)
 

@@ -7,7 +7,9 @@ from headrace.bus import subjects
 from headrace.bus.agents import Hello, Launch, Signal
 from headrace.events.access import SecretSet
 from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.gangs import GangEvicted, GangGrown
 from headrace.events.jobs import (
+    Accelerator,
     Gang,
     JobAdmitted,
     JobCancelling,
@@ -25,7 +27,7 @@ from .agents import MASTER, WAIT_S, Agent, Platform, until
 
 @pytest.fixture
 async def platform():
-    platform = Platform({"silence_s": 1, "rival_s": 0})
+    platform = Platform({"silence_s": 1})
     await platform.start()
     queue = Queue(queue="vision", kind="project")
     await platform.append(QueueConfigured(name="vision", queue=queue, change="created"))
@@ -168,26 +170,6 @@ async def test_a_full_disk_is_told_once_and_again_when_there_is_room(platform, a
     assert found == [(900, True), (879, False)]
 
 
-async def test_of_two_agents_that_are_one_node_the_first_stays_it_while_it_speaks(platform):
-    platform.settings["rival_s"] = 1
-    await platform.stop()
-    await platform.start()
-    agent = Agent(platform)
-    await agent.start()
-    signal = msgspec.json.encode(Signal(node="n1", incarnation="i1"))
-    await agent.bus.publish(subjects.agent_up("n1", "signal"), signal)
-    thief = Agent(platform, boot="b2", incarnation="i2")
-
-    refused = await thief.start()
-
-    assert refused.incarnation == "i1"
-    assert len(platform.events(NodeJoined)) == 1
-    await until(lambda: platform.events(NodeSilent))  # the first has nothing to say any more
-    assert (await thief.ask("hello", Hello(node=thief.said))).incarnation == "i2"
-    await thief.bus.close()
-    await agent.bus.close()
-
-
 async def test_what_runs_on_a_restarted_machine_is_gone(platform, agent):
     await platform.submit("a", Launch(command=("x",)))
     await agent.granted()
@@ -219,3 +201,29 @@ async def test_why_is_answered_from_the_state(platform, agent):
     assert msgspec.json.decode(answer.data)["text"] == "starts on n1"
     answer = await platform.bus.request(subjects.WHY, b"nobody", timeout_s=WAIT_S)
     assert msgspec.json.decode(answer.data) is None
+
+
+async def test_a_gang_grows_onto_a_node_that_joins_and_those_there_are_told_nothing_new(
+    platform, agent
+):
+    gang = Gang(nodes=1, nodes_max=2, accelerators=(Accelerator(milli=2000),))
+    await platform.submit("e", Launch(command=("train",)), gang=gang)
+    first = await agent.granted()
+    env = agent.launch(first).env
+    assert (env["HEADRACE_NUM_NODES_MIN"], env["HEADRACE_NUM_NODES_MAX"]) == ("1", "2")
+    assert env["PET_RDZV_ENDPOINT"] == f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}"
+    assert (env["PET_RDZV_ID"], env["PET_RDZV_CONF"]) == ("e-1", "is_host=true")
+    await agent.send(agent.report("started", first))
+    other = Agent(platform, "n2")
+    await other.start()
+    second = await other.granted()
+    assert (second.job, second.attempt, second.rank) == ("e", 1, 1)
+    assert second.position == platform.position_of(GangGrown)
+    assert other.launch(second).env["PET_RDZV_CONF"] == "is_host=false"
+    assert other.launch(second).env["MASTER_ADDR"] == env["MASTER_ADDR"]
+    await other.send(other.report("started", second))
+    await other.send(other.report("exited", second, reason="lost"))
+    await until(lambda: not other.desired.assignments or other.desired.assignments[0].rank == 2)
+    assert [(a.rank, a.stop) for a in agent.desired.assignments] == [(0, False)]
+    assert not platform.events(GangEvicted)
+    await other.bus.close()

@@ -48,6 +48,7 @@ def lines_of(found: Explanation, *, wide: bool = False) -> list[str]:
         "nodes": excluded,
         "quota": found.quota,
         "evicts": found.evicts,
+        "budget": _budget(found),
         "sooner": f"{found.sooner} would start now" if found.sooner else "",
         "from": f"position {found.position:,}, {clock(found.at_us)}".replace(",", " ", 1),
     }
@@ -56,3 +57,13 @@ def lines_of(found: Explanation, *, wide: bool = False) -> list[str]:
         parts["numbers"] = "  ".join(f"{name}={n}" for name, n in found.numbers.items())
     head = f"{found.job}  {state}   project {found.project}"
     return [head, *(f"  {name:<7} {text}" for name, text in parts.items() if text)]
+
+
+def _budget(found: Explanation) -> str:
+    """`research may lose no more than 20 jobs per 1h; the next at 14:32`."""
+    if "budget" not in found.names:
+        return ""
+    most, per_us = found.numbers["evictions_max"], found.numbers["evictions_per_us"]
+    jobs = f"{most} job{'s' if most > 1 else ''} per {duration(per_us)}"
+    free_at = clock(found.numbers["evictions_free_at_us"])
+    return f"{found.names['budget']} may lose no more than {jobs}; the next at {free_at}"

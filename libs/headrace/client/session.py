@@ -12,7 +12,7 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from headrace.client.config import Context
-from headrace.client.connection import ClientError, Refused, Unreachable
+from headrace.client.connection import ClientError, Refused, Unreachable, tls
 from headrace.client.model import Answer, SessionPiece, Visit
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Session:
                     close_timeout=CLOSE_S_MAX,
                     max_size=MESSAGE_BYTES_MAX,
                     compression=None,
+                    ssl=tls(context.certificate) if context.url.startswith("https:") else None,
                     proxy=None,
                 )
             )

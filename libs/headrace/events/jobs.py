@@ -35,7 +35,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     GPU. `gpu_memory_bytes` asks for this much memory of one GPU instead of a share. An elastic gang
     grows from `nodes` to `nodes_max` (0: it does not). `pools` are tried in this order (none: every
     node). Its nodes share a domain of the level `topology_required`, and of `topology_preferred`
-    where that can be had.
+    where that can be had. `kind` is the job's type, which says what pools its project has for it;
+    `by_price`: its pools are in no order of its own, so the cheapest that fits is tried first.
     """
 
     nodes: int = 1
@@ -48,6 +49,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     pools: tuple[str, ...] = ()
     topology_required: str = ""
     topology_preferred: str = ""
+    kind: str = "training"
+    by_price: bool = False
 
 
 class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.requested.v1"):

@@ -7,16 +7,19 @@ told.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
 import msgspec
 
 from headrace.scheduling.accounts import Barrier
 from headrace.scheduling.amounts import CPU, GPU, MEMORY
+from headrace.scheduling.eviction_budgets import EvictionBudgets, Spent
 from headrace.scheduling.explanation import Explanation
 from headrace.scheduling.gangs import PIPELINED, PLACED, Gang, Shape, Task, next_tasks
 from headrace.scheduling.legality import Taker, may_lose, may_take
 from headrace.scheduling.machines import Machine, takes
-from headrace.scheduling.placing import barrier_of, choices, place_gang, request_of
+from headrace.scheduling.part_barriers import barred_cells
+from headrace.scheduling.placing import barrier_of, choices, place_gang, request_of, taker_of
 from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.world import World
@@ -30,7 +33,9 @@ ELSEWHERE = "outside its pools, volumes or labels"
 OTHER_KIND = "another kind of GPU"
 TOO_SMALL = "too small"
 TAKEN = "taken"
+BARRED = "of GPUs of which its project has all it may have"
 OWN = "already has a worker of it"
+COULD_GO = "could go"
 
 
 def why_waiting(world: World, gang: Gang) -> Explanation:
@@ -39,33 +44,46 @@ def why_waiting(world: World, gang: Gang) -> Explanation:
         text = f"project {gang.queue} does not exist; headrace apply creates it"
         return Explanation(rule="unknown-project", text=text, names={"project": gang.queue})
     tasks = next_tasks(gang, again=False)
-    barrier = barrier_of(world, gang, tasks)
-    if barrier is not None:
+    if not tasks:
+        text = "asks for no workers, or for fewer than its own minimum"
+        return Explanation(rule="no-workers", text=text)
+    barriers = [barrier_of(world, gang, tasks) for _ in choices(world, gang)]
+    if (barrier := barriers[0]) is not None and None not in barriers:
         return _barred(barrier, request_of(world, gang, again=False)[barrier.resource])
     return _room(world, gang, tasks)
 
 
 def _barred(barrier: Barrier, asked: int) -> Explanation:
-    kind = "hold at most" if barrier.rule == "limit" else "hold without preemption at most"
-    held, unit = barrier.would_hold - asked, UNITS[barrier.resource]
+    held, unit = barrier.would_hold - asked, _unit(barrier)
     text = (
-        f"{barrier.queue} may {kind} {_amount(barrier.resource, barrier.allowed)} {unit} and holds "
-        f"{_amount(barrier.resource, held)}; this needs {_amount(barrier.resource, asked)}"
+        f"{_bound(barrier)} and holds {_amount(barrier.resource, held)}; "
+        f"this needs {_amount(barrier.resource, asked)}"
     )
     numbers = {"allowed": barrier.allowed, "held": held, "needs": asked}
     names = {"queue": barrier.queue, "resource": unit}
     return Explanation(rule=barrier.rule, text=text, numbers=numbers, names=names)
 
 
+def _bound(barrier: Barrier) -> str:
+    kind = "hold at most" if barrier.rule == "limit" else "hold without preemption at most"
+    allowed = _amount(barrier.resource, barrier.allowed)
+    return f"{barrier.queue} may {kind} {allowed} {_unit(barrier)}"
+
+
+def _unit(barrier: Barrier) -> str:
+    return UNITS[barrier.resource] if barrier.part is None else barrier.part.gpus
+
+
 def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
-    needed = len(tasks) if tasks and tasks[0].shape.apart else 1
+    needed = len(tasks) if tasks[0].shape.apart else 1
     shapes = gang.options or tuple(dict.fromkeys(task.shape for task in tasks))
     excluded = min((_excluded(world, gang, shape) for shape in shapes), key=_exclusion_rank)
     nodes = len(world.machines)
     fits = nodes - excluded.total()
-    able = fits + excluded[TAKEN] + excluded[OWN] + excluded[NOT_ACCEPTING] + excluded[DISK_FULL]
+    open_to = (TAKEN, OWN, BARRED, NOT_ACCEPTING, DISK_FULL)
+    able = fits + sum(excluded[reason] for reason in open_to)
     numbers = {"nodes_needed": needed, "nodes_free": fits, "nodes_able": able, "nodes": nodes}
-    wanted = " or ".join(_wanted(shape, len(tasks)) for shape in shapes)
+    wanted = " or ".join(dict.fromkeys(_wanted(shape, len(tasks)) for shape in shapes))
     told = {name: count for name, count in sorted(excluded.items()) if count}
     if able < needed:
         text = f"needs {wanted}; only {able} of {nodes} nodes could ever hold that"
@@ -78,12 +96,16 @@ def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
         return _placeable(placed, numbers)
     free = sum(world.machines[name].free_milli for name in world.machines)
     numbers["free_milli"] = free
-    text = f"needs {wanted}; {fits} free now ({gpus(free)} GPUs free in all)"
-    kept = _kept(world, gang)
+    near = f" within one {_level(gang)}" if _stays_near(gang) else ""
+    text = f"needs {wanted}{near}; {fits} free now ({gpus(free)} GPUs free in all)"
+    barred = (barrier for shape in shapes for barrier in barred_cells(world, gang, shape).values())
+    text += "".join(dict.fromkeys(f"; {_bound(barrier)}" for barrier in barred))
+    kept, spent = _kept(world, gang)
     return Explanation(
         rule="no-room",
         text=text,
-        numbers=numbers,
+        numbers=numbers | _budget_numbers(spent),
+        names={"budget": spent.queue} if spent is not None else {},
         excluded=told,
         kept=dict(sorted(kept.items())),
         quota=_standing(world, gang),
@@ -96,6 +118,7 @@ def _excluded(world: World, gang: Gang, shape: Shape) -> Counter[str]:
     """The machines without room for a task of this shape, by the first thing that excludes them."""
     own = {p.node for t in gang.all_tasks() if t.state in PLACED and (p := t.coming or t.place)}
     found: Counter[str] = Counter()
+    barred = barred_cells(world, gang, shape)
     for name, machine in world.machines.items():
         spec = machine.spec
         if (shape.only is not None and name not in shape.only) or any(
@@ -110,6 +133,8 @@ def _excluded(world: World, gang: Gang, shape: Shape) -> Counter[str]:
             found[DISK_FULL if spec.is_full else NOT_ACCEPTING] += 1
         elif shape.apart and name in own:
             found[OWN] += 1
+        elif barred and barred.keys() >= set(world.parted.cells_on(machine, shape)):
+            found[BARRED] += 1
         elif (fit := machine.fit(shape)) is None or not fit[1]:
             found[TAKEN] += 1
     return found
@@ -135,31 +160,50 @@ def _placeable(placed: str, numbers: dict[str, int]) -> Explanation:
     return Explanation(rule="releasing", text=text, numbers=numbers)
 
 
-def _kept(world: World, gang: Gang) -> Counter[str]:
-    """The running gangs by why they may keep what they hold; `could go` of those that need not."""
-    standings = world.accounts.standings()
-    request = request_of(world, gang, again=False)
-    taker = Taker(queue=gang.queue, request=request, preemptible=gang.preemptible)
-    taking = may_take(standings, taker)
+def _kept(world: World, gang: Gang) -> tuple[Counter[str], Spent | None]:
+    """The running gangs by why they may keep what they hold; `could go` of those that need not.
+    Of the budgets that keep some, the one that frees first.
+    """
+    taker = taker_of(world, gang)
+    taking = may_take(world.accounts.standings(), taker)
+    budgets, spent = EvictionBudgets(world), list[Spent]()
     found: Counter[str] = Counter()
-    for number, other in enumerate(world.gangs.values()):
-        if number >= HOLDERS_MAX:
-            break
+    for other in islice(world.gangs.values(), HOLDERS_MAX):
         if other is gang or not other.any_in(PLACED) or other.queue not in world.accounts:
             continue
-        if not other.preemptible:
-            found["cannot be preempted"] += 1
-        elif other.queue == gang.queue:
-            found[_within(world, gang, other)] += 1
-        elif not taking:
-            found["of others, and its own project has its fair share"] += 1
-        elif not may_lose(standings, taker, other.queue):
-            found["within the fair share of their projects"] += 1
-        elif safe_from_reclaim(world.accounts, gang.queue, other, world.now_us):
-            found["protected, as they started a moment ago"] += 1
-        else:
-            found["could go"] += 1
-    return found
+        reason = _kept_by(world, gang, other, taker if taking else None)
+        if reason == COULD_GO and (none_left := budgets.spent_on(other)) is not None:
+            reason = f"of {none_left.queue}, which may lose no more for now"
+            spent.append(none_left)
+        found[reason] += 1
+    return found, min(spent, key=lambda one: (one.free_at_us, one.queue), default=None)
+
+
+def _kept_by(world: World, gang: Gang, other: Gang, taker: Taker | None) -> str:
+    """Why a running gang may keep what it holds, budgets aside; without a `taker` no other queue
+    has to give anything.
+    """
+    if not other.preemptible:
+        return "cannot be preempted"
+    if other.queue == gang.queue:
+        return _within(world, gang, other)
+    if taker is None:
+        return "of others, and its own project has its fair share"
+    if not may_lose(world.accounts.standings(), taker, other.queue):
+        return "within the fair share of their projects"
+    if safe_from_reclaim(world.accounts, gang.queue, other, world.now_us):
+        return "protected, as they started a moment ago"
+    return COULD_GO
+
+
+def _budget_numbers(spent: Spent | None) -> dict[str, int]:
+    if spent is None:
+        return {}
+    return {
+        "evictions_max": spent.evictions_max,
+        "evictions_per_us": spent.per_us,
+        "evictions_free_at_us": spent.free_at_us,
+    }
 
 
 def _within(world: World, gang: Gang, other: Gang) -> str:
@@ -167,14 +211,14 @@ def _within(world: World, gang: Gang, other: Gang) -> str:
         return "of the same project, not less important"
     if safe_from_preemption(world.accounts, other, world.now_us):
         return "protected, as they started a moment ago"
-    return "could go"
+    return COULD_GO
 
 
 def _evicts(kept: Counter[str]) -> str:
     if not kept:
         return ""
-    could = kept["could go"]
-    parts = [f"{count} {reason}" for reason, count in sorted(kept.items()) if reason != "could go"]
+    could = kept[COULD_GO]
+    parts = [f"{count} {reason}" for reason, count in sorted(kept.items()) if reason != COULD_GO]
     if could:
         return f"{could} could be stopped, but that would not make room for all of it"
     return "nobody may be stopped for it: " + ", ".join(parts)
@@ -213,6 +257,11 @@ def _open(machine: Machine, shape: Shape) -> bool:
     if not spec.accepting or (shape.only is not None and spec.name not in shape.only):
         return False
     return all(spec.labels.get(label) == value for label, value in shape.labels)
+
+
+def _stays_near(gang: Gang) -> bool:
+    constraint = gang.root.constraint
+    return constraint is not None and bool(constraint.required)
 
 
 def _level(gang: Gang) -> str:

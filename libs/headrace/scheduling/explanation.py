@@ -11,9 +11,9 @@ import msgspec
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The rule that keeps a job waiting, its numbers and names, and the line a person reads.
 
-    `rule` is one of held, unknown-project, limit, quota, no-such-gpu, topology, no-room, releasing,
-    reserved, next, stopping, running. `excluded` counts the nodes on which it cannot be by what excludes
-    them; `kept` the gangs that hold what it would take by why they may keep it; `sooner` is a
+    `rule` is one of held, unknown-project, no-workers, limit, quota, no-such-gpu, topology, no-room,
+    releasing, reserved, next, stopping, running. `excluded` counts the nodes on which it cannot be
+    by what excludes them; `kept` the gangs that hold what it would take by why they may keep it; `sooner` is a
     smaller request that would start now; `starts_by_us` is when it starts at the latest, if that is
     known. It was true at `at_us`, `position` in the log.
     """

@@ -2,16 +2,17 @@
 
 Rule: a scenario is a set of chunks of running gangs; it is tried as a whole in turn order (the gang
 and everybody it would evict are placed again) and counts only if the gang is placed, the rules
-accept who is left without a place, and nobody is who need not be. Evictions are counted, never
+accept who is left without a place and the budgets who has to stop, and nobody is who need not be. Evictions are counted, never
 timed. First those of one machine, then those that reach over several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 
 from headrace.scheduling.amounts import Amounts
+from headrace.scheduling.eviction_budgets import EvictionBudgets
 from headrace.scheduling.gangs import (
     EVICTED,
     Gang,
@@ -21,10 +22,9 @@ from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.victims import Chunk, Search, chunks_of, is_touched, left_of
+from headrace.scheduling.victims import Chunk, Chunks, Room, Search, is_touched, stopped_of
 from headrace.scheduling.world import World
 
-CHUNKS_PER_STEP = 8  # listed in about the time of one try
 STEPS_PER_TASK = 8  # beyond those of the settings: a large gang takes more tries
 
 
@@ -32,36 +32,50 @@ def make_room(world: World, gang: Gang, search: Search) -> bool:
     """Evict or move the fewest that let the gang be placed; nothing has changed if this is false."""
     tasks = next_tasks(gang, again=True)
     fits_alone = all(could_hold(world, task.shape) for task in tasks)
-    if not tasks or not fits_alone or not could_gather(world, gang, tasks):
+    room = Room(world, gang, search)
+    if not tasks or not fits_alone or not could_gather(world, gang, tasks, room.of):
         return False
-    chunks = list(chunks_of(world, gang, search))
-    world.steps += len(chunks) // CHUNKS_PER_STEP
-    if not chunks:
+    budgets = EvictionBudgets(world)
+    chunks = Chunks(world, gang, search, budgets)
+    if not any(True for _ in chunks):
         return False
-    scenarios = _Scenarios(world, gang, search, chunks)
+    scenarios = _Scenarios(world, gang, (search, budgets), chunks)
     return any(scenarios.solve(len(tasks), generate) for generate in (_local, _reaching))
 
 
 class _Scenarios:
     """The scenarios of one search, counted over all of it."""
 
-    def __init__(self, world: World, gang: Gang, search: Search, chunks: Sequence[Chunk]) -> None:
+    def __init__(
+        self,
+        world: World,
+        gang: Gang,
+        rules: tuple[Search, EvictionBudgets],
+        chunks: Chunks,
+    ) -> None:
         self.world = world
         self.gang = gang
-        self.search = search
+        self.search, self.budgets = rules
         self.chunks = chunks
         self.free_milli = world.free_milli
         self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
-        self.waiting = {
-            name: request_of(world, world.gangs[name], again=True)
-            for name in world.lines.heads(world.gangs)
-        }
+        memory = world.fleet.memory_max_bytes
+        self.least = [t.shape.amounts(memory)[0] for t in next_tasks(gang, again=True)]
+        self.waiting: dict[str, dict[str, Amounts]] = {}  # by root of the queue tree
+        for name in world.lines.heads(world.gangs):
+            asks = request_of(world, world.gangs[name], again=True)
+            self.waiting.setdefault(self._root_of(name), {})[name] = asks
         self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
         self._failed: set[tuple[int, tuple[int, ...]]] = set()
 
+    def _root_of(self, name: str) -> str:
+        account = self.world.accounts.by_name.get(self.world.gangs[name].queue)
+        return account.path[-1].spec.queue if account is not None else ""
+
     def _asks(self, name: str) -> Amounts:
-        if name in self.waiting and name != self.gang.name:
-            return self.waiting[name]
+        known = self.waiting.get(self._root_of(name), {})
+        if name in known and name != self.gang.name:
+            return known[name]
         return request_of(self.world, self.world.gangs[name], again=True)
 
     def make(self, chunk: Chunk, room: dict[str, int]) -> int:
@@ -94,7 +108,7 @@ class _Scenarios:
     ) -> tuple[int, ...] | None:
         asked = sum(self.asked[:size])
         for picked in generate(self, chosen, size):
-            scenario = tuple(sorted({*chosen, *picked}))
+            scenario = self._whole([*chosen, *picked])
             if not scenario or (size, scenario) in self._failed:
                 continue
             freed = sum(self.chunks[i].amounts[0] for i in scenario)
@@ -102,7 +116,6 @@ class _Scenarios:
                 continue
             steps = 1 + sum(len(self.chunks[i].losses) for i in scenario)
             self._left -= steps
-            self.world.steps += steps
             if self._left < 0:
                 return None
             mark = self.world.mark()
@@ -115,6 +128,21 @@ class _Scenarios:
             self._failed.add((size, scenario))
         return None
 
+    def _whole(self, picked: Sequence[int]) -> tuple[int, ...]:
+        """With what has to go before what was picked."""
+        before = [first for index in picked for first in self.chunks.before(index)]
+        return tuple(sorted(dict.fromkeys([*picked, *before])))
+
+    def _is_refused(self, chunks: Sequence[Chunk], size: int) -> bool:
+        """Whether, with these evicted, the rules forbid it wherever the gang goes: beside it less is
+        left than any of them needs, so that none finds another place.
+        """
+        memory = self.world.fleet.memory_max_bytes
+        left_milli = self.world.free_milli - sum(self.least[:size])
+        if any(loss.least_milli(memory) <= left_milli for c in chunks for loss in c.losses):
+            return False
+        return not self.search.accepts(chunks)
+
     def _try(self, scenario: Sequence[int], size: int) -> bool:
         """Evict these, then place the gang and them again, in turn order."""
         world, gang = self.world, self.gang
@@ -122,9 +150,18 @@ class _Scenarios:
         for chunk in chunks:
             for loss in chunk.losses:
                 world.evict(loss.task)
+        if self._is_refused(chunks, size):
+            return False
+        world.steps += 1 + sum(len(chunk.losses) for chunk in chunks)
         turns = Turns(world.accounts, self._asks)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
-        for name in dict.fromkeys((*served, *self.waiting)):
+        if self.search.first:
+            if not place_gang(world, gang, promised=True, most=size):
+                return False
+            del served[gang.name]
+        roots = dict.fromkeys(map(self._root_of, served))  # nobody else is before or after them
+        waiting = chain.from_iterable(self.waiting.get(root, ()) for root in roots)
+        for name in dict.fromkeys((*served, *waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
         while served and (next_ := turns.take()) is not None:
             if next_ not in served:
@@ -137,7 +174,7 @@ class _Scenarios:
                 turns.put(other, other.standing())
                 continue
             del served[next_]
-        return self.search.accepts(left_of(chunks))
+        return self.budgets.allow(stopped_of(world, chunks)) and self.search.accepts(chunks)
 
 
 Generate = Callable[[_Scenarios, Sequence[int], int], Iterator[tuple[int, ...]]]
@@ -173,8 +210,8 @@ def _reaching(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterat
     room: dict[str, int] = {}
     elsewhere = total_room = scenarios.free_milli
     on_node: dict[str, list[int]] = {}
-    order = [*chosen, *(i for i in range(len(scenarios.chunks)) if i not in known)]
-    for index in order:
+    others = (index for index, _ in enumerate(scenarios.chunks) if index not in known)
+    for index in chain(chosen, others):
         chunk = scenarios.chunks[index]
         elsewhere -= scenarios.make(chunk, room)
         total_room += chunk.amounts[0]

@@ -13,6 +13,7 @@ import msgspec
 from headrace.admission.limit_rules import shown
 from headrace.admission.state import State
 from headrace.documents.nearest import nearest
+from headrace.documents.plan import TYPES
 from headrace.events import Refusal
 from headrace.events.jobs import Gang
 from headrace.events.pools import Pool
@@ -20,15 +21,20 @@ from headrace.events.queues import Queue
 from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.rations import path_up
 
-JOB_TYPE = "training"  # of every job, until there are others
+WORKSPACE = "workspace"  # the kind that somebody sits in front of
 MAX_DURATION_US = 86_400_000_000  # where neither the job, nor its project, nor its pool says any
 KNOWN_SHOWN_MAX = 10  # names in a refusal
 
 
 def with_pools(state: State, project: str, gang: Gang) -> Gang:
-    """The gang with the pools of its project, or of the nearest above, when it names none."""
-    queue = None if gang.pools else _with_pools(state, project)
-    return gang if queue is None else msgspec.structs.replace(gang, pools=queue.pools[JOB_TYPE])
+    """The gang with the pools that its project, or the nearest above, has for its kind when it
+    names none. A workspace without an order of its own goes where it is cheapest.
+    """
+    if gang.pools:
+        return gang
+    queue = _with_pools(state, project, gang.kind)
+    pools = queue.pools[gang.kind] if queue is not None else ()
+    return msgspec.structs.replace(gang, pools=pools, by_price=gang.kind == WORKSPACE)
 
 
 def max_duration_us(state: State, project: str, gang: Gang, asked_us: int) -> int:
@@ -45,16 +51,29 @@ def max_duration_us(state: State, project: str, gang: Gang, asked_us: int) -> in
 def refuse_gang(state: State, project: str, asked: Gang, gang: Gang) -> Refusal | None:
     """Why nothing could ever run this gang; `asked` is as the job file has it."""
     return (
-        _refuse_numbers(gang)
+        _refuse_kind(gang)
+        or _refuse_numbers(gang)
         or _refuse_pools(state, project, asked, gang)
         or _refuse_topology(state, gang)
         or _refuse_slices(state, gang)
     )
 
 
+def _refuse_kind(gang: Gang) -> Refusal | None:
+    if gang.kind in TYPES:
+        return None
+    known = ", ".join(TYPES)
+    return Refusal(field="type", value=gang.kind, rule="is not a type of job", instead=known)
+
+
 def _refuse_numbers(gang: Gang) -> Refusal | None:
     if gang.nodes < 1:
         return Refusal(field="nodes", value=str(gang.nodes), rule="a job has at least one node")
+    amounts = (gang.cpu_milli, gang.memory_bytes, gang.gpu_memory_bytes)
+    for name, amount in zip(("cpu", "memory", "gpu_memory"), amounts, strict=True):
+        if amount < 0:
+            rule = "must not be negative"
+            return Refusal(field=f"resources.{name}", value=str(amount), rule=rule)
     if gang.nodes_max and gang.nodes_max < gang.nodes:
         value, instead = f"{gang.nodes}..{gang.nodes_max}", f"{gang.nodes_max}..{gang.nodes}"
         rule = "the minimum is above the maximum"
@@ -73,10 +92,10 @@ def _refuse_numbers(gang: Gang) -> Refusal | None:
     return None
 
 
-def _with_pools(state: State, project: str) -> Queue | None:
-    """The project, or the nearest above it, that says where its jobs are tried."""
+def _with_pools(state: State, project: str, kind: str) -> Queue | None:
+    """The project, or the nearest above it, that says where its jobs of a kind are tried."""
     path = path_up(state.queues, project)
-    return next((queue for queue in path if queue.pools.get(JOB_TYPE)), None)
+    return next((queue for queue in path if queue.pools.get(kind)), None)
 
 
 def _refuse_pools(state: State, project: str, asked: Gang, gang: Gang) -> Refusal | None:
@@ -86,7 +105,7 @@ def _refuse_pools(state: State, project: str, asked: Gang, gang: Gang) -> Refusa
         near = nearest(name, state.pools)
         instead = f"did you mean {near}?" if near else _some("pools", state.pools)
         rule = "there is no such pool"
-        named_by = None if asked.pools else _with_pools(state, project)
+        named_by = None if asked.pools else _with_pools(state, project, gang.kind)
         if named_by is not None:
             set_by = f"set by apply at position {state.configured.get(named_by.queue, 0)}"
             rule = f"{rule}; {named_by.kind} {named_by.queue} names it for its jobs ({set_by})"

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headrace.events import Entry
-from headrace.events.gangs import GangPlaced, GangReleased
+from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersReleased
 from headrace.events.jobs import (
     JobAdmitted,
     JobCancelling,
@@ -43,7 +43,7 @@ class Waits(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
-    """A released gang that is not accounted for yet."""
+    """A released gang, or a part of one, that is not accounted for yet."""
 
     job: str
     project: str
@@ -69,7 +69,7 @@ class State(msgspec.Struct, kw_only=True):
     waits: dict[str, Waits] = {}
     nodes: dict[str, Machine] = {}
     allocated_milli: int = 0
-    accounts_due: dict[int, Used] = {}  # by position of `gang.released`
+    accounts_due: dict[int, Used] = {}  # by position of its release
     used_milli_us: dict[str, int] = {}
     attempts: dict[str, int] = {}
 
@@ -90,7 +90,11 @@ def _placed(state: State, _entry: Entry, event: GangPlaced) -> None:
     _move(state, event.job, "starting")
 
 
-def _released(state: State, entry: Entry, event: GangReleased) -> None:
+def _grown(state: State, _entry: Entry, event: GangGrown) -> None:
+    state.allocated_milli += event.milli
+
+
+def _released(state: State, entry: Entry, event: GangReleased | WorkersReleased) -> None:
     state.allocated_milli -= event.milli
     state.accounts_due[entry.position] = Used(
         job=event.job,
@@ -100,7 +104,7 @@ def _released(state: State, entry: Entry, event: GangReleased) -> None:
         held_us=event.held_us,
         traceparent=entry.header.traceparent,
     )
-    if event.again:
+    if isinstance(event, GangReleased) and event.again:
         _move(state, event.job, "waiting")
 
 
@@ -165,7 +169,9 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobCancelling: _moves("cancelling"),
     JobFinished: _finished,
     GangPlaced: _placed,
+    GangGrown: _grown,
     GangReleased: _released,
+    WorkersReleased: _released,
     NodeJoined: _joined,
     NodeSilent: _heard,
     NodeHeard: _heard,

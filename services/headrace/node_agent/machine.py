@@ -59,13 +59,14 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Inside(NamedTuple):
     """A running attempt from within: its folder, its shim, and how its processes are told from
-    others (the mark in their environment, the sessions of its first ones).
+    others (the mark in their environment, the sessions of its first ones, its control groups).
     """
 
     folder: Path
     pidfd: int
     marker: str
     pids: list[int]
+    groups: list[str]
 
 
 class Machine(Protocol):

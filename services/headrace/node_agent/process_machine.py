@@ -94,7 +94,6 @@ class ProcessMachine:
             phase="starting",
             project=assignment.project,
             traceparent=assignment.traceparent,
-            enforcement=self._settings.enforcement,
             shares=assignment.shares,
             replace_after_s=assignment.replace_after_s,
             isolation=self._settings.isolation.level,
@@ -106,6 +105,7 @@ class ProcessMachine:
             held = self._held[key] = _Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return
+        seen = msgspec.structs.replace(seen, enforcement=spec["enforcement"])
         held = _Held(key, self._node_dir / spec["folder"], seen, spec=spec)
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)
@@ -141,7 +141,7 @@ class ProcessMachine:
         intent = folders.read_intent(held.folder)
         if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
             return None
-        return Inside(held.folder, held.pidfd, intent.marker, intent.pids)
+        return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)

@@ -61,7 +61,7 @@ async def connect(inside: Inside, port: int) -> Connection:
 
 def listens(inside: Inside, port: int) -> str:
     """The table in which one of the worker's processes listens at this port; "" if none does."""
-    pids = tree.of_attempt(inside.marker, inside.pids)
+    pids = tree.of_attempt(inside.marker, inside.pids, inside.groups)
     for table in _TABLES if pids else ():
         sockets = _listening(pids[0], table, port)
         if sockets and any(not sockets.isdisjoint(_sockets_of(pid)) for pid in pids):

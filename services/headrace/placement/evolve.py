@@ -15,10 +15,6 @@ from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import (
-    GangEvicted,
-    GangPlaced,
-    GangReleased,
-    GangReserved,
     GuardTripped,
     SearchSuspended,
 )
@@ -31,7 +27,9 @@ from headrace.events.jobs import (
     JobHeld,
     JobStarted,
 )
+from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
+    DeviceFaulted,
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
@@ -40,11 +38,20 @@ from headrace.events.nodes import (
     NodeJoined,
     NodeSilent,
 )
+from headrace.events.performance import PerformanceMeasured
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
-from headrace.placement import evolve_gangs, evolve_groups, evolve_nodes, pool_rules
+from headrace.placement import (
+    evolve_gangs,
+    evolve_groups,
+    evolve_nodes,
+    evolve_performance,
+    pool_rules,
+    usage_rules,
+)
 from headrace.placement.derived import index_of, settle
-from headrace.placement.state import Exit, Job, Run, State
+from headrace.placement.runs import Exit, Run
+from headrace.placement.state import Job, State
 from headrace.scheduling.tree import usage_of
 
 
@@ -52,23 +59,35 @@ def evolve(state: State, entry: Entry) -> None:
     """Fold one entry."""
     index_of(state).idle = False
     if not isinstance(entry.event, SearchSuspended):
-        state.searching.over = False
+        state.searching.rests_until_us = 0
         state.searching.stale = bool(state.searching.job)
     _ON[type(entry.event)](state, entry, entry.event)
 
 
-def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
+def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     if event.service == "placement":
+        old_window_ms = usage_rules.window_ms(state)
         state.settings = dict(event.settings)
+        usage_rules.retimed(state, old_window_ms, entry.recorded_at_us)
         index_of(state).changed_pools = True
 
 
-def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
+def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     state.queues[event.name] = event.queue
-    runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
-    holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
+    jobs = [(job, job.run) for job in state.jobs.values() if job.run is not None]
+    holdings = (
+        (job.project, milli, firm)
+        for job, run in jobs
+        for milli, firm in evolve_gangs.parts_of(job, run.workers)
+    )
     state.usage = usage_of(state.queues, holdings)
-    index_of(state).changed_queues = True
+    holders = [(job.project, job.user, run.milli) for job, run in jobs]
+    usage_rules.remetered(state, holders, entry.recorded_at_us)
+    if event.queue.evictions_max <= 0:
+        state.evictions.pop(event.name, None)
+    index = index_of(state)
+    index.changed_queues = True
+    index.watch_budgets(state, event.name)
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
@@ -84,6 +103,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         admitted_us=entry.recorded_at_us,
         priority=event.priority,
         preemptible=event.preemptible,
+        protected_minimum=event.protected_minimum,
         max_duration_us=event.max_duration_us,
         replace_after_us=event.replace_after_us,
         group=event.group,
@@ -117,7 +137,7 @@ def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
 def _held(state: State, _entry: Entry, event: JobHeld) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
-        job.eligible, job.held, job.gaining = False, event.reason, False
+        job.eligible, job.held, job.room_by_us = False, event.reason, 0
         job.reserved = None
         settle(state, event.job, job)
 
@@ -133,7 +153,7 @@ def _cancelling(state: State, entry: Entry, event: JobCancelling) -> None:
 def cancel(state: State, job_id: str, job: Job, reason: str, position: int) -> None:
     """The job is to end, for this reason, since this position."""
     if not job.cancelling:
-        job.cancelling, job.cancelled_at, job.gaining = reason, position, False
+        job.cancelling, job.cancelled_at, job.room_by_us = reason, position, 0
         settle(state, job_id, job)
 
 
@@ -146,7 +166,7 @@ def _started(state: State, entry: Entry, event: AttemptStarted) -> None:
     if _is_there(run, event.rank, event.node) and event.rank not in run.started:
         run.started[event.rank] = entry.recorded_at_us
         run.cause = entry.position
-        settle(state, event.job, job)
+        settle(state, event.job, job, moved=False)  # it counts from its job's start on
 
 
 def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
@@ -178,7 +198,8 @@ def _expired(state: State, entry: Entry, event: AttemptExpired) -> None:
 
 def _is_there(run: Run, rank: int, node: str) -> bool:
     """Whether the attempt has this worker on this node: nobody reports about another's."""
-    return 0 <= rank < len(run.workers) and run.workers[rank].node == node
+    worker = run.worker(rank)
+    return worker is not None and worker.node == node
 
 
 def exited(state: State, job_id: str, gone: tuple[int, Exit], position: int) -> None:
@@ -186,9 +207,10 @@ def exited(state: State, job_id: str, gone: tuple[int, Exit], position: int) -> 
     job, (rank, end) = state.jobs[job_id], gone
     run = job.run
     if run is not None and rank not in run.exits:
+        moved = not run.exits  # with the first of its workers all of it is on its way out
         run.exits[rank] = end
         run.cause = position
-        settle(state, job_id, job)
+        settle(state, job_id, job, moved=moved)
 
 
 def _begun(state: State, entry: Entry, event: JobStarted) -> None:
@@ -245,12 +267,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobCancelling: _cancelling,
     JobStarted: _begun,
     JobFinished: _finished,
-    GangPlaced: evolve_gangs.placed,
-    GangReserved: evolve_gangs.reserved,
-    GangEvicted: evolve_gangs.evicted,
-    GangReleased: evolve_gangs.released,
     GuardTripped: evolve_nodes.tripped,
-    SearchSuspended: evolve_gangs.suspended,
     AttemptStarted: _started,
     AttemptExited: _exited,
     AttemptExpired: _expired,
@@ -261,6 +278,10 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    DeviceFaulted: evolve_nodes.faulted,
+    MemberAdmitted: evolve_nodes.admitted,
+    PerformanceMeasured: evolve_performance.measured,
+    **evolve_gangs.ON,
     **pool_rules.ON,
 }
 

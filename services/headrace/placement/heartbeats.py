@@ -15,7 +15,6 @@ from headrace.placement.state import State
 from headrace.runtime.service import Runtime
 
 LOOK_S = 1.0  # how often silence is looked for
-INFINITE_S = float("inf")
 
 
 class Heartbeats:
@@ -28,7 +27,6 @@ class Heartbeats:
         self._heard_s: dict[str, float] = {}
         self._saying: dict[str, asyncio.Future[int]] = {}
         self._measuring: dict[str, asyncio.Future[int]] = {}
-        self._spoke_s: dict[tuple[str, str], float] = {}  # by node and incarnation
 
     def heard(self, node: str) -> None:
         """Something arrived from the node."""
@@ -36,20 +34,6 @@ class Heartbeats:
         machine = self._state.machines.get(node)
         if machine is not None and machine.silent:
             self._say(NodeHeard(node=node))
-
-    def spoke(self, node: str, incarnation: str) -> None:
-        """Note that this incarnation of the node's agent said hello, or goes on being there."""
-        self._spoke_s[node, incarnation] = self._loop.time()
-
-    def has_rival(self, node: str, incarnation: str) -> bool:
-        """Whether the agent that is this node in the log goes on speaking beside this one: then two
-        claim to be it, and the one that is it stays it.
-        """
-        machine = self._state.machines.get(node)
-        if machine is None or machine.said.incarnation == incarnation:
-            return False
-        last_s = self._spoke_s.get((node, machine.said.incarnation), -INFINITE_S)
-        return self._loop.time() - last_s < self._state.setting("rival_s")
 
     def measured(self, node: str, disk_permille: int) -> None:
         """Its disk is so full now; the log need only know whether that is too full."""

@@ -12,9 +12,13 @@ from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.jobs import Accelerator
 from headrace.events.jobs import Gang as Asked
 from headrace.events.pools import Pool
-from headrace.placement.state import Job, Machine, Run, State
+from headrace.placement.option_rules import NOWHERE, Option, family_of, options_of
+from headrace.placement.release_rules import dispensable
+from headrace.placement.runs import Run
+from headrace.placement.state import Job, Machine, State
 from headrace.scheduling.cluster import DEVICE_MILLI, Device, Node
 from headrace.scheduling.gangs import (
+    PENDING,
     RELEASING,
     RUNNING,
     Constraint,
@@ -34,9 +38,6 @@ ROLE = "worker"
 SECOND_US = 1_000_000
 STEPS_MAX = 200  # evictions tried for one gang: a turn has its limit
 POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use
-NOWHERE = Pool(pool="", label="", value="")
-
-_ANY = Accelerator(milli=0)
 
 
 def settings_of(state: State) -> Settings:
@@ -44,8 +45,13 @@ def settings_of(state: State) -> Settings:
     pools = state.pools
     return Settings(
         steps_max=STEPS_MAX,
+        growth_evicts=False,
         reserve_after_us=state.setting("reserve_after_s") * SECOND_US,
+        release_us=state.setting("release_s") * SECOND_US,
+        reservations_max=state.setting("reservations_max"),
+        reserve_steps_max=state.setting("reserve_steps_max"),
         consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
+        usage_strength=state.setting("usage_strength_milli"),
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
         levels={name: pool.topology for name, pool in pools.items()},
     )
@@ -58,6 +64,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         name=node.node,
         devices=len(node.devices),
         kinds=tuple(_kind(device) if device.usable else None for device in node.devices),
+        models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
         memory_bytes=node.memory_bytes,
         labels=labels,
@@ -70,43 +77,74 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
 
 def gang_of(state: State, job_id: str, job: Job) -> Gang:
     """A job that waits or runs."""
-    options = shapes_of(job.gang, state.pools)
+    options = tuple(options_for(state, job_id, job))
     constraint = _constraint(job.gang, state.pools)
     run, queue = job.run, state.queues.get(job.project)
+    protected = job.protected_minimum and job.preemptible
     gang = Gang(
         name=job_id,
         queue=leaf_of(queue, job.project, job.user),
         root=Group(roles=(Role(name=ROLE, minimum=job.gang.nodes),), constraint=constraint),
         priority=job.priority,
         preemptible=job.preemptible,
+        protected_minimum=protected,
         age=job.admitted_at,
         submitted_at_us=job.admitted_us,
         started_at_us=(run.begun_us or run.placed_us) if run is not None else None,
         max_duration_us=job.max_duration_us,
+        room_by_us=job.room_by_us,
         staleness_grace_us=-1,  # a worker that is lost ends its attempt at once
         options=options if len(options) > 1 else (),
     )
-    if run is None:
-        for rank in range(job.gang.nodes):
-            gang.add(_task(job_id, rank, options[0]))
-        return gang
-    running = RELEASING if run.evicted or run.exits else RUNNING
-    for worker in run.workers:
-        task = _task(job_id, worker.rank, _shape_of(worker, options, state.nodes))
-        task.state, task.place = running, _place(worker, run, state.nodes)
+    tasks = (
+        _wanted(job_id, job, options[0]) if run is None else _had(state, job_id, job, run, options)
+    )
+    firm = job.gang.nodes if protected else 0
+    for task in tasks:
+        task.firm = firm > 0 and task.state in (PENDING, RUNNING)
+        firm -= task.firm
         gang.add(task)
     return gang
 
 
+def _wanted(job_id: str, job: Job, shape: Shape) -> list[Task]:
+    most = max(job.gang.nodes, job.gang.nodes_max)
+    return [_task(job_id, rank, shape) for rank in range(most)]
+
+
+def _had(state: State, job_id: str, job: Job, run: Run, options: tuple[Shape, ...]) -> list[Task]:
+    """What runs or goes and, of a gang that may grow, what it lacks for its maximum: of the same
+    shape.
+    """
+    staying = {worker.rank for worker in run.staying} if _goes_on(job, run) else ()
+    tasks = []
+    for worker in run.workers:
+        task = _task(job_id, worker.rank, _shape_of(worker, options, state.nodes))
+        task.state = RUNNING if worker.rank in staying else RELEASING
+        task.place = _place(worker, run, state.nodes)
+        tasks.append(task)
+    if job.growing:
+        ranks = range(run.ranks, run.ranks + job.gang.nodes_max - len(staying))
+        tasks += [_task(job_id, rank, tasks[0].shape) for rank in ranks]
+    return tasks
+
+
+def _goes_on(job: Job, run: Run) -> bool:
+    """Whether what has not gone of the attempt runs on."""
+    return not run.evicted and len(dispensable(job, run)) == len(run.exits)
+
+
 def moments_of(state: State, job: Job) -> Iterator[int]:
     """When time alone may let something happen: the job has waited long enough to have others
-    moved or to get a reservation, or that begins; or it has run long enough to be taken from.
+    moved or to get a reservation, or that begins, or others should have gone for it; or it has run long enough to be taken from.
     """
     if job.waiting:
         for setting in ("consolidate_after_s", "reserve_after_s"):
             yield job.admitted_us + state.setting(setting) * SECOND_US
         if job.reserved is not None:
             yield job.reserved.at_us
+        if job.gaining:
+            yield job.room_by_us + 1
     elif job.run is not None:
         started_us = job.run.begun_us or job.run.placed_us
         for queue in path_up(state.queues, job.project):
@@ -115,13 +153,13 @@ def moments_of(state: State, job: Job) -> Iterator[int]:
                     yield started_us + after_us
 
 
-def shapes_of(asked: Asked, pools: Mapping[str, Pool]) -> tuple[Shape, ...]:
-    """What one worker may ask for, the best first: pool by pool, in each kind by kind."""
-    kinds = asked.accelerators or (_ANY,)
-    if not asked.pools:
-        return tuple(_shape(asked, kind, None) for kind in kinds)
-    named = [pools.get(name, NOWHERE) for name in asked.pools]
-    return tuple(_shape(asked, kind, pool) for pool in named for kind in kinds)
+def options_for(state: State, job_id: str, job: Job) -> dict[Shape, Option]:
+    """What one worker of the job may ask for, the best first, and why that is so."""
+    found: dict[Shape, Option] = {}
+    measured = state.measured.get(family_of(job.project, job_id), ())
+    for option in options_of(job.gang, state.pools, measured):
+        found.setdefault(_shape(job.gang, option.kind, option.pool), option)
+    return found
 
 
 def shares_of(place: Place, node: Node) -> tuple[Share, ...]:
@@ -170,7 +208,7 @@ def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
         memory_bytes=asked.memory_bytes,
         only=() if nowhere else None,
         labels=((pool.label, pool.value),) if pool is not None else (),
-        apart=asked.nodes > 1,
+        apart=max(asked.nodes, asked.nodes_max) > 1,
     )
 
 

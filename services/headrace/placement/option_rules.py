@@ -1,0 +1,159 @@
+"""What a job may be given, the best first: the one place that decides the order of its options.
+
+Rule: an option is one kind of GPU in one pool (or anywhere), and no gang mixes options. What is
+known comes first: of a job whose pools have no order of their own the cheapest for an hour, of
+others the cheapest for a step, as soon as each of the kinds it names was measured with its family.
+Whatever is not known stays behind that in the order given. Prices of different currencies are not
+compared: one currency comes after the other, by name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from headrace.events.jobs import Accelerator
+from headrace.events.jobs import Gang as Asked
+from headrace.events.pools import Pool
+from headrace.placement.state import Measured
+from headrace.scheduling.cluster import DEVICE_MILLI
+from headrace.scheduling.kinds import is_model
+
+RANKED_MAX = 64  # options put in order for one job; the others are tried as they were given
+NOWHERE = Pool(pool="", label="", value="")
+
+_ANY = Accelerator(milli=0)
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind in one pool (None: anywhere). `price_micro` is that of one GPU and hour, where it is
+    known; `step_time_us` what a step is predicted to take (0: nobody knows).
+    """
+
+    kind: Accelerator
+    pool: Pool | None = None
+    price_micro: int | None = None
+    step_time_us: int = 0
+
+    @property
+    def pool_name(self) -> str:
+        """The pool's name; empty for anywhere."""
+        return self.pool.pool if self.pool is not None else ""
+
+
+def options_of(
+    asked: Asked, pools: Mapping[str, Pool], measured: Sequence[Measured]
+) -> tuple[Option, ...]:
+    """Every option, the best first; `measured` is what is known of the job's family."""
+    given = _given(asked, pools)
+    if not asked.accelerators:
+        return given
+    if asked.by_price:
+        ranked = _cheapest(asked, pools)
+        given = tuple(sorted(given, key=lambda option: option.pool_name))
+    else:
+        ranked = _quickest(asked, pools, measured)
+    return (*ranked[:RANKED_MAX], *given)
+
+
+def family_of(project: str, job_id: str) -> str:
+    """Whose measurements tell about a job: those of the jobs of its project with its name, which
+    is what its id begins with.
+    """
+    group = job_id.partition("/")[0]
+    return f"{project}/{group.rpartition('-')[0] or group}"
+
+
+def numbers_of(option: Option, place: int) -> dict[str, int]:
+    """What an option that was taken is judged by, and how many came before it."""
+    found = {"option": place + 1}
+    if option.price_micro is not None:
+        found["price_micro"] = option.price_micro
+    if option.step_time_us:
+        found["predicted_step_us"] = option.step_time_us
+    return found
+
+
+def names_of(option: Option) -> dict[str, str]:
+    """The kind of an option that was taken, and what its price is in."""
+    currency = option.pool.currency if option.pool and option.price_micro is not None else ""
+    found = {"model": option.kind.model, "currency": currency}
+    return {name: value for name, value in found.items() if value}
+
+
+def _given(asked: Asked, pools: Mapping[str, Pool]) -> tuple[Option, ...]:
+    """As the job or its project has it: pool by pool, in each kind by kind."""
+    kinds = asked.accelerators or (_ANY,)
+    if not asked.pools:
+        return tuple(Option(kind=kind) for kind in kinds)
+    named = [pools.get(name, NOWHERE) for name in asked.pools]
+    return tuple(Option(kind=kind, pool=pool) for pool in named for kind in kinds)
+
+
+def _cheapest(asked: Asked, pools: Mapping[str, Pool]) -> list[Option]:
+    """What has a price, the lowest for an hour first."""
+    priced = [option for kind in asked.accelerators for option in _priced(asked, kind, pools)]
+    return _sorted(priced)
+
+
+def _quickest(
+    asked: Asked, pools: Mapping[str, Pool], measured: Sequence[Measured]
+) -> list[Option]:
+    """What has a price and was measured, the lowest for a step first; nothing while that is not
+    known of every kind.
+    """
+    found: list[Option] = []
+    for kind in asked.accelerators if measured else ():
+        known = [
+            msgspec.structs.replace(option, step_time_us=step_time_us)
+            for option in _priced(asked, kind, pools)
+            if (step_time_us := _predicted(asked, option.kind, measured))
+        ]
+        if not known:
+            return []
+        found += known
+    return _sorted(found)
+
+
+def _sorted(options: Sequence[Option]) -> list[Option]:
+    """By currency, then what they cost for an hour, or for a step where that is known, then the
+    pools' names; kinds that are equal stay in the order given.
+    """
+
+    def rank(numbered: tuple[int, Option]) -> tuple[str, int, str, int]:
+        number, option = numbered
+        cost = (option.price_micro or 0) * option.kind.milli * max(1, option.step_time_us)
+        return (option.pool.currency if option.pool else "", cost, option.pool_name, number)
+
+    return [option for _, option in sorted(enumerate(options), key=rank)]
+
+
+def _priced(asked: Asked, kind: Accelerator, pools: Mapping[str, Pool]) -> Iterator[Option]:
+    """Every model of this kind that has a price, pool by pool. Where longer names are priced apart
+    only these are sure to say what a GPU costs.
+    """
+    for name in asked.pools or sorted(pools):
+        pool = pools.get(name, NOWHERE)
+        for model in sorted(pool.prices):
+            narrow = _narrower(model, kind.model)
+            longer = (other for other in pool.prices if other != model and is_model(other, model))
+            if narrow and not any(_narrower(other, narrow) for other in longer):
+                one = msgspec.structs.replace(kind, model=narrow)
+                yield Option(kind=one, pool=pool, price_micro=pool.prices[model])
+
+
+def _narrower(one: str, other: str) -> str:
+    """Of two models of which the one names the other as well, the other; empty when neither does."""
+    if not other or is_model(one, other):
+        return one
+    return other if is_model(other, one) else ""
+
+
+def _predicted(asked: Asked, kind: Accelerator, measured: Sequence[Measured]) -> int:
+    """How long a step takes with as many GPUs of this model; 0 when that was never measured."""
+    gpus, odd = divmod(asked.nodes * kind.milli, DEVICE_MILLI)
+    if odd or kind.profile or asked.gpu_memory_bytes:
+        return 0
+    of_model = (m for m in measured if m.gpus == gpus and is_model(m.model, kind.model))
+    return max((m.step_time_us for m in of_model), default=0)
