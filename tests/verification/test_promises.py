@@ -22,7 +22,7 @@ from tests.verification.histories import (
 from headrace.events import Header
 from headrace.events.gangs import GangEvicted, GangReserved, Seat
 from headrace.events.jobs import JobHeld
-from headrace.events.nodes import NodeSilent
+from headrace.events.nodes import DeviceFaulted, NodeFilled, NodeSilent
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import Queue, QueueConfigured
 
@@ -41,6 +41,12 @@ def holding(max_duration_us: int = DAY_US) -> tuple[object, ...]:
 def reserved(at_us: int, node: str = "n1") -> GangReserved:
     seats = (Seat(rank=0, node=node, milli=1000, count=1),)
     return GangReserved(job="b", project=P, at_us=at_us, seats=seats, act=ACT)
+
+
+def faulted(action: str, node: str = "n1") -> DeviceFaulted:
+    return DeviceFaulted(
+        node=node, device="g2", incarnation="i1", report=9, action=action, text="XID 79"
+    )
 
 
 def decided(event: object, at_us: int, basis: int = 100) -> tuple[object, Header]:
@@ -98,6 +104,27 @@ def test_a_lost_node_voids_what_was_promised_there() -> None:
     assert broken(*lost, *OTHER, PASSED) == []
     assert broken(*lost, WITHDRAWN) == []
     assert broken(*lost, reserved(SOON_US * 2)) == []
+
+
+def test_a_drained_device_voids_what_was_promised_on_its_node() -> None:
+    drained, restarted, elsewhere = faulted("drain"), faulted("restart"), faulted("drain", "n2")
+    changes = (WITHDRAWN, reserved(SOON_US * 2))
+
+    assert broken(*holding(), reserved(SOON_US), drained, *OTHER, PASSED) == []
+    for change in changes:
+        assert broken(*holding(), reserved(SOON_US), drained, change) == []
+        assert broken(*holding(), reserved(SOON_US), restarted, change) == ["I15"]
+        assert broken(*holding(), reserved(SOON_US), elsewhere, change) == ["I15"]
+
+
+def test_a_full_node_voids_what_was_promised_there() -> None:
+    full = NodeFilled(node="n1", used_permille=950, too_full=True)
+    emptied = NodeFilled(node="n1", used_permille=500, too_full=False)
+
+    assert broken(*holding(), reserved(SOON_US), full, WITHDRAWN) == []
+    assert broken(*holding(), reserved(SOON_US), full, *OTHER, PASSED) == []
+    assert broken(*holding(), full, emptied, reserved(SOON_US), WITHDRAWN) == ["I15"]
+    assert broken(*holding(), full, reserved(SOON_US), emptied, WITHDRAWN) == ["I15"]
 
 
 def test_nothing_else_withdraws_a_reservation_or_makes_it_later() -> None:
