@@ -1,11 +1,14 @@
 """A large job that has waited long starts when it was told, whatever small work keeps coming."""
 
+import pytest
+
 from headrace.events.gangs import GangPlaced, GangReserved
-from headrace.events.nodes import NodeSilent
+from headrace.events.nodes import DeviceFaulted, NodeFilled, NodeSilent
 from headrace.placement import state as settings
 from headrace.placement.decide import DECIDER
 from headrace.placement.derived import build
 from headrace.placement.explain_rules import explain
+from headrace.verification.promises import Promises
 
 MINUTE_US = 60_000_000
 
@@ -94,6 +97,29 @@ def test_a_reservation_ends_with_its_machines(history):
     history.node("n3")
     (again,) = reservations(history.settled())
     assert {seat.node for seat in again.seats} == {"n1", "n3"}
+
+
+DRAINED = DeviceFaulted(
+    node="n2", device="n2-gpu0", incarnation="j1", report=1, action="drain", text="XID 79"
+)
+FILLED = NodeFilled(node="n2", used_permille=950, too_full=True)
+
+
+@pytest.mark.parametrize(("lost", "rule"), [(DRAINED, "node-smaller"), (FILLED, "node-lost")])
+def test_a_reservation_ends_with_what_it_was_made_on_and_that_is_no_broken_promise(
+    history, lost, rule
+):
+    reserved(history)
+    history.given(lost)
+    (gone,) = reservations(history.settled())
+    assert (gone.seats, gone.act.rule) == ((), rule)
+
+    promises = Promises()
+    assert [wrong for entry in history.entries for wrong in promises.check(entry)] == []
+    promises = Promises()
+    without = [entry for entry in history.entries if entry.event is not lost]
+    found = [wrong for entry in without for wrong in promises.check(entry)]
+    assert [name for name, _ in found] == ["I15"]
 
 
 def test_a_state_read_anew_keeps_its_reservations(history):
