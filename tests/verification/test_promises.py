@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from tests.verification.histories import (
     ACT,
     GOOD,
@@ -24,7 +27,7 @@ from headrace.events.gangs import GangEvicted, GangReserved, Seat
 from headrace.events.jobs import JobHeld
 from headrace.events.nodes import DeviceFaulted, NodeFilled, NodeSilent
 from headrace.events.platform import ServiceLed
-from headrace.events.queues import Queue, QueueConfigured
+from headrace.events.queues import Allowance, Queue, QueueConfigured
 
 DAY_US = 86_400_000_000
 LED = ServiceLed(
@@ -142,6 +145,50 @@ def test_a_lowered_limit_excuses_until_those_under_it_have_ended() -> None:
 
     assert broken(queue(), *holding(), reserved(SOON_US), lowered, *OTHER, PASSED) == ["I5"]
     assert broken(queue(), *holding(), reserved(SOON_US), raised, *OTHER, PASSED) == ["I15"]
+
+
+FEW = Allowance(quota_milli=1000)
+
+
+@pytest.mark.parametrize(
+    "quota",
+    [
+        {"quota_milli": 1000},
+        {"cpu_quota_milli": 0},
+        {"memory_quota_bytes": 0},
+        {"per_type": {"H100": FEW}},
+        {"per_pool": {"train": FEW}},
+    ],
+)
+def test_a_lowered_quota_excuses_only_what_cannot_be_preempted(quota: dict[str, Any]) -> None:
+    firm, other = waiting(preemptible=False), waiting(preemptible=True)
+
+    assert broken(configured(), *firm, configured(**quota), WITHDRAWN) == []
+    assert broken(configured(), *other, configured(**quota), WITHDRAWN) == ["I15"]
+    assert broken(configured(**quota), *firm, configured(weight=2, **quota), WITHDRAWN) == ["I15"]
+
+
+def test_a_limit_of_a_part_or_of_a_user_excuses_when_it_is_lowered() -> None:
+    limit, none = Allowance(limit_milli=1000), Allowance()
+    users = configured(user_max_milli=1000)  # of a project that its users do not share equally
+    waits = (configured(), *waiting(preemptible=True))
+
+    for bound in ({"per_type": {"H100": limit}}, {"users_equal": True, "user_max_milli": 1000}):
+        assert broken(*waits, configured(**bound), WITHDRAWN) == []
+    assert broken(*waits, configured(per_type={"H100": none}), WITHDRAWN) == ["I15"]
+    assert broken(*waits, users, WITHDRAWN) == ["I15"]
+
+
+def waiting(*, preemptible: bool) -> tuple[object, ...]:
+    """Job b, alone, has a reservation on n1."""
+    asked = (requested("b"), admitted("b", requested_at=3, preemptible=preemptible), eligible("b"))
+    return (joined(), *asked, reserved(SOON_US))
+
+
+def configured(**values: Any) -> QueueConfigured:
+    """The project, with a quota of everything unless that is given."""
+    whole = Queue(queue=P, kind="project", **({"quota_milli": -1} | values))
+    return QueueConfigured(name=P, queue=whole, change="updated")
 
 
 def test_a_job_that_does_not_wait_is_promised_nothing() -> None:
