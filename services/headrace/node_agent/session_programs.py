@@ -43,6 +43,7 @@ class Program:
         self._folder, self._marker = folder, marker
         self._ends = ends  # "tty", or "in", "out" and "err"
         self._keeps = keeps  # what must stay open for the other side
+        self._is_all = False  # nothing more is typed
 
     @classmethod
     def start(cls, inside: Inside, wanted: Enter) -> Program:
@@ -70,6 +71,7 @@ class Program:
         ended: Ended | None = None
         while ended is None:
             ended = self._ended()  # before the streams are emptied for the last time
+            self._close_input()
             for name, end in sources.items():
                 while data := _read(end):
                     yield Frame(KINDS.get(name, "data"), data)
@@ -84,8 +86,8 @@ class Program:
             _resize(terminal, *size_of(frame))
         elif frame.kind == "data" and (terminal is not None or pipe is not None):
             await _write(terminal if terminal is not None else self._ends["in"], frame.data)
-        elif frame.kind == "eof" and pipe is not None:
-            os.close(self._ends.pop("in"))
+        elif frame.kind == "eof":
+            self._is_all = True
 
     async def close(self) -> None:
         """Hang up, and end what does not end by that."""
@@ -96,6 +98,19 @@ class Program:
         self._ends, self._keeps = {}, []
         shutil.rmtree(self._folder, ignore_errors=True)
 
+    def _close_input(self) -> None:
+        """Let the program see the end of its input, but not before it has opened that: a pipe that
+        nobody has open forgets what is in it.
+        """
+        if self._is_all and "in" in self._ends and self._pid():
+            os.close(self._ends.pop("in"))
+
+    def _pid(self) -> int:
+        """The program's process; 0 before it is known."""
+        with contextlib.suppress(OSError, ValueError):
+            return int((self._folder / PID).read_text())
+        return 0
+
     def _ended(self) -> Ended | None:
         with contextlib.suppress(OSError, msgspec.MsgspecError):
             return msgspec.json.decode((self._folder / EXIT).read_bytes(), type=Ended)
@@ -103,8 +118,8 @@ class Program:
 
     def _kill(self) -> None:
         """The program's own session of processes, if that is still this attempt's."""
-        with contextlib.suppress(OSError, ValueError):
-            pid = int((self._folder / PID).read_text())
+        with contextlib.suppress(OSError):
+            pid = self._pid()
             if pid and tree.is_marked(pid, self._marker):
                 os.killpg(pid, signal.SIGHUP)
                 tree.send([pid, *tree.descendants(pid)], signal.SIGKILL)
