@@ -8,8 +8,8 @@ later, on a log in which nothing excuses. What excuses, and nothing else:
   under a limit that both are under. One that was itself placed later than its own reservation, or
   than those were to be gone who were stopped for it, counts from that moment;
 - another reservation there that was to be over by then has not begun, for a reason of this list;
-- a limit above the job (a quota, if it cannot be preempted) was lowered: then it starts when those
-  have ended who were under it;
+- a limit above the job, of all or of a part (a quota too, if it cannot be preempted), was lowered:
+  then it starts when those have ended who were under it;
 - a node of the reservation, or hardware of it, was lost (see `losses`), or a pool was changed: what
   was promised is void. It may be withdrawn, or promised anew for later; nothing else may, except
   after a limit was lowered.
