@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,6 +36,7 @@ class World:
 
     def __init__(self) -> None:
         self.log = MemoryLog()
+        self.folder = tempfile.TemporaryDirectory(prefix="headrace-files-")
         self.broker = MemoryBroker()
         self.bus = MemoryBus(self.broker, "services")
         self.vault_key, public_key = vault.new_box_keys()
@@ -45,6 +48,7 @@ class World:
             follower=Follower(self.store, bus, time.monotonic),
             token=TOKEN,
             vault_key=public_key,
+            files_dir=Path(self.folder.name),
         )
         self.asked: list[Message] = []
         self.url = ""
@@ -119,3 +123,4 @@ async def served_world() -> AsyncIterator[World]:
         accepting.close()
     serving.cancel()
     following.cancel()
+    made.folder.cleanup()

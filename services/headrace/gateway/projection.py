@@ -49,6 +49,7 @@ class Job(msgspec.Struct, kw_only=True):
     why: str = ""
     warning: str = ""
     exit_code: int | None = None
+    bundle: str = ""
 
 
 class Node(msgspec.Struct, kw_only=True):
@@ -81,6 +82,7 @@ class Projection(msgspec.Struct, kw_only=True):
     use: dict[str, ProjectUse] = {}
     held: dict[str, dict[str, int]] = {}
     services: dict[str, int] = {}
+    erased_at_us: dict[str, int] = {}  # by project, the last time
 
     def job(self, job_id: str) -> Job | None:
         """The job of exactly this id."""

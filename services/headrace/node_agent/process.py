@@ -44,6 +44,8 @@ from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks
+from headrace.node_agent.workplaces.fetching import Files
+from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.runtime.health import Answer, Health, json_answer
 
 NOT_ADMITTED = 78  # EX_CONFIG: starting again changes nothing
@@ -112,6 +114,7 @@ async def _run(settings: NodeSettings) -> None:
             now_us=_now_us,
             aside=asyncio.to_thread,
             prober=_prober(settings, keys),
+            workplaces=_workplaces(settings, bus),
         )
     )
     health = Health(_pages(agent, settings.node))
@@ -138,6 +141,14 @@ def _prober(settings: NodeSettings, keys: NodeKeys) -> Prober:
         opened=keys.opened,
         now_us=_now_us,
     )
+
+
+def _workplaces(settings: NodeSettings, bus: NatsBus) -> Workplaces:
+    def owner_of(user: str) -> tuple[int, int] | None:
+        account = settings.accounts.of(user)
+        return account[:2] if account is not None else None
+
+    return Workplaces(Files(bus, settings.node), settings.node_dir, owner_of)
 
 
 def _now_us() -> int:

@@ -13,6 +13,7 @@ from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.folders import name_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
+from headrace.node_agent.machine import Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
 from headrace.node_agent.worker_environment import environment_of, processes_of
@@ -34,7 +35,12 @@ class MachineSettings:
 
 
 def spec_of(
-    assignment: Assignment, launch: Launch, *, settings: MachineSettings, marker: str
+    assignment: Assignment,
+    launch: Launch,
+    place: Workplace,
+    *,
+    settings: MachineSettings,
+    marker: str,
 ) -> dict[str, Any]:
     """The `start` line's content; see `supervision.shim.Start`. Raises `ValueError` for an id that
     is none, for a launch without a command, and for a job that may run as nobody here.
@@ -64,7 +70,8 @@ def spec_of(
         "marker": marker,
         "command": launch.command,
         "setup": launch.setup,
-        "cwd": launch.workdir,
+        "cwd": place.cwd,
+        "tree": place.tree,
         "env": env,
         "processes": processes_of(assignment, launch),
         "grace_s": assignment.grace_s,

@@ -40,7 +40,7 @@ _LOOK_NS = int(LOOK_S * 1e9)
 Tell = Callable[[dict[str, Any]], None]
 Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
-`command`, `setup`, `cwd`, `env`, `processes` (each process's own env), `grace_s`,
+`command`, `setup`, `cwd` (a folder of the node's, or ""), `tree` (becomes the attempt's own), `env`, `processes` (each process's own env), `grace_s`,
 `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
 `enforcement`, `confinement` (see there)."""
 
@@ -88,7 +88,10 @@ class _Attempt:
         """Start, supervise to the end, and say how it ended."""
         try:
             self._record.meant(self._spec, self._end["boot"])
-            os.mkdir(WORK)
+            if self._spec["tree"]:
+                os.rename(self._spec["tree"], WORK)
+            else:
+                os.mkdir(WORK)
             os.mkdir(OUTPUT)
         except OSError as error:
             why = f"its folder cannot be written: {error.strerror}"
