@@ -22,11 +22,13 @@ class Verb(NamedTuple):
 
     module: str
     about: str
+    is_foreign: bool = False  # its options are another program's: it is called with the words
 
 
 VERBS = {
     "run": Verb("running", "submit a command as a job and follow it to its end"),
     "submit": Verb("submitting", "submit job files"),
+    "sbatch": Verb("batching", "submit a batch script written for Slurm", is_foreign=True),
     "ps": Verb("reading", "jobs: where they run, or why they do not"),
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
     "why": Verb("explaining", "why a job waits, and what would let it start"),
@@ -63,13 +65,14 @@ def main(arguments: Sequence[str]) -> int:
         return DONE
     if name not in VERBS:
         return report(_unknown(name), USAGE)
-    module = importlib.import_module(f"headrace.cli.{VERBS[name].module}")
-    parser = Parser(
-        prog=f"headrace {name}", description=f"{VERBS[name].about}.", allow_abbrev=False
-    )
+    verb = VERBS[name]
+    module = importlib.import_module(f"headrace.cli.{verb.module}")
     word = name.replace("-", "_")
-    getattr(module, f"{word}_options")(parser)
     perform: Callable[..., int] = getattr(module, word)
+    if verb.is_foreign:
+        return perform(arguments[1:])
+    parser = Parser(prog=f"headrace {name}", description=f"{verb.about}.", allow_abbrev=False)
+    getattr(module, f"{word}_options")(parser)
     return perform(**parser.keywords(arguments[1:]))
 
 
