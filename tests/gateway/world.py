@@ -115,6 +115,7 @@ async def served_world() -> AsyncIterator[World]:
     serving = asyncio.create_task(server.run_until_stopped())
     async with asyncio.timeout(TIMEOUT_S):
         await server.up.wait()
+        await made.gateway.node_files.open()
         while not made.gateway.follower.ready:
             await made.gateway.follower.changed(TIMEOUT_S)
     yield made
@@ -123,4 +124,5 @@ async def served_world() -> AsyncIterator[World]:
         accepting.close()
     serving.cancel()
     following.cancel()
+    await made.gateway.node_files.close()
     made.folder.cleanup()

@@ -40,12 +40,12 @@ def _copy(objects: Objects, file: File, where: str) -> None:
         if file.size <= READ_BYTES:
             data = objects.read(file.digest, 0, READ_BYTES)
             if name_of(data) != file.digest:
-                raise Damaged(f"{file.path} is damaged")
+                raise Damaged(f"{file.path} is damaged", file.digest)
             os.write(out, data)
             return
         path = objects.path_of(file.digest)
         if hash_file(path) != file.digest:
-            raise Damaged(f"{file.path} is damaged")
+            raise Damaged(f"{file.path} is damaged", file.digest)
         with open(path, "rb", buffering=0) as source:
             at = 0
             while at < file.size and (

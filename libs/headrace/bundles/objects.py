@@ -30,7 +30,11 @@ _OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
 
 class Damaged(OSError):
-    """What is on disk is not what its name says."""
+    """A content is not what its name, `digest`, says."""
+
+    def __init__(self, line: str, digest: str) -> None:
+        super().__init__(line)
+        self.digest = digest
 
 
 class Objects:
@@ -54,7 +58,7 @@ class Objects:
     def put(self, digest: str, data: bytes) -> None:
         """Keep a content. Any number of threads may. Raises `Damaged` when it has another name."""
         if name_of(data) != digest:
-            raise Damaged(f"what was received is not {digest}")
+            raise Damaged(f"what was received is not {digest}", digest)
         self._place(digest, data)
 
     def put_part(self, digest: str, size: int, offset: int, data: bytes) -> bool:
@@ -76,7 +80,7 @@ class Objects:
             return False
         if hash_file(str(path)) != digest:
             path.unlink()
-            raise Damaged(f"what was received is not {digest}")
+            raise Damaged(f"what was received is not {digest}", digest)
         self._make_room_for(digest)
         path.replace(self.path_of(digest))
         return True

@@ -48,7 +48,7 @@ class Keeper:
         """So much is about to be received for a project; why it cannot be ("" when it can)."""
         self._received[project] = self._received.get(project, 0) + size
         async with self._thinning.setdefault(project, asyncio.Lock()):
-            await self._measure(project)
+            await self._measure(project, size)
         if self._kept[project] + self._received[project] <= self._bytes_max:
             return ""
         gigabytes = self._bytes_max // 1_000_000_000
@@ -70,12 +70,12 @@ class Keeper:
                 await self.erase(project, at_us)
                 self._erased[project] = at_us
 
-    async def _measure(self, project: str) -> None:
+    async def _measure(self, project: str, size: int) -> None:
         """Know what is kept, and make room when it is too much."""
         received = self._received[project]
         if project not in self._kept or received > LOOK_EVERY_BYTES:
             self._kept[project] = await asyncio.to_thread(size_of, self.of(project))
-            self._received[project] = received = 0
+            self._received[project] = received = size  # which has not come yet
         if self._kept[project] + received > self._bytes_max:
             pinned = self._pinned(project)
             room = self._bytes_max - received

@@ -46,6 +46,7 @@ from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
+from headrace.node_agent.workplaces.repositories import Repositories
 from headrace.runtime.health import Answer, Health, json_answer
 
 NOT_ADMITTED = 78  # EX_CONFIG: starting again changes nothing
@@ -148,7 +149,12 @@ def _workplaces(settings: NodeSettings, bus: NatsBus) -> Workplaces:
         account = settings.accounts.of(user)
         return account[:2] if account is not None else None
 
-    return Workplaces(Files(bus, settings.node), settings.node_dir, owner_of)
+    return Workplaces(
+        Files(bus, settings.node),
+        settings.node_dir,
+        owner_of,
+        Repositories(settings.git_protocols),
+    )
 
 
 def _now_us() -> int:

@@ -88,12 +88,6 @@ class Fetcher:
         self._fetching.pop((objects.root, tree), None)
         return known
 
-    async def damaged(self, objects: Objects, job: str, tree: str, digest: str) -> None:
-        """Have the platform look at a content that came damaged, or became so here."""
-        objects.drop_damaged(digest)
-        objects.drop_tree(tree)
-        await self._files.ask("damaged", SayDamaged(job=job, tree=tree, digest=digest), Put)
-
     async def _fetched(self, objects: Objects, job: str, tree: str, bytes_max: int) -> Manifest:
         data = await self._whole(job, tree)
         if name_of(data) != tree:
@@ -141,6 +135,8 @@ class Fetcher:
         try:
             await asyncio.gather(*tasks)
         except Damaged as error:
+            said = SayDamaged(job=job, tree=tree, digest=error.digest)
+            await self._files.ask("damaged", said, Put)  # so that it can be sent again
             raise Unprepared(f"a file came damaged from the platform: {error}") from None
         finally:
             for task in tasks:

@@ -16,12 +16,13 @@ from headrace.bundles.laying import Owner
 from headrace.bundles.manifest import name_of
 from headrace.bundles.objects import Damaged
 from headrace.bus.agents import Assignment, Launch
-from headrace.documents.workdir import bundle_of
+from headrace.documents.workdir import GIT, bundle_of
 from headrace.node_agent.machine import AttemptKey, End, Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Fetcher, Files
+from headrace.node_agent.workplaces.repositories import Repositories
 from headrace.node_agent.workplaces.trees import Trees
 
 NOT_EXECUTABLE = 126  # as a shell has it
@@ -35,11 +36,16 @@ class Workplaces:
     """
 
     def __init__(
-        self, files: Files, node_dir: Path, owner_of: Callable[[str], Owner | None]
+        self,
+        files: Files,
+        node_dir: Path,
+        owner_of: Callable[[str], Owner | None],
+        repositories: Repositories,
     ) -> None:
         self._trees = Trees(node_dir)
         self._fetcher = Fetcher(files)
         self._owner_of = owner_of
+        self._repositories = repositories
         self._tasks: dict[AttemptKey, asyncio.Task[Workplace | End]] = {}
 
     def prepared(
@@ -48,7 +54,7 @@ class Workplaces:
         """The attempt's workplace, or why it cannot start. None: it is being prepared, and `then`
         will be called.
         """
-        if not bundle_of(launch.workdir):
+        if not (bundle_of(launch.workdir) or launch.workdir.startswith(GIT)):
             return Workplace(cwd=launch.workdir)
         key = key_of(assignment)
         task = self._tasks.get(key)
@@ -77,27 +83,42 @@ class Workplaces:
 
     async def _prepare(self, assignment: Assignment, launch: Launch) -> Workplace | End:
         try:
-            return await self._with_tree(assignment, bundle_of(launch.workdir))
+            owner = None
+            with contextlib.suppress(ValueError):  # who may run as nobody is told so at its start
+                owner = self._owner_of(assignment.user)
+            if launch.workdir.startswith(GIT):
+                return await self._with_commit(assignment, launch.workdir, owner)
+            return await self._with_tree(assignment, bundle_of(launch.workdir), owner)
         except (Unprepared, OSError) as error:
             line = getattr(error, "strerror", None) or str(error)
             _LOG.warning("not prepared job=%s: %s", assignment.job, line)
             message = f"cannot start: workdir: {line}"
             return End(reason="start-failed", exit_code=NOT_EXECUTABLE, message=message)
 
-    async def _with_tree(self, assignment: Assignment, tree: str) -> Workplace:
+    async def _with_commit(
+        self, assignment: Assignment, workdir: str, owner: Owner | None
+    ) -> Workplace:
+        root = self._trees.of(assignment.project).root
+        taken = root / "taken" / _name_of(assignment)
+        taken.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        await self._repositories.check_out(workdir, root / "repositories", taken, owner)
+        return Workplace(tree=str(taken))
+
+    async def _with_tree(self, assignment: Assignment, tree: str, owner: Owner | None) -> Workplace:
         objects = self._trees.of(assignment.project)
         manifest = await self._fetcher.tree(objects, assignment.job, tree)
-        name = name_of(repr(key_of(assignment)).encode())[:32]
-        owner = None
-        with contextlib.suppress(ValueError):  # who may run as nobody is told so at its start
-            owner = self._owner_of(assignment.user)
+        name = _name_of(assignment)
         try:
             taken = await self._trees.take(assignment.project, tree, manifest, name, owner)
         except Damaged as error:
-            for digest in manifest.digests():
-                await asyncio.to_thread(objects.drop_damaged, digest)
+            objects.drop_damaged(error.digest)
             objects.drop_tree(tree)
             manifest = await self._fetcher.tree(objects, assignment.job, tree)
             _LOG.warning("a kept folder was damaged and fetched anew: %s", error)
             taken = await self._trees.take(assignment.project, tree, manifest, name, owner)
         return Workplace(tree=taken)
+
+
+def _name_of(assignment: Assignment) -> str:
+    """The name of an attempt's folder on its way."""
+    return name_of(repr(key_of(assignment)).encode())[:32]
