@@ -7,7 +7,7 @@ To the launcher: `{"start": {...}}` (see `shim.Attempt`) and `{"quit": true}`. F
 FOLDER, "why": text}`, and from the shim itself `{"started": FOLDER, "at_us": n}`.
 """
 
-VERSION = 2  # another version is asked to quit and replaced; its shims are not touched
+VERSION = 3  # another version is asked to quit and replaced; its shims are not touched
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
 CONNECTIONS_MAX = 8  # the agent, one that replaces it, and the operator's stop
 
