@@ -11,13 +11,15 @@ from headrace.documents.frameworks.place import Place
 
 AGENT = "gang-rsh"
 PROGRAMS = (AGENT, "mpirun", "mpiexec")
+# Open MPI names shared memory by host and local rank, which nodes of one machine have in common.
+OF_ONE_MACHINE = {"OMPI_MCA_btl": "self,tcp", "PMIX_MCA_gds": "hash"}
 BIN = "bin"  # of the attempt's folder: before everything else in the worker's PATH
 
 
 def environment(place: Place) -> dict[str, str]:
     """Where the nodes are listed, and who starts daemons there, in every launcher's words."""
     agent, hosts = f"{place.folder}/{BIN}/{AGENT}", place.hostfile_path
-    return {
+    told = {
         "HEADRACE_HOSTFILE": hosts,
         "HEADRACE_LAUNCH_ADDRESS": place.endpoints[0],
         "OMPI_ALLOW_RUN_AS_ROOT": "1",  # who may be root is for the node to say
@@ -39,3 +41,4 @@ def environment(place: Place) -> dict[str, str]:
         "I_MPI_HYDRA_BOOTSTRAP_EXEC": agent,
         "I_MPI_HYDRA_HOST_FILE": hosts,
     }
+    return told | OF_ONE_MACHINE if place.shares_a_machine else told

@@ -54,6 +54,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return self.nodes_max > 0
 
     @property
+    def shares_a_machine(self) -> bool:
+        """Whether several of the gang's nodes are one machine, as simulated ones are."""
+        return len(set(self.addresses)) < self.nodes
+
+    @property
     def head(self) -> str:
         """The address of rank 0's node."""
         return self.addresses[0]

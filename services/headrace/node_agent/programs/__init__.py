@@ -1,6 +1,6 @@
 """Programs that are put into a worker's own folder and run with its rights.
 
-Rule: each is one file of Python's standard library alone, because a worker's interpreter is the
+Rule: each is one module of Python's standard library alone, because a worker's interpreter is the
 job's; its text is read once, when the agent starts.
 """
 
@@ -8,4 +8,5 @@ from __future__ import annotations
 
 from pathlib import Path
 
-GANG_LAUNCH = (Path(__file__).parent / "gang_launch.py").read_text()
+SHEBANG = "#!/usr/bin/env python3\n"
+GANG_LAUNCH = SHEBANG + (Path(__file__).parent / "gang_launch.py").read_text()
