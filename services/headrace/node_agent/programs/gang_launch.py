@@ -57,9 +57,11 @@ def main() -> int:
 
 def ask(host: str, command: str) -> int:
     """Have the command run on that node of the gang; its exit code."""
-    channel = _connect(0.0)
-    _send(channel, {"run": host, "command": command})
-    return int(_receive(channel)["exit"])
+    with contextlib.suppress(*GONE):
+        channel = _connect(0.0)
+        _send(channel, {"run": host, "command": command})
+        return int(_receive(channel)["exit"])
+    return NOT_REACHED  # the launcher has ended, and its hub with it
 
 
 def serve() -> int:
