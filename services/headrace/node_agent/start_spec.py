@@ -43,7 +43,11 @@ def spec_of(
         raise ValueError("the launch has no command")
     folder = name_of(key_of(assignment))
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
-    limits = Limits(cpu_milli=assignment.cpu_milli, memory_bytes=assignment.memory_bytes)
+    limits = Limits(
+        cpu_milli=assignment.cpu_milli,
+        memory_bytes=assignment.memory_bytes,
+        denied=bound.denied,
+    )
     env = environment_of(
         assignment,
         launch,
