@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Limits:
     """What one worker may use; 0 is no limit. `denied` are devices of other jobs, as the kernel
     names them (`c 195:3`).

@@ -90,6 +90,14 @@ def stat(pid: int) -> list[bytes]:
         return []
 
 
+def name_of(pid: int) -> str:
+    """What the process calls itself; empty if it is gone."""
+    try:
+        return read(f"/proc/{pid}/comm", 64).decode(errors="replace").strip()
+    except OSError:
+        return ""
+
+
 def read(path: str, bytes_max: int) -> bytes:
     """The beginning of a small file, without what `open` would load for it."""
     descriptor = os.open(path, os.O_RDONLY)
