@@ -92,12 +92,7 @@ class Node:
                 is_granted=keys.is_granted,
                 unseal=keys.unseal,
                 now_us=lambda: time.time_ns() // 1000,
-                workplaces=Workplaces(
-                    Files(bus, NODE, silence_s_max=self.silence_s_max),
-                    self.dir,
-                    self._owner_of,
-                    Repositories(("https", "file")),
-                ),
+                workplaces=self._workplaces(bus),
             )
         )
         self.task = asyncio.create_task(self.agent.run())
@@ -147,6 +142,10 @@ class Node:
     def _owner_of(self, user: str) -> tuple[int, int] | None:
         account = self.accounts.of(user)
         return account[:2] if account else None
+
+    def _workplaces(self, bus: MemoryBus) -> Workplaces:
+        files = Files(bus, NODE, silence_s_max=self.silence_s_max)
+        return Workplaces(files, self.dir, self._owner_of, Repositories(("https", "file")))
 
     def _incarnation(self) -> str:
         self.incarnations += 1

@@ -149,8 +149,7 @@ class Agent:
                 self._dismissal.given(),
                 self._starter.tend(),
             ]
-            if self._given.prober is not None:
-                works.append(self._given.prober.run(self._bus))
+            works += [self._given.prober.run(self._bus)] if self._given.prober is not None else []
             tasks.extend(asyncio.create_task(work) for work in works)
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:

@@ -60,13 +60,8 @@ def spec_of(
         folder=path,
         marker=marker,
     )
-    return {
+    return _granted(assignment) | {
         "folder": folder,
-        "job": assignment.job,
-        "attempt": assignment.attempt,
-        "rank": assignment.rank,
-        "project": assignment.project,
-        "traceparent": assignment.traceparent,
         "enforcement": bound.enforcement,
         "confinement": plan_of(settings.isolation, os.path.basename(folder), limits, account),
         "marker": marker,
@@ -77,10 +72,21 @@ def spec_of(
         "env": env,
         "processes": processes_of(assignment, launch, path),
         "files": files_of(place_of(assignment, launch, path), launch.framework),
+        "output_bytes_max": settings.output_bytes_max,
+        "journal": settings.journal,
+    }
+
+
+def _granted(assignment: Assignment) -> dict[str, Any]:
+    """What placement says of the attempt."""
+    return {
+        "job": assignment.job,
+        "attempt": assignment.attempt,
+        "rank": assignment.rank,
+        "project": assignment.project,
+        "traceparent": assignment.traceparent,
         "grace_s": assignment.grace_s,
         "max_duration_s": assignment.max_duration_s,
         "replace_after_s": assignment.replace_after_s,
-        "output_bytes_max": settings.output_bytes_max,
-        "journal": settings.journal,
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
     }
