@@ -25,9 +25,9 @@ from headrace.client.model import (
     ProjectRow,
     Status,
     Visit,
-    WebhookRow,
 )
 from headrace.client.session import Session
+from headrace.client.webhook_model import WebhookRow
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 from headrace.trust.join_token import JoinToken

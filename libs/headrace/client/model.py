@@ -110,20 +110,6 @@ class Happening(msgspec.Struct, kw_only=True, omit_defaults=True):
     data: dict[str, Any] = {}
 
 
-class WebhookRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One webhook: of which `events` (types or their beginnings) it is told, and up to which position
-    it was, as far as that was recorded. `state` is failing or stopped, or nothing, `why` the reason.
-    """
-
-    name: str
-    project: str
-    url: str = ""
-    events: list[str] = []
-    reached: int = 0
-    state: str = ""
-    why: str = ""
-
-
 class HappeningPage(msgspec.Struct, kw_only=True):
     """Events after a position; `position` is where to go on from."""
 

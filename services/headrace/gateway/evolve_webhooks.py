@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.client.model import WebhookRow
+from headrace.client.webhook_model import WebhookRow
 from headrace.events import Entry, Event
 from headrace.events.webhooks import (
     WebhookConfigured,
