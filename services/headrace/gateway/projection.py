@@ -7,6 +7,7 @@ changes it.
 from __future__ import annotations
 
 import msgspec
+from headrace.client.webhook_model import WebhookRow
 
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
@@ -83,6 +84,7 @@ class Projection(msgspec.Struct, kw_only=True):
     held: dict[str, dict[str, int]] = {}
     services: dict[str, int] = {}
     erased_at_us: dict[str, int] = {}  # by project, the last time
+    webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name
 
     def job(self, job_id: str) -> Job | None:
         """The job of exactly this id."""
