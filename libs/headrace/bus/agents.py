@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.events.gangs import Share
+from headrace.events.jobs import Mount
 from headrace.events.nodes import NodeJoined
 
 
@@ -107,6 +108,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str = ""
     code: int = 0
     action: str = ""
+    outputs: str = ""
+    outputs_files: int = 0
+    outputs_bytes: int = 0
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,6 +185,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a worker runs, as the project sealed it into `job.requested`, and what placement's shell
     adds when it seals it to a node: the substituted values, `environment` and `secrets`.
 
+    `volumes` says where those of its `mounts` are on the nodes; `outputs` are the paths that are kept.
     `command` is argv. `processes` is how many copies run on the node, each with its own local rank.
     `framework` says which names they find in their environment, see `documents.frameworks`.
     """
@@ -191,4 +196,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workdir: str = ""
     processes: int = 1
     secrets: dict[str, str] = {}
+    mounts: tuple[Mount, ...] = ()
+    volumes: dict[str, str] = {}
+    outputs: tuple[str, ...] = ()
     framework: str = ""

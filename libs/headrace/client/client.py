@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from headrace.client.webhook_model import WebhookRow
 
 from headrace.client.config import DEFAULT_PROJECT, Context, context
 from headrace.client.connection import RETRY_S, Connection, Unreachable, path_with
@@ -30,6 +29,7 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.session import Session
+from headrace.client.webhook_model import WebhookRow
 from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
@@ -82,9 +82,8 @@ class Client:
         travels with the job.
         """
         key = key or uuid.uuid4().hex
-        if isinstance(job, Mapping):
-            job = self._sent_ahead(job)
-        return self._change("POST", "/v1/jobs", _encoded(job), lambda: key)
+        document = self._sent_ahead(job) if isinstance(job, Mapping) else job
+        return self._change("POST", "/v1/jobs", _encoded(document), lambda: key)
 
     def jobs(self, /, **wanted: str | int) -> JobPage:
         """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
@@ -103,6 +102,12 @@ class Client:
     def enter(self, job: str, visit: Visit) -> Session:
         """A way into a running job; the caller closes it."""
         return Session.open(self._context, f"/v1/jobs/{_job(job)}/session", visit)
+
+    def outputs(self, job: str, folder: Path) -> list[str]:
+        """Fetch what an ended job left behind into `folder`; the paths, below it."""
+        from headrace.client.outputs import fetch_outputs
+
+        return fetch_outputs(self._http, f"/v1/jobs/{_job(job)}/outputs", folder)
 
     def cancel(self, job: str, *, key: str = "") -> Answer:
         """End a job."""

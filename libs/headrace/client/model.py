@@ -53,6 +53,22 @@ class BundleAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
     missing: list[str] = []
 
 
+class Left(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is kept of one worker: `tree` names it, `manifest` (its bytes) says which files."""
+
+    rank: int
+    tree: str
+    manifest: bytes
+
+
+class OutputsAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a job left behind: that of its last attempt's workers, in order of their ranks."""
+
+    job: str
+    attempt: int = 0
+    left: list[Left] = []
+
+
 def signed_text(node: str, at_s: int) -> bytes:
     """What a member's key signs to ask for its credential, at `at_s` seconds since 1970."""
     return f"headrace:credential:{node}:{at_s}".encode()

@@ -60,7 +60,7 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "checkpoint", "image", "python", "retry", "after",
+        "checkpoint", "image", "python", "retry", "after",
         "schedule", "triggers", "deadline", "notify", "roles",
         "succeeds_when", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
         "drain",
@@ -79,6 +79,8 @@ class JobFile(Part):
     env: dict[str, str | int | float | bool | None] = {}
     secrets: list[str] = []
     workdir: str = ""
+    volumes: list[str] = []
+    outputs: list[str] = []
     array: str = ""
     sweep: Sweep | None = None
     priority: str = "medium"
@@ -88,8 +90,6 @@ class JobFile(Part):
     max_duration: str = ""
     on_disconnect: str | dict[str, str] = "keep"
     allow_plain_secret: bool = False
-    volumes: NotYet = None
-    outputs: NotYet = None
     checkpoint: NotYet = None
     image: NotYet = None
     python: NotYet = None

@@ -16,6 +16,7 @@ from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
 from headrace.documents.frameworks import FRAMEWORKS
 from headrace.documents.job_file import JobFile, Resources
+from headrace.documents.mounts import mounts_of, outputs_of
 from headrace.documents.names import level_of, name_of, pool_names
 from headrace.documents.nearest import nearest
 from headrace.documents.quantities import MILLI, byte_size, duration_us, milli, whole
@@ -24,7 +25,7 @@ from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.documents.workdir import workdir_of
 from headrace.events import Refusal
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.jobs import Accelerator, Gang, Mount
 
 NODES_MAX = 1_024
 COMMAND_BYTES_MAX = 65_536  # command and setup each
@@ -60,6 +61,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     secrets: tuple[str, ...] = ()
     workdir: str = ""
+    mounts: tuple[Mount, ...] = ()
+    outputs: tuple[str, ...] = ()
     processes: int = 1
     priority: str = "medium"
     preemptible: bool = True
@@ -91,6 +94,8 @@ def _plan(job: JobFile) -> Plan:
         env=environment(job.env, allow_plain_secret=job.allow_plain_secret),
         secrets=secret_names(job.secrets, job.env),
         workdir=workdir_of(job.workdir),
+        mounts=mounts_of(job.volumes),
+        outputs=outputs_of(job.outputs, job.workdir),
         processes=max(1, gang.accelerators[0].milli // MILLI) if gang.per_gpu_processes else 1,
         priority=job.priority,
         preemptible=_preemptible(job.preemptibility, gang),
@@ -159,6 +164,7 @@ def _gang(job: JobFile) -> Gang:
         topology_required=required and level_of("topology.required", required),
         topology_preferred=preferred and level_of("topology.preferred", preferred),
         kind=job.type,
+        volumes=tuple(dict.fromkeys(m.volume for m in mounts_of(job.volumes) if m.volume)),
     )
 
 

@@ -18,6 +18,7 @@ from headrace.events import (
     platform,
     pools,
     queues,
+    volumes,
     webhooks,
 )
 from headrace.events.base import (
@@ -99,6 +100,9 @@ EVENTS: tuple[type[Event], ...] = (
     members.CredentialRequested,
     members.CredentialIssued,
     members.CredentialRefused,
+    volumes.VolumeApplyRequested,
+    volumes.VolumeConfigured,
+    volumes.VolumeRefused,
     webhooks.WebhookApplyRequested,
     webhooks.WebhookConfigured,
     webhooks.WebhookRefused,

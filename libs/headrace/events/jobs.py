@@ -28,6 +28,17 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     profile: str = ""
 
 
+class Mount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a worker finds at `path`, below its working directory unless absolute: a `volume`, or
+    what an earlier `job` of the project left behind.
+    """
+
+    path: str
+    volume: str = ""
+    job: str = ""
+    read_only: bool = False
+
+
 class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a job asks for. `nodes` workers at once or none; everything else is per node.
 
@@ -35,7 +46,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     GPU. `gpu_memory_bytes` asks for this much memory of one GPU instead of a share. An elastic gang
     grows from `nodes` to `nodes_max` (0: it does not). `pools` are tried in this order (none: every
     node). Its nodes share a domain of the level `topology_required`, and of `topology_preferred`
-    where that can be had. `kind` is the job's type, which says what pools its project has for it;
+    where that can be had. They reach all `volumes`. `kind` is the job's type, which says what pools its project has for it;
     `by_price`: its pools are in no order of its own, so the cheapest that fits is tried first.
     """
 
@@ -51,6 +62,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     topology_preferred: str = ""
     kind: str = "training"
     by_price: bool = False
+    volumes: tuple[str, ...] = ()
 
 
 class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.requested.v1"):
@@ -60,7 +72,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     `launch_key`. `trials` holds the parameters of a sweep's trials or an array's indexes, each a
     mapping of names to strings, drawn by the shell; empty for a single job. `protected_minimum`:
     only what an elastic gang has above its minimum may be taken from it. `bundle` is the SHA-256 of
-    the folder that travels with it, as its manifest has it.
+    the folder that travels with it, as its manifest has it, `inputs` the jobs whose outputs it needs.
     """
 
     owner: ClassVar[str] = "admission"
@@ -84,6 +96,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     kind_of_group: str = ""  # "sweep" or "array" when `trials` is set
     protected_minimum: bool = False
     bundle: str = ""
+    inputs: tuple[str, ...] = ()
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):

@@ -16,13 +16,14 @@ from headrace.admission import (
     enter_rules,
     job_rules,
     member_rules,
+    volume_rules,
     webhook_rules,
 )
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.decider import Decider, Draft
-from headrace.events import Decision, Event, access, jobs, members, webhooks
+from headrace.events import Decision, Event, access, jobs, members, volumes, webhooks
 
 
 def decide(state: State, now_us: int) -> Sequence[Draft]:
@@ -93,6 +94,7 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     members.JoinRequested: member_rules.join,
     members.ApprovalRequested: member_rules.approve,
     members.CredentialRequested: member_rules.issue,
+    volumes.VolumeApplyRequested: volume_rules.apply_volume,
     webhooks.WebhookApplyRequested: webhook_rules.apply_webhook,
     webhooks.WebhookDeleteRequested: webhook_rules.delete_webhook,
 }

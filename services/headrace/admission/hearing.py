@@ -10,7 +10,7 @@ from collections import Counter
 from itertools import islice
 
 from headrace.admission.state import Hook, Member, State, Token
-from headrace.events import Decision, access, jobs, members, webhooks
+from headrace.events import Decision, access, jobs, members, volumes, webhooks
 
 WAITING_SHOWN_MAX = 10
 
@@ -29,6 +29,7 @@ class Hearing:
         self._tokens: dict[str, Token | None] = {}
         self._used: dict[str, dict[str, str]] = {}
         self._members: dict[str, Member | None] = {}
+        self._volumes: dict[str, volumes.Volume] = {}
         self._hooks: dict[tuple[str, str], Hook | None] = {}
 
     def tell(self, event: Decision) -> None:
@@ -53,6 +54,8 @@ class Hearing:
             self._used.setdefault(event.token, {})[event.public_key] = event.node
         elif isinstance(event, members.MemberRejected):
             self._members[event.node] = None
+        elif isinstance(event, volumes.VolumeConfigured):
+            self._volumes[event.name] = event.volume
         elif isinstance(event, webhooks.WebhookConfigured):
             self._hooks[event.project, event.name] = hook_of(event)
         elif isinstance(event, webhooks.WebhookDeleted):
@@ -102,6 +105,10 @@ class Hearing:
     def members(self) -> int:
         """How many there are, at most: those of this turn are counted as new."""
         return len(self.state.members) + len(self._members)
+
+    def volume(self, name: str) -> volumes.Volume | None:
+        """The volume of that name."""
+        return self._volumes.get(name) or self.state.volumes.get(name)
 
     def hook(self, project: str, name: str) -> Hook | None:
         """The project's webhook of that name."""

@@ -24,6 +24,7 @@ from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import credential_of, member_receivers
 from headrace.admission.trials import drawn
+from headrace.admission.volume_requests import apply_volume
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
@@ -43,6 +44,7 @@ from headrace.events.members import (
     MemberAdmitted,
     MemberRejected,
 )
+from headrace.events.volumes import VolumeConfigured
 from headrace.events.webhooks import WebhookConfigured
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
@@ -73,6 +75,7 @@ class Requests:
             "secret.set": self.set_secret,
             "publisher.create": self.create_publisher,
             "project.erase": self.erase,
+            "volume.apply": apply_volume,
             "webhook.apply": self.apply_webhook,
             "webhook.delete": delete_webhook,
             **member_receivers(),
@@ -175,6 +178,8 @@ class Requests:
         """A publisher's or node's JWT, which says on the bus what its key may do and is no secret; a
         webhook's secret, which is.
         """
+        if isinstance(event, VolumeConfigured):
+            return {"change": event.change}
         if isinstance(event, WebhookConfigured):
             return await answer_of(event, self.keys(runtime))
         if isinstance(event, CredentialIssued):
@@ -197,6 +202,8 @@ class Requests:
             setup=planned.setup,
             env=planned.env,
             workdir=planned.workdir,
+            mounts=planned.mounts,
+            outputs=planned.outputs,
             processes=planned.processes,
             framework=planned.framework,
         )
@@ -224,6 +231,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         kind_of_group=tasks.kind if tasks else "",
         protected_minimum=planned.protected_minimum,
         bundle=bundle_of(planned.workdir),
+        inputs=tuple(mount.job for mount in planned.mounts if mount.job),
     )
 
 

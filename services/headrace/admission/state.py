@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.events import access, jobs, members, nodes, pools, queues, webhooks
+from headrace.events import volumes as volume_events
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
@@ -30,6 +31,7 @@ Asked = (
     | members.JoinRequested
     | members.ApprovalRequested
     | members.CredentialRequested
+    | volume_events.VolumeApplyRequested
     | webhooks.WebhookApplyRequested
     | webhooks.WebhookDeleteRequested
 )
@@ -125,6 +127,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     outcomes: dict[str, str] = {}  # how recent jobs ended, the oldest first
     nodes: dict[str, Machine] = {}
     pools: dict[str, pools.Pool] = {}
+    volumes: dict[str, volume_events.Volume] = {}
     secrets: dict[str, dict[str, str]] = {}  # project: name: version
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first

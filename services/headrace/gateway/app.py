@@ -20,6 +20,7 @@ from headrace.gateway import (
     fleet_api,
     jobs_api,
     joining_api,
+    outputs_api,
     sessions_api,
     webhooks_api,
 )
@@ -44,6 +45,8 @@ ROUTES = (
     jobs_api.job_logs,
     sessions_api.job_session,
     bundles_api.has_bundle,
+    outputs_api.job_outputs,
+    outputs_api.outputs_content,
     bundles_api.put_bundle,
     bundles_api.put_objects,
     events_api.events,

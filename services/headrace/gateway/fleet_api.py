@@ -74,7 +74,7 @@ async def list_projects(gateway: Gate) -> list[ProjectRow]:
     return rows.project_rows(gateway.projection)
 
 
-@put("/documents", summary="Create or change a department, project, pool or webhook")
+@put("/documents", summary="Create or change a department, project, pool, volume or webhook")
 async def apply_document(
     gateway: Gate, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
@@ -87,7 +87,9 @@ async def apply_document(
     if not isinstance(document, dict):
         raise BadRequest("body", "", "a document is a JSON object")
     kind = document.get("type")
-    verb = {"pool": "pool.apply", "webhook": "webhook.apply"}.get(str(kind), "queue.apply")
+    verb = {"pool": "pool.apply", "volume": "volume.apply", "webhook": "webhook.apply"}.get(
+        str(kind), "queue.apply"
+    )
     of = str(document.get("project", "")) if kind == "webhook" else FLEET
     answer = await gateway.asker.ask(verb, of, body, key=key, traceparent=trace)
     return response_of(await gateway.visible(answer))

@@ -7,8 +7,8 @@ changes it.
 from __future__ import annotations
 
 import msgspec
-from headrace.client.webhook_model import WebhookRow
 
+from headrace.client.webhook_model import WebhookRow
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
 from headrace.events.members import JoinWaiting
@@ -51,6 +51,8 @@ class Job(msgspec.Struct, kw_only=True):
     warning: str = ""
     exit_code: int | None = None
     bundle: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: dict[int, str] = {}  # of the last attempt, by rank
 
 
 class Node(msgspec.Struct, kw_only=True):

@@ -49,6 +49,7 @@ class Intent(msgspec.Struct, kw_only=True):
     replace_after_s: int = 0
     isolation: str = ""
     groups: list[str] = []
+    outputs: list[str] = []
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 

@@ -36,6 +36,9 @@ class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     started_at_us: int = 0  # 0: it never ran
     ended_at_us: int = 0
+    outputs: str = ""
+    outputs_files: int = 0
+    outputs_bytes: int = 0
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -60,10 +63,20 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a worker works: `tree` is a folder that becomes its own by being moved there ("": it
     begins with an empty one), `cwd` one of the node's in which it works instead.
+
+    `moves` are folders that become the attempt's beside it (source, and path in its folder);
+    `mounts` what only its processes see (source, target, read-only), where {} is the attempt's
+    folder; `links` what is linked below its working directory (path, target); `env` says where;
+    `outputs` are the paths that are kept when it has ended.
     """
 
     tree: str = ""
     cwd: str = ""
+    moves: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[tuple[str, str, bool], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    env: dict[str, str] = {}
+    outputs: tuple[str, ...] = ()
 
 
 class Inside(NamedTuple):

@@ -52,6 +52,7 @@ def spec_of(
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
     limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
     path = str(settings.node_dir / folder)
+    mounts = [(source.format(path), target, ro) for source, target, ro in place.mounts]
     env = environment_of(
         assignment,
         launch,
@@ -63,13 +64,17 @@ def spec_of(
     return _granted(assignment) | {
         "folder": folder,
         "enforcement": bound.enforcement,
-        "confinement": plan_of(settings.isolation, os.path.basename(folder), limits, account),
+        "confinement": plan_of(settings.isolation, os.path.basename(folder), limits, account)
+        | {"mounts": mounts},
         "marker": marker,
         "command": launch.command,
         "setup": launch.setup,
         "cwd": place.cwd,
         "tree": place.tree,
-        "env": env,
+        "moves": place.moves,
+        "links": place.links,
+        "outputs": place.outputs,
+        "env": env | {name: value.format(path) for name, value in place.env.items()},
         "processes": processes_of(assignment, launch, path),
         "files": files_of(place_of(assignment, launch, path), launch.framework),
         "output_bytes_max": settings.output_bytes_max,

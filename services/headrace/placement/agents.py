@@ -231,6 +231,9 @@ def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
         exit_code=report.exit_code,
         message=report.message[:MESSAGE_LENGTH_MAX],
         at_us=report.at_us,
+        outputs=report.outputs[:ID_LENGTH_MAX],
+        outputs_files=report.outputs_files,
+        outputs_bytes=report.outputs_bytes,
     )
 
 

@@ -41,6 +41,7 @@ from headrace.events.nodes import (
 from headrace.events.performance import PerformanceMeasured
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
+from headrace.events.volumes import VolumeConfigured
 from headrace.placement import (
     evolve_gangs,
     evolve_groups,
@@ -88,6 +89,11 @@ def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     index = index_of(state)
     index.changed_queues = True
     index.watch_budgets(state, event.name)
+
+
+def _volume(state: State, _entry: Entry, event: VolumeConfigured) -> None:
+    state.volumes[event.name] = event.volume
+    index_of(state).changed_pools = True  # which nodes suit whom is asked anew
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
@@ -261,6 +267,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     SecretSet: _secret,
     ProjectErased: _erased,
     QueueConfigured: _queue,
+    VolumeConfigured: _volume,
     JobAdmitted: _admitted,
     JobEligible: _eligible,
     JobHeld: _held,

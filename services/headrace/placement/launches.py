@@ -126,4 +126,7 @@ class Launches:
             env["HEADRACE_PARAMS"] = msgspec.json.encode(params, order="sorted").decode()
             for name, value in params.items():
                 env[f"HEADRACE_PARAM_{name.upper()}"] = value
-        return msgspec.structs.replace(complete, env=env, secrets=secrets)
+        volumes = {
+            name: state.volumes[name].path for name in job.gang.volumes if name in state.volumes
+        }
+        return msgspec.structs.replace(complete, env=env, secrets=secrets, volumes=volumes)

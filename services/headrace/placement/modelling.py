@@ -12,6 +12,7 @@ from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.jobs import Accelerator
 from headrace.events.jobs import Gang as Asked
 from headrace.events.pools import Pool
+from headrace.events.volumes import Volume
 from headrace.placement.option_rules import NOWHERE, Option, family_of, options_of
 from headrace.placement.release_rules import dispensable
 from headrace.placement.runs import Run
@@ -33,6 +34,8 @@ from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
 from headrace.scheduling.machines import Kind, MachineSpec, takes
 from headrace.scheduling.rations import leaf_of, path_up
 from headrace.scheduling.settings import Settings
+
+Labels = tuple[tuple[str, str], ...]
 
 ROLE = "worker"
 SECOND_US = 1_000_000
@@ -157,8 +160,9 @@ def options_for(state: State, job_id: str, job: Job) -> dict[Shape, Option]:
     """What one worker of the job may ask for, the best first, and why that is so."""
     found: dict[Shape, Option] = {}
     measured = state.measured.get(family_of(job.project, job_id), ())
+    reached = _reached(job.gang, state.volumes)
     for option in options_of(job.gang, state.pools, measured):
-        found.setdefault(_shape(job.gang, option.kind, option.pool), option)
+        found.setdefault(_shape(job.gang, option.kind, option.pool, reached), option)
     return found
 
 
@@ -192,7 +196,13 @@ def _task(job_id: str, rank: int, shape: Shape) -> Task:
     return Task(name=task_name(job_id, rank), gang=job_id, role=ROLE, rank=rank, shape=shape)
 
 
-def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
+def _reached(asked: Asked, volumes: Mapping[str, Volume]) -> Labels:
+    """The labels of nodes that reach all of its volumes."""
+    known = [volumes[name] for name in asked.volumes if name in volumes]
+    return tuple(dict.fromkeys((v.label, v.value) for v in known if v.label))
+
+
+def _shape(asked: Asked, kind: Accelerator, pool: Pool | None, reached: Labels) -> Shape:
     whole, odd = divmod(kind.milli, DEVICE_MILLI)
     share = bool(asked.gpu_memory_bytes) or bool(odd and not whole)
     nowhere = bool(whole and odd) or pool is NOWHERE  # one and a half GPUs, an unknown pool
@@ -207,7 +217,7 @@ def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
         cpu_milli=asked.cpu_milli,
         memory_bytes=asked.memory_bytes,
         only=() if nowhere else None,
-        labels=((pool.label, pool.value),) if pool is not None else (),
+        labels=(*(((pool.label, pool.value),) if pool is not None else ()), *reached),
         apart=max(asked.nodes, asked.nodes_max) > 1,
     )
 

@@ -28,6 +28,7 @@ from headrace.node_agent.supervision.protocol import (
     lease_of,
 )
 from headrace.node_agent.supervision.record import Record, journal
+from headrace.node_agent.supervision.workplace import furnish
 
 LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
 LOOK_S = 5.0  # between two looks at output and deadline (sleep of the machine counts)
@@ -41,7 +42,7 @@ Tell = Callable[[dict[str, Any]], None]
 Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
 `command`, `setup`, `cwd` (a folder of the node's, or ""), `tree` (a folder that becomes the
-attempt's own, or ""), `env`, `processes` (each process's own env), `files` (by path in the folder,
+attempt's own, or ""), `moves`, `links`, `outputs` (see `Workplace`), `env`, `processes` (each process's own env), `files` (by path in the folder,
 `[mode, content]`), `grace_s`,
 `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
 `enforcement`, `confinement` (see there)."""
@@ -90,11 +91,7 @@ class _Attempt:
         """Start, supervise to the end, and say how it ended."""
         try:
             self._record.meant(self._spec, self._end["boot"])
-            if self._spec["tree"]:
-                os.rename(self._spec["tree"], WORK)
-            else:
-                os.mkdir(WORK)
-            os.mkdir(OUTPUT)
+            self._made = furnish(self._spec)
         except OSError as error:
             why = f"its folder cannot be written: {error.strerror}"
             self._tell({"refused": self._spec["folder"], "why": why})
@@ -120,7 +117,7 @@ class _Attempt:
         try:
             self._confinement.create()
             kernel.write(STOP_REASON, b"")
-            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON, *self._put_files())
+            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON, *self._made, *self._put_files())
         except OSError as error:
             message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
             raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None

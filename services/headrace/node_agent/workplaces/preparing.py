@@ -12,6 +12,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from headrace.bundles.laying import Owner
 from headrace.bundles.manifest import name_of
 from headrace.bundles.objects import Damaged
@@ -19,9 +21,12 @@ from headrace.bus.agents import Assignment, Launch
 from headrace.documents.workdir import GIT, bundle_of
 from headrace.node_agent.machine import AttemptKey, End, Workplace
 from headrace.node_agent.reconcile import key_of
+from headrace.node_agent.supervision.protocol import WORK
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Fetcher, Files
+from headrace.node_agent.workplaces.leaving import Leavings
+from headrace.node_agent.workplaces.mounting import input_at, variable_of, volume_at
 from headrace.node_agent.workplaces.repositories import Repositories
 from headrace.node_agent.workplaces.trees import Trees
 
@@ -44,6 +49,7 @@ class Workplaces:
     ) -> None:
         self._trees = Trees(node_dir)
         self._fetcher = Fetcher(files)
+        self.leavings = Leavings(files, node_dir)
         self._owner_of = owner_of
         self._repositories = repositories
         self._tasks: dict[AttemptKey, asyncio.Task[Workplace | End]] = {}
@@ -54,8 +60,9 @@ class Workplaces:
         """The attempt's workplace, or why it cannot start. None: it is being prepared, and `then`
         will be called.
         """
-        if not (bundle_of(launch.workdir) or launch.workdir.startswith(GIT)):
-            return Workplace(cwd=launch.workdir)
+        has_code = bundle_of(launch.workdir) or launch.workdir.startswith(GIT)
+        if not has_code and not launch.mounts:
+            return Workplace(cwd=launch.workdir, outputs=launch.outputs)
         key = key_of(assignment)
         task = self._tasks.get(key)
         if task is None:
@@ -82,18 +89,60 @@ class Workplaces:
         await self._trees.close()
 
     async def _prepare(self, assignment: Assignment, launch: Launch) -> Workplace | End:
+        owner = None
+        with contextlib.suppress(ValueError):  # who may run as nobody is told so at its start
+            owner = self._owner_of(assignment.user)
+        what = "workdir"
         try:
-            owner = None
-            with contextlib.suppress(ValueError):  # who may run as nobody is told so at its start
-                owner = self._owner_of(assignment.user)
-            if launch.workdir.startswith(GIT):
-                return await self._with_commit(assignment, launch.workdir, owner)
-            return await self._with_tree(assignment, bundle_of(launch.workdir), owner)
+            place = await self._with_code(assignment, launch.workdir, owner)
+            what = "volumes"
+            place = await self._with_mounts(place, assignment, launch, owner)
         except (Unprepared, OSError) as error:
             line = getattr(error, "strerror", None) or str(error)
-            _LOG.warning("not prepared job=%s: %s", assignment.job, line)
-            message = f"cannot start: workdir: {line}"
+            _LOG.warning("not prepared job=%s %s: %s", assignment.job, what, line)
+            message = f"cannot start: {what}: {line}"
             return End(reason="start-failed", exit_code=NOT_EXECUTABLE, message=message)
+        return msgspec.structs.replace(place, outputs=launch.outputs)
+
+    async def _with_code(
+        self, assignment: Assignment, workdir: str, owner: Owner | None
+    ) -> Workplace:
+        if workdir.startswith(GIT):
+            return await self._with_commit(assignment, workdir, owner)
+        if bundle_of(workdir):
+            return await self._with_tree(assignment, bundle_of(workdir), owner)
+        return Workplace(cwd=workdir)
+
+    async def _with_mounts(
+        self, place: Workplace, assignment: Assignment, launch: Launch, owner: Owner | None
+    ) -> Workplace:
+        moves, mounts, links = list(place.moves), list(place.mounts), list(place.links)
+        env: dict[str, str] = {}
+        for number, mount in enumerate(launch.mounts):
+            is_below = not mount.path.startswith("/")
+            if mount.job:
+                shown = input_at(mount, number)
+                where = f"{WORK}/{mount.path}" if is_below else f"inputs/{number}"
+                moves.append((await self._input(assignment, mount.job, number, owner), where))
+            else:
+                path = launch.volumes.get(mount.volume, "")
+                shown = await asyncio.to_thread(volume_at, mount, path)
+                links += [(mount.path, path)] if is_below else []
+                where = f"{{}}/{WORK}/{mount.path}" if is_below else mount.path
+                env[variable_of(mount.volume)] = where
+            mounts += [shown] if shown is not None else []
+        return msgspec.structs.replace(
+            place, moves=tuple(moves), mounts=tuple(mounts), links=tuple(links), env=env
+        )
+
+    async def _input(
+        self, assignment: Assignment, of: str, number: int, owner: Owner | None
+    ) -> str:
+        """A copy of what an earlier job left behind."""
+        objects = self._trees.of(assignment.project)
+        manifest = await self._fetcher.outputs(objects, assignment.job, of)
+        name = f"{_name_of(assignment)}.{number}"
+        return await self._trees.lay(assignment.project, manifest, name, owner)
 
     async def _with_commit(
         self, assignment: Assignment, workdir: str, owner: Owner | None

@@ -66,6 +66,13 @@ class Trees:
         self._spare(objects, manifest, spare, owner)
         return str(taken)
 
+    async def lay(self, project: str, manifest: Manifest, name: str, owner: Owner | None) -> str:
+        """A copy of files that are kept here. Raises `Damaged`, `OSError`."""
+        objects = self.of(project)
+        taken = objects.root / "taken" / name
+        await asyncio.to_thread(_lay_anew, objects, manifest, taken, owner)
+        return str(taken)
+
     async def tend(self) -> None:
         """Keep within the caps, for ever."""
         while True:
