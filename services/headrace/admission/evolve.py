@@ -9,9 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.access import directory
 from headrace.admission.hearing import member_of, token_of
 from headrace.admission.state import Asked, Group, Live, Machine, Pending, State, Stop
-from headrace.events import Entry, Event, access, jobs, members, nodes, platform, pools, queues
+from headrace.events import (
+    Entry,
+    Event,
+    access,
+    jobs,
+    members,
+    nodes,
+    people,
+    platform,
+    pools,
+    queues,
+)
 
 
 def evolve(state: State, entry: Entry) -> None:
@@ -23,6 +35,7 @@ def evolve(state: State, entry: Entry) -> None:
         )
         return
     state.pending.pop(entry.header.causation, None)
+    directory.evolve(state.directory, event)
     follow = _ON.get(type(event))
     if follow is not None:
         follow(state, entry, event)
@@ -234,5 +247,15 @@ LISTENS_TO: tuple[type[Event], ...] = (
     members.CredentialRequested,
     members.CredentialIssued,
     members.CredentialRefused,
+    people.UserSetRequested,
+    people.UserRemoveRequested,
+    people.UserRefused,
+    people.RoleGrantRequested,
+    people.RoleRevokeRequested,
+    people.RoleRefused,
+    people.ApiTokenRequested,
+    people.ApiTokenRevokeRequested,
+    people.ApiTokenRefused,
+    *(kind for kind in directory.LISTENS_TO if kind not in _ON),
     *_ON,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
+from headrace.access import directory
 from headrace.admission.state import Member, State, Token
 from headrace.events import Decision, access, jobs, members
 
@@ -29,6 +30,7 @@ class Hearing:
         self._tokens: dict[str, Token | None] = {}
         self._used: dict[str, dict[str, str]] = {}
         self._members: dict[str, Member | None] = {}
+        self.is_directory_changed = False
 
     def tell(self, event: Decision) -> None:
         """What was decided."""
@@ -52,6 +54,8 @@ class Hearing:
             self._used.setdefault(event.token, {})[event.public_key] = event.node
         elif isinstance(event, members.MemberRejected):
             self._members[event.node] = None
+        elif isinstance(event, directory.LISTENS_TO):
+            self.is_directory_changed = True
 
     def is_taken(self, job: str) -> bool:
         """Whether the id is that of another job, as far as is remembered."""

@@ -23,6 +23,7 @@ from headrace.admission.cancel_rules import full_id
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import credential_of, member_receivers
+from headrace.admission.people_requests import people_receivers
 from headrace.admission.trials import drawn
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
@@ -71,6 +72,7 @@ class Requests:
             "publisher.create": self.create_publisher,
             "project.erase": self.erase,
             **member_receivers(),
+            **people_receivers(),
         }
 
     def keys(self, runtime: Runtime) -> ProjectKeys:
