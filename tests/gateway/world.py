@@ -47,6 +47,7 @@ class World:
             vault_key=public_key,
         )
         self.asked: list[Message] = []
+        self.reported: list[Message] = []  # refusals and readings, as admission would record them
         self.url = ""
 
     def now_us(self) -> int:
@@ -100,6 +101,20 @@ class World:
         return appended.events[0]
 
 
+async def recording(world: World) -> list[Message]:
+    """Admission as far as it puts on record what the gateway reports."""
+    reported: list[Message] = []
+
+    async def handle(message: Message) -> None:
+        reported.append(message)
+        answer = {"accepted": True, "position": len(world.log.events)}
+        await world.bus.publish(message.reply, msgspec.json.encode(answer))
+
+    await world.bus.subscribe("headrace.gateway.*.access.read", handle)
+    await world.bus.subscribe("headrace.gateway.*.access.denied", handle)
+    return reported
+
+
 @contextlib.asynccontextmanager
 async def served_world() -> AsyncIterator[World]:
     """A world whose gateway is up and has read the log."""
@@ -113,6 +128,7 @@ async def served_world() -> AsyncIterator[World]:
         await server.up.wait()
         while not made.gateway.follower.ready:
             await made.gateway.follower.changed(TIMEOUT_S)
+    made.reported = await recording(made)
     yield made
     made.gateway.follower.close()
     for accepting in server.servers:

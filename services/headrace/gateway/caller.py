@@ -200,7 +200,7 @@ class Caller:
             self._raise_unless(permission, WHOLE_FLEET, "")
 
 
-def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRouteHandler) -> None:
+async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRouteHandler) -> None:
     """Let in who may call the route at all. A route that says nothing lets in nobody.
 
     Raises `Unauthorized`, `Denied`, `TooMany`.

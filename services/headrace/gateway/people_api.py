@@ -6,11 +6,11 @@ than the one it is asked with. A token's secret is made by who asks and never co
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import delete, get, post, put
-from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
 
@@ -26,6 +26,8 @@ from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
 
 SECOND_US = 1_000_000
+
+Within = Annotated[str, QueryParameter(name="scope")]
 
 
 class NewRole(msgspec.Struct, forbid_unknown_fields=True):
@@ -108,14 +110,14 @@ async def remove_user(
 
 @get("/roles", summary="Who has which role where", opt=may("read", "role"))
 async def list_roles(
-    gateway: Gate, by: By, member: FromQuery[str] = "", scope: FromQuery[str] = ""
+    gateway: Gate, by: By, member: FromQuery[str] = "", within: Within = ""
 ) -> list[RoleRow]:
     """Of what one may see; `listed` says that it comes from the document of the scope."""
     return [
         row
         for row in _all_roles(gateway)
         if (not member or row.member == member)
-        and (not scope or row.scope == scope)
+        and (not within or row.scope == within)
         and by.may("read", "role", row.scope)
     ]
 
@@ -136,11 +138,11 @@ async def revoke_role(
     by: By,
     member: FromQuery[str],
     role: FromQuery[str],
-    scope: FromQuery[str] = "",
+    within: Within = "",
     key: Key = "",
 ) -> Response[Answer]:
     """What a document's `members` say is taken by applying it without them."""
-    asked = NewRole(member=member, role=role, scope=scope)
+    asked = NewRole(member=member, role=role, scope=within)
     return response_of(await _change_role(gateway, by, "role.revoke", asked, key))
 
 
