@@ -64,6 +64,15 @@ REQUESTS = {
     ("POST", "/v1/join-tokens"): ("/v1/join-tokens", {"token": "t", "digest": DIGEST}, FLEET),
     ("DELETE", "/v1/join-tokens/{token:str}"): ("/v1/join-tokens/t", None, FLEET),
     ("POST", "/v1/nodes/{node:str}/approval"): ("/v1/nodes/n2/approval", {}, FLEET),
+    ("GET", "/v1/projects/{project:str}/bundles/{name:str}"): (
+        f"/v1/projects/vision/bundles/{DIGEST}",
+        None,
+        HERE,
+    ),
+    ("PUT", "/v1/projects/{project:str}/bundles"): ("/v1/projects/vision/bundles", {}, HERE),
+    ("POST", "/v1/projects/{project:str}/objects"): ("/v1/projects/vision/objects", None, HERE),
+    ("GET", "/v1/webhooks"): ("/v1/webhooks", None, None),
+    ("DELETE", "/v1/webhooks/{project:str}/{name:str}"): ("/v1/webhooks/vision/w", None, HERE),
     ("GET", "/v1/users"): ("/v1/users", None, None),
     ("PUT", "/v1/users/{user:str}"): (
         "/v1/users/etl",
@@ -131,7 +140,7 @@ async def peopled(world):
         world.asked.append(message)
         await world.bus.publish(message.reply, b'{"accepted":true}')
 
-    for noun in ("job", "node", "queue", "pool", "secret", "publisher", "project", "user", "role",
+    for noun in ("job", "node", "queue", "pool", "secret", "publisher", "project", "user", "role", "webhook",
                  "token"):  # fmt: skip
         await world.bus.subscribe(f"headrace.gateway.*.{noun}.*", accept)
     for verb in ("create-token", "revoke-token", "approve"):

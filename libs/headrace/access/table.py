@@ -28,6 +28,8 @@ department  read    yes    yes               yes            yes         yes     
 department  apply   yes    -                 -              -           -       -
 secret      set     yes    yes               yes            yes         -       -
 publisher   create  yes    yes               yes            -           -       -
+webhook     read    yes    yes               yes            -           -       -
+webhook     apply   yes    yes               yes            -           -       -
 role        read    yes    yes               yes            -           -       -
 role        grant   yes    yes               yes            -           -       -
 user        read    yes    any               any            -           -       -

@@ -41,9 +41,11 @@ VERBS = {
     "apply": Verb("admin", "create or change departments and projects"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
     "node": Verb("nodes", "list nodes, let machines join, cordon, drain, delete"),
+    "completion": Verb("completing", "what a shell needs to complete these verbs"),
     "doctor": Verb("doctoring", "whether this machine can be a good node, and what mends it"),
     "secret": Verb("admin", "set a secret of a project"),
     "publisher": Verb("publishing", "let a pipeline publish jobs on the bus"),
+    "webhook": Verb("hooks", "who outside is told what happens to jobs"),
     "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),
     "verify": Verb("verifying", "derive every decision again from the log"),
     "up": Verb("platform", "start a platform on this machine"),
@@ -51,13 +53,14 @@ VERBS = {
     "status": Verb("platform", "what of it runs, and whether it is well"),
 }
 
+HELP = frozenset(("-h", "--help"))
 NOT_YET = frozenset(("delete", "login", "open", "outputs", "pause", "resume", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command line (without the program's name); its exit code."""
     name = arguments[0] if arguments else "--help"
-    if name in {"-h", "--help", "help"}:
+    if name in {*HELP, "help"}:
         print(_overview())
         return DONE
     if name == "--version":
@@ -72,8 +75,20 @@ def main(arguments: Sequence[str]) -> int:
     if verb.is_foreign:
         return perform(arguments[1:])
     parser = Parser(prog=f"headrace {name}", description=f"{verb.about}.", allow_abbrev=False)
+    parser.epilog = _examples(name) if HELP & set(arguments[1:]) else None
     getattr(module, f"{word}_options")(parser)
-    return perform(**parser.keywords(arguments[1:]))
+    keywords = parser.keywords(arguments[1:])
+    if not keywords.pop("watch", False):
+        return perform(**keywords)
+    from headrace.cli.watching import watch
+
+    return watch(lambda: perform(**keywords))
+
+
+def _examples(name: str) -> str:
+    from headrace.cli.examples import EXAMPLES
+
+    return "examples:\n" + "\n".join(f"  {example}" for example in EXAMPLES[name])
 
 
 def _unknown(name: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from headrace.client.webhook_model import WebhookRow
 
 from headrace.client.config import DEFAULT_PROJECT, Context, context
 from headrace.client.connection import RETRY_S, Connection, Unreachable, path_with
@@ -27,6 +30,7 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.session import Session
+from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 from headrace.trust.join_token import JoinToken
@@ -38,8 +42,9 @@ Document = Mapping[str, Any] | str | bytes
 
 
 class Client:
-    """Asks the gateway at `url`, which has the one certificate in that file when there is one. Every call raises `ClientError`: `Refused`, `NotFound`,
-    `Unreachable`. Not for several threads at once; `copy` makes one for another thread.
+    """Asks the gateway at `url`, which has the one certificate in that file when there is one.
+
+    Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at once; `copy` makes one for another thread.
     """
 
     def __init__(
@@ -67,14 +72,21 @@ class Client:
         """Close the connection; the next call opens another."""
         self._http.close()
 
+    def end_streams(self) -> None:
+        """End every stream of this client, from another thread: who reads one gets `Closed`."""
+        self._http.end_streams()
+
     def submit(self, job: Document, *, key: str = "") -> Answer:
         """Submit a job file (a mapping, or JSON); the answer has the job's id. Sent again under
-        the same key until it is accepted or refused.
+        the same key until it is accepted or refused. A mapping's `workdir` that is a folder here
+        travels with the job.
         """
         key = key or uuid.uuid4().hex
+        if isinstance(job, Mapping):
+            job = self._sent_ahead(job)
         return self._change("POST", "/v1/jobs", _encoded(job), lambda: key)
 
-    def jobs(self, **wanted: str | int) -> JobPage:
+    def jobs(self, /, **wanted: str | int) -> JobPage:
         """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
         `limit` and `before` page through them.
         """
@@ -201,6 +213,15 @@ class Client:
         body = {"name": name, "project": project or self.project, "public_key": public_key}
         return self._once("POST", "/v1/publishers", body)
 
+    def webhooks(self, project: str = "") -> list[WebhookRow]:
+        """Webhooks, of one project or all."""
+        return self._get(path_with("/v1/webhooks", {"project": project}), list[WebhookRow])
+
+    def delete_webhook(self, name: str, *, project: str = "") -> Answer:
+        """Tell this address no more."""
+        path = f"/v1/webhooks/{_part(project or self.project)}/{_part(name)}"
+        return self._once("DELETE", path, None)
+
     def erase(self, project: str) -> Answer:
         """Make what the project's jobs ran unreadable for ever."""
         return self._once("DELETE", f"/v1/projects/{_part(project)}/data", None)
@@ -208,6 +229,17 @@ class Client:
     def status(self) -> Status:
         """The platform in numbers."""
         return self._get("/v1/status", Status)
+
+    def _sent_ahead(self, job: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The job file with its folder's name, once the platform has the folder."""
+        workdir = job.get("workdir")
+        if not isinstance(workdir, str) or not os.path.isdir(workdir):
+            return job  # a repository, a folder of the nodes, or for the platform to refuse
+        from headrace.client.folders import send_folder
+
+        project = str(job.get("project") or self.project)
+        name = send_folder(self._http, project, Path(workdir).absolute())
+        return {**job, "workdir": f"{BUNDLE}{name}"}
 
     def _get(self, path: str, kind: type[T]) -> T:
         return msgspec.json.decode(self._http.get(path), type=kind)

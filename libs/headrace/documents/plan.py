@@ -14,6 +14,7 @@ import msgspec
 from headrace.documents.accelerators import accelerators
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
+from headrace.documents.frameworks import FRAMEWORKS
 from headrace.documents.job_file import JobFile, Resources
 from headrace.documents.names import level_of, name_of, pool_names
 from headrace.documents.nearest import nearest
@@ -21,20 +22,18 @@ from headrace.documents.quantities import MILLI, byte_size, duration_us, milli, 
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
+from headrace.documents.workdir import workdir_of
 from headrace.events import Refusal
 from headrace.events.jobs import Accelerator, Gang
 
 NODES_MAX = 1_024
 COMMAND_BYTES_MAX = 65_536  # command and setup each
 ARGUMENTS_MAX = 1_024
-WORKDIR_LENGTH_MAX = 1_024
 DURATION_US_MAX = 366 * 86_400_000_000
 DEFAULT_NAME = "job"
 DEFAULT_CPU_MILLI = 1_000  # of a job without GPUs; one with GPUs is bounded by them
 
 TYPES = ("training", "workspace", "inference")
-FRAMEWORKS = ("pytorch",)
-FRAMEWORKS_NOT_YET = ("tensorflow", "jax", "ray", "spark", "mpi", "horovod", "deepspeed")
 PRIORITIES = {
     "very-low": 10,
     "low": 20,
@@ -68,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replace_after_us: int = 0  # 0: losing contact changes nothing
     protected_minimum: bool = False
     tasks: Tasks | None = None
+    framework: str = ""
 
 
 def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
@@ -90,7 +90,7 @@ def _plan(job: JobFile) -> Plan:
         setup=_argv("setup", job.setup) if job.setup else (),
         env=environment(job.env, allow_plain_secret=job.allow_plain_secret),
         secrets=secret_names(job.secrets, job.env),
-        workdir=_workdir(job.workdir),
+        workdir=workdir_of(job.workdir),
         processes=max(1, gang.accelerators[0].milli // MILLI) if gang.per_gpu_processes else 1,
         priority=job.priority,
         preemptible=_preemptible(job.preemptibility, gang),
@@ -98,6 +98,7 @@ def _plan(job: JobFile) -> Plan:
         replace_after_us=replace_after_us(job.on_disconnect),
         protected_minimum=job.preemptibility == "semi-preemptible",
         tasks=tasks,
+        framework=job.framework,
     )
     check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
     return planned
@@ -107,7 +108,7 @@ def _check_words(job: JobFile) -> None:
     """The fields whose value is one of a few words."""
     _one_of("type", job.type, TYPES, built=("training",))
     if job.framework:
-        _one_of("framework", job.framework, FRAMEWORKS + FRAMEWORKS_NOT_YET, built=FRAMEWORKS)
+        _one_of("framework", job.framework, tuple(filter(None, FRAMEWORKS)))
     _one_of("priority", job.priority, tuple(PRIORITIES))
     _one_of("preemptibility", job.preemptibility, PREEMPTIBILITIES)
 
@@ -224,17 +225,6 @@ def _argument(part: str | float | bool) -> str:
     if isinstance(part, bool):
         return "true" if part else "false"
     return repr(part) if isinstance(part, float) else str(part)
-
-
-def _workdir(value: str) -> str:
-    if not value:
-        return ""
-    if value.startswith("git+") or not value.startswith("/"):
-        instead = "an absolute path that exists on the node"
-        not_yet("workdir", value=value, instead=instead)
-    if len(value) > WORKDIR_LENGTH_MAX or not value.isprintable():
-        refuse("workdir", f"has at most {WORKDIR_LENGTH_MAX} printable characters", value=value)
-    return value
 
 
 def max_duration_us(value: str) -> int:

@@ -19,6 +19,7 @@ from headrace.events import (
     platform,
     pools,
     queues,
+    webhooks,
 )
 from headrace.events.base import (
     Decision,
@@ -116,6 +117,14 @@ EVENTS: tuple[type[Event], ...] = (
     people.ApiTokenRefused,
     people.AccessDenied,
     people.AccessRead,
+    webhooks.WebhookApplyRequested,
+    webhooks.WebhookConfigured,
+    webhooks.WebhookRefused,
+    webhooks.WebhookDeleteRequested,
+    webhooks.WebhookDeleted,
+    webhooks.WebhookReached,
+    webhooks.WebhookFailing,
+    webhooks.WebhookStopped,
     platform.ServiceLed,
     platform.UsageAccounted,
     performance.PerformanceMeasured,

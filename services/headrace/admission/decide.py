@@ -17,12 +17,13 @@ from headrace.admission import (
     job_rules,
     member_rules,
     people_rules,
+    webhook_rules,
 )
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.decider import Decider, Draft
-from headrace.events import Decision, Event, access, jobs, members, people
+from headrace.events import Decision, Event, access, jobs, members, people, webhooks
 
 
 def decide(state: State, now_us: int) -> Sequence[Draft]:
@@ -101,6 +102,8 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     people.RoleRevokeRequested: people_rules.revoke_role,
     people.ApiTokenRequested: people_rules.create_token,
     people.ApiTokenRevokeRequested: people_rules.revoke_token,
+    webhooks.WebhookApplyRequested: webhook_rules.apply_webhook,
+    webhooks.WebhookDeleteRequested: webhook_rules.delete_webhook,
 }
 OF_PEOPLE = tuple(kind for kind in _RULES if kind.__module__ == people.__name__)
 

@@ -10,8 +10,8 @@ from collections import Counter
 from itertools import islice
 
 from headrace.access import directory
-from headrace.admission.state import Member, State, Token
-from headrace.events import Decision, access, jobs, members
+from headrace.admission.state import Hook, Member, State, Token
+from headrace.events import Decision, access, jobs, members, webhooks
 
 WAITING_SHOWN_MAX = 10
 
@@ -31,6 +31,7 @@ class Hearing:
         self._used: dict[str, dict[str, str]] = {}
         self._members: dict[str, Member | None] = {}
         self.is_directory_changed = False
+        self._hooks: dict[tuple[str, str], Hook | None] = {}
 
     def tell(self, event: Decision) -> None:
         """What was decided."""
@@ -56,6 +57,10 @@ class Hearing:
             self._members[event.node] = None
         elif isinstance(event, directory.LISTENS_TO):
             self.is_directory_changed = True
+        elif isinstance(event, webhooks.WebhookConfigured):
+            self._hooks[event.project, event.name] = hook_of(event)
+        elif isinstance(event, webhooks.WebhookDeleted):
+            self._hooks[event.project, event.name] = None
 
     def is_taken(self, job: str) -> bool:
         """Whether the id is that of another job, as far as is remembered."""
@@ -102,10 +107,26 @@ class Hearing:
         """How many there are, at most: those of this turn are counted as new."""
         return len(self.state.members) + len(self._members)
 
+    def hook(self, project: str, name: str) -> Hook | None:
+        """The project's webhook of that name."""
+        if (project, name) in self._hooks:
+            return self._hooks[project, name]
+        return self.state.hooks.get(project, {}).get(name)
+
+    @property
+    def hooks(self) -> int:
+        """How many webhooks there are, at most: those of this turn are counted as new."""
+        return len(self.state.hooks_by_name()) + len(self._hooks)
+
     def waiting(self) -> list[str]:
         """The nodes that wait for approval, some of them."""
         found = (n for n, m in sorted(self.state.members.items()) if not m.approved)
         return list(islice(found, WAITING_SHOWN_MAX))
+
+
+def hook_of(event: webhooks.WebhookConfigured) -> Hook:
+    """A webhook as it is kept at first."""
+    return Hook(webhook=event.webhook, secret=event.secret, secret_key=event.secret_key)
 
 
 def token_of(event: members.TokenCreated) -> Token:

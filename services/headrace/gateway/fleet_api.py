@@ -96,7 +96,7 @@ async def list_projects(gateway: Gate, by: By) -> list[ProjectRow]:
 
 @put(
     "/documents",
-    summary="Create or change a department, a project or a pool",
+    summary="Create or change a department, project, pool or webhook",
     opt=may("apply", "project"),
 )
 async def apply_document(
@@ -110,9 +110,11 @@ async def apply_document(
         raise BadRequest("body", "", f"not a document in JSON: {error}") from error
     if not isinstance(document, dict):
         raise BadRequest("body", "", "a document is a JSON object")
-    verb = "pool.apply" if document.get("type") == "pool" else "queue.apply"
+    kind = document.get("type")
+    verb = {"pool": "pool.apply", "webhook": "webhook.apply"}.get(str(kind), "queue.apply")
+    of = str(document.get("project", "")) if kind == "webhook" else FLEET
     _check_document(gateway, by, document)
-    answer = await by.ask(verb, FLEET, body, key=key, traceparent=trace)
+    answer = await by.ask(verb, of, body, key=key, traceparent=trace)
     return response_of(await gateway.visible(answer))
 
 
@@ -165,10 +167,11 @@ async def create_publisher(
 async def erase_project(
     gateway: Gate, by: By, project: FromPath[str], key: Key = ""
 ) -> Response[Answer]:
-    """The project's keys are dropped; the log stays as it is and its chain still verifies."""
+    """The project's keys are dropped and its files removed; the log stays as it is and its chain still verifies."""
     by.check(project)
-    answer = await by.ask("project.erase", project, {}, key=key)
-    return response_of(await gateway.visible(answer))
+    answer = await gateway.visible(await by.ask("project.erase", project, {}, key=key))
+    await gateway.keeper.erase_logged(gateway.follower.projection.erased_at_us)
+    return response_of(answer)
 
 
 @get("/status", summary="The platform in numbers", opt=may("read", "platform"))
@@ -188,6 +191,9 @@ def _check_document(gateway: Gateway, by: Caller, document: dict[str, Any]) -> N
     below the department that it names; and may give every role that it gives.
     """
     kind, name, above = (str(document.get(field) or "") for field in ("type", "name", "department"))
+    if kind == "webhook":
+        by.check(str(document.get("project", "")), verb="apply", noun="webhook")
+        return
     if kind not in ("department", "project"):
         by.check(verb="apply", noun="pool")
         return

@@ -7,6 +7,7 @@ changes it.
 from __future__ import annotations
 
 import msgspec
+from headrace.client.webhook_model import WebhookRow
 
 from headrace.access.directory import Directory
 from headrace.events.gangs import Worker
@@ -50,6 +51,7 @@ class Job(msgspec.Struct, kw_only=True):
     why: str = ""
     warning: str = ""
     exit_code: int | None = None
+    bundle: str = ""
 
 
 class Node(msgspec.Struct, kw_only=True):
@@ -83,6 +85,8 @@ class Projection(msgspec.Struct, kw_only=True):
     held: dict[str, dict[str, int]] = {}
     services: dict[str, int] = {}
     directory: Directory = msgspec.field(default_factory=Directory)
+    erased_at_us: dict[str, int] = {}  # by project, the last time
+    webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name
 
     def job(self, job_id: str) -> Job | None:
         """The job of exactly this id."""

@@ -23,7 +23,7 @@ import msgspec
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.node_agent import folders, logs
 from headrace.node_agent.launcher_link import LauncherLink
-from headrace.node_agent.machine import AttemptKey, End, Inside, Seen
+from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
@@ -86,7 +86,7 @@ class ProcessMachine:
         end = folders.read_exit(folder)
         return None if end is None else folders.seen_of(folders.read_intent(folder), end)
 
-    def start(self, assignment: Assignment, launch: Launch) -> None:
+    def start(self, assignment: Assignment, launch: Launch, place: Workplace) -> None:
         key = key_of(assignment)
         if key in self._held:
             return
@@ -96,16 +96,16 @@ class ProcessMachine:
             traceparent=assignment.traceparent,
             shares=assignment.shares,
             replace_after_s=assignment.replace_after_s,
-            isolation=self._settings.isolation.level,
         )
         marker = secrets.token_hex(16)
         try:
-            spec = spec_of(assignment, launch, settings=self._settings, marker=marker)
+            spec = spec_of(assignment, launch, place, settings=self._settings, marker=marker)
         except ValueError as error:
             held = self._held[key] = _Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return
-        seen = msgspec.structs.replace(seen, enforcement=spec["enforcement"])
+        isolation, enforcement = spec["confinement"]["level"], spec["enforcement"]
+        seen = msgspec.structs.replace(seen, enforcement=enforcement, isolation=isolation)
         held = _Held(key, self._node_dir / spec["folder"], seen, spec=spec)
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)

@@ -11,11 +11,13 @@ from typing import Any
 from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.folders import name_of
+from headrace.node_agent.gang_files import files_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
+from headrace.node_agent.machine import Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
-from headrace.node_agent.worker_environment import environment_of, processes_of
+from headrace.node_agent.worker_environment import environment_of, place_of, processes_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,12 @@ class MachineSettings:
 
 
 def spec_of(
-    assignment: Assignment, launch: Launch, *, settings: MachineSettings, marker: str
+    assignment: Assignment,
+    launch: Launch,
+    place: Workplace,
+    *,
+    settings: MachineSettings,
+    marker: str,
 ) -> dict[str, Any]:
     """The `start` line's content; see `supervision.shim.Start`. Raises `ValueError` for an id that
     is none, for a launch without a command, and for a job that may run as nobody here.
@@ -43,34 +50,43 @@ def spec_of(
         raise ValueError("the launch has no command")
     folder = name_of(key_of(assignment))
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
-    limits = Limits(cpu_milli=assignment.cpu_milli, memory_bytes=assignment.memory_bytes)
+    limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
+    path = str(settings.node_dir / folder)
     env = environment_of(
         assignment,
         launch,
         bound,
         base=settings.base_environment | home_of(account),
-        folder=str(settings.node_dir / folder),
+        folder=path,
         marker=marker,
     )
-    return {
+    return _granted(assignment) | {
         "folder": folder,
-        "job": assignment.job,
-        "attempt": assignment.attempt,
-        "rank": assignment.rank,
-        "project": assignment.project,
-        "traceparent": assignment.traceparent,
         "enforcement": bound.enforcement,
         "confinement": plan_of(settings.isolation, os.path.basename(folder), limits, account),
         "marker": marker,
         "command": launch.command,
         "setup": launch.setup,
-        "cwd": launch.workdir,
+        "cwd": place.cwd,
+        "tree": place.tree,
         "env": env,
-        "processes": processes_of(assignment, launch),
+        "processes": processes_of(assignment, launch, path),
+        "files": files_of(place_of(assignment, launch, path), launch.framework),
+        "output_bytes_max": settings.output_bytes_max,
+        "journal": settings.journal,
+    }
+
+
+def _granted(assignment: Assignment) -> dict[str, Any]:
+    """What placement says of the attempt."""
+    return {
+        "job": assignment.job,
+        "attempt": assignment.attempt,
+        "rank": assignment.rank,
+        "project": assignment.project,
+        "traceparent": assignment.traceparent,
         "grace_s": assignment.grace_s,
         "max_duration_s": assignment.max_duration_s,
         "replace_after_s": assignment.replace_after_s,
-        "output_bytes_max": settings.output_bytes_max,
-        "journal": settings.journal,
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
     }
