@@ -38,9 +38,8 @@ from headrace.scheduling.world import World
 
 
 def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = None) -> bool:
-    """Place what the gang asks for next, or the first `most` tasks of it. `promised`: everything
-    waits for what is being released, and what was evicted in this turn may stay. Nothing has
-    changed when this returns false.
+    """Place what the gang asks for next, or the first `most` tasks of it; false: nothing changed.
+    `promised`: everything waits for what is being released, and what was evicted may stay.
     """
     tasks = next_tasks(gang, again=promised)[:most]
     if not tasks or not all(_is_possible(task.shape) for task in tasks):
@@ -66,11 +65,12 @@ def choices(world: World, gang: Gang) -> Iterator[None]:
     if not gang.options or gang.any_in((*PLACED, EVICTED)):
         yield
         return
-    for shape in gang.options:
+    for option in gang.options:
         mark = world.mark()
+        shapes = {role.name: shape for role, shape in zip(gang.roles, option, strict=True)}
         for task in gang.all_tasks():
-            if task.state == PENDING and task.shape != shape:
-                world.reshape(task, shape)
+            if task.state == PENDING and task.shape != shapes[task.role]:
+                world.reshape(task, shapes[task.role])
         yield
         world.back_to(mark)
 
@@ -160,10 +160,11 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
 
 
 def _taken(gang: Gang, task: Task) -> set[str]:
-    """The machines on which the task may not be because others of its gang are."""
+    """The machines on which the task may not be because others of its role are."""
     if not task.shape.apart:
         return set()
-    places = (t.coming or t.place for t in gang.all_tasks() if t is not task and t.state in PLACED)
+    mine = gang.tasks[task.role]
+    places = (t.coming or t.place for t in mine if t is not task and t.state in PLACED)
     return {place.node for place in places if place is not None}
 
 

@@ -105,7 +105,7 @@ def _could_gather(
         return True
     depth = levels.index(constraint.required) + 1
     ask, rooms = _least(world, mine), dict[Domain, int]()
-    most = 1 if all(task.shape.apart for task in mine) else len(mine)
+    most = _most(mine)
     for machine in world.machines.values():
         domain = domain_of(machine.spec, levels)[:depth]
         if len(domain) == depth:
@@ -184,9 +184,15 @@ def _fits(world: World, names: Sequence[str], free: Amounts, tasks: Sequence[Tas
     if len(kinds) > 1:
         return _filled(free, total(world.request_of(task) for task in tasks)) <= 1
     ask = _least(world, tasks)
-    most = 1 if all(task.shape.apart for task in tasks) else len(tasks)
+    most = _most(tasks)
     rooms = (min(most, _room(world.machines[name].free_later, ask, most)) for name in names)
     return sum(rooms) >= len(tasks)
+
+
+def _most(tasks: Sequence[Task]) -> int:
+    """How many of them may be on one machine."""
+    apart = all(task.shape.apart for task in tasks)
+    return len({task.role for task in tasks}) if apart else len(tasks)
 
 
 def _least(world: World, tasks: Sequence[Task]) -> Amounts:

@@ -185,7 +185,7 @@ class Requests:
             setup=planned.setup,
             env=planned.env,
             workdir=planned.workdir,
-            processes=planned.processes,
+            commands=planned.commands,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
 

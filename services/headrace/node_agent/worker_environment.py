@@ -47,18 +47,24 @@ def environment_of(
 
 def processes_of(assignment: Assignment, launch: Launch) -> list[dict[str, str]]:
     """What each process of the worker is told beside that: its ranks, in every dialect."""
-    here, nodes = max(1, launch.processes), _count(launch.env, "HEADRACE_NUM_NODES")
+    here, env = max(1, launch.processes), launch.env
+    first = int(env.get("HEADRACE_FIRST_RANK", assignment.rank * here))  # of a gang with roles
+    world = (
+        _count(env, "HEADRACE_WORLD_SIZE")
+        if "HEADRACE_WORLD_SIZE" in env
+        else here * _count(env, "HEADRACE_NUM_NODES")
+    )
     told = []
     for local in range(here):
-        rank = assignment.rank * here + local
+        rank = first + local
         told.append(
             {
                 "HEADRACE_RANK": str(rank),
                 "HEADRACE_LOCAL_RANK": str(local),
-                "HEADRACE_WORLD_SIZE": str(nodes * here),
+                "HEADRACE_WORLD_SIZE": str(world),
                 "RANK": str(rank),
                 "LOCAL_RANK": str(local),
-                "WORLD_SIZE": str(nodes * here),
+                "WORLD_SIZE": str(world),
                 "LOCAL_WORLD_SIZE": str(here),
                 "GROUP_RANK": str(assignment.rank),
                 "NODE_RANK": str(assignment.rank),
