@@ -17,6 +17,7 @@ from headrace.scheduling.gangs import (
     Constraint,
     Gang,
     Group,
+    Nearness,
     Role,
     Task,
     members_of,
@@ -112,6 +113,24 @@ def _could_gather(
             room = min(most, _room(room_of(machine), ask, len(mine)))
             rooms[domain] = rooms.get(domain, 0) + room
     return max(rooms.values(), default=0) >= len(mine)
+
+
+def is_near(world: World, near: Nearness, name: str) -> bool:
+    """Whether others with the tags are (or are not) in the machine's domains."""
+    labels = world.machines[name].spec.labels
+    for label, wanted in ((near.with_label, True), (near.apart_label, False)):
+        if not label:
+            continue
+        found = any(
+            world.machines[place.node].spec.labels.get(label) == labels.get(label)
+            for gang in world.gangs.values()
+            for task in gang.all_tasks()
+            if task.state in PLACED and set(near.tags) <= set(task.tags)
+            if (place := task.coming or task.place) is not None and place.node in world.machines
+        )
+        if found != wanted:
+            return False
+    return True
 
 
 def domain_of(spec: MachineSpec, levels: Sequence[str]) -> Domain:
