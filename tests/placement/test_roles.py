@@ -9,6 +9,7 @@ from headrace.events import tag_of
 from headrace.events.asked import Accelerator, Gang, Role
 from headrace.events.gangs import GangEvicted, GangGrown, GangPlaced, GangShrunk
 from headrace.events.jobs import JobFinished
+from headrace.events.pools import Pool, PoolConfigured
 from headrace.placement.explain_rules import explain
 from headrace.placement.gang_environment import environment_of, processes_of
 
@@ -161,6 +162,20 @@ def test_roles_choose_their_kinds_together_within_one_pool(empty_history):
     (placed,) = of(GangPlaced, history.settled())
     assert [(w.role, w.node) for w in placed.workers] == [("big", "n1"), ("small", "n2")]
     assert placed.act.numbers["option"] == 2
+
+
+def test_roles_are_tried_pool_by_pool_and_all_of_them_in_one(empty_history):
+    history = empty_history
+    for name in ("train", "spot"):
+        pool = Pool(pool=name, label="pool", value=name, prices={"H100": 2_000_000})
+        history.given(PoolConfigured(name=name, pool=pool, change="created"))
+    history.node("n1", gpus=4, labels={"pool": "train"})
+    history.node("n2", gpus=8, labels={"pool": "spot"})
+    history.queue("default")
+    history.job("a", gang=roles(ps(), worker(1, gpus=8), pools=("train", "spot")))
+    (placed,) = of(GangPlaced, history.settled())
+    assert {w.node for w in placed.workers} == {"n2"}
+    assert placed.act.names["pool"] == "spot"
 
 
 def test_each_worker_is_told_its_role_and_where_the_others_are(running):

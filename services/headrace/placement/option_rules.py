@@ -52,8 +52,8 @@ def options_by_role(
         yield from ((option,) for option in options_of(asked, pools, measured))
         return
     parts = [_given(part, pools) for part in asked.by_role().values()]
-    for pool in dict.fromkeys(option.pool for option in parts[0]):
-        here = ([option for option in part if option.pool == pool] for part in parts)
+    for name in dict.fromkeys(option.pool_name for option in parts[0]):
+        here = ([option for option in part if option.pool_name == name] for part in parts)
         yield from islice(product(*here), RANKED_MAX)
 
 
