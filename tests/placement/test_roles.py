@@ -183,9 +183,9 @@ def test_each_worker_is_told_its_role_and_where_the_others_are(running):
     first, _, last = (environment_of("a", job, job.run, rank) for rank in range(3))
     assert (first["HEADRACE_ROLE"], first["HEADRACE_ROLE_RANK"]) == ("ps", "0")
     assert (last["HEADRACE_ROLE"], last["HEADRACE_ROLE_RANK"]) == ("worker", "1")
-    assert (last["HEADRACE_ROLE_NODES"], last["HEADRACE_WORLD_SIZE"]) == ("2", "3")
+    assert last["HEADRACE_ROLE_NODES"] == "2"
     peers = msgspec.json.decode(last["HEADRACE_ROLES"])
-    where = {(w.role, f"{w.address}:{w.port}") for w in job.run.workers}
+    where = {(w.role, f"{w.address}:{w.port + 1}") for w in job.run.workers}
     assert {(role, at) for role, mine in peers.items() for at in mine} == where
     assert len(where) == 3
     assert first["MASTER_PORT"] == str(job.run.workers[0].port)
@@ -198,8 +198,9 @@ def test_processes_are_counted_over_all_roles(history):
     job = history.state.jobs["a"]
     assert [processes_of(job, each) for each in job.run.workers] == [1, 4, 4]
     told = [environment_of("a", job, job.run, rank) for rank in range(3)]
-    assert [each["HEADRACE_FIRST_RANK"] for each in told] == ["0", "1", "5"]
-    assert {each["HEADRACE_WORLD_SIZE"] for each in told} == {"9"}
+    assert {each["HEADRACE_NODE_PROCESSES"] for each in told} == {"1,4,4"}
+    assert {each["HEADRACE_NODE_ROLES"] for each in told} == {"ps,worker,worker"}
+    assert [each.ports for each in job.run.workers] == [2, 5, 5]
 
 
 ROLE = st.builds(

@@ -183,6 +183,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `command` is argv, and `commands` those of roles that have their own, of which placement's shell
     leaves the one that runs. `processes` is how many copies run on the node, each with its own local rank.
+    `framework` says which names they find in their environment, see `documents.frameworks`.
     """
 
     command: tuple[str, ...]
@@ -191,4 +192,5 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workdir: str = ""
     processes: int = 1
     secrets: dict[str, str] = {}
+    framework: str = ""
     commands: dict[str, tuple[str, ...]] = {}

@@ -13,8 +13,6 @@ import msgspec
 
 from headrace.events.base import Decision, Fact
 
-PORTS_EACH = 8  # of one worker: a process per GPU may listen on each
-
 
 class Share(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`milli` thousandths of the device `device` (a UUID)."""
@@ -27,7 +25,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One node's part of a gang: rank, node, and the devices it got there, in order.
 
     Ranks of an attempt are given in ascending order and never again, so that each names one worker.
-    Its peers reach it at `address`, where `PORTS_EACH` ports from `port` on are its own (0: none).
+    Its peers reach it at `address`, where `ports` ports from `port` on are its own: one for what it
+    does as a whole (rank 0 listens there for all), and one for each of its processes.
     Of a gang with roles it has one, and `cpu_milli` and `memory_bytes` are booked for it.
     """
 
@@ -37,6 +36,7 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     devices: tuple[Share, ...] = ()
     role: str = ""
     port: int = 0
+    ports: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
 

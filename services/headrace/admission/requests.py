@@ -185,6 +185,7 @@ class Requests:
             setup=planned.setup,
             env=planned.env,
             workdir=planned.workdir,
+            framework=planned.framework,
             commands=planned.commands,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())

@@ -150,7 +150,7 @@ class _Placements:
         milli, firm_milli = _milli(workers), job.firm_milli(workers)
         if not self._may_have(job, milli, firm_milli):
             return None
-        workers = self._ports.given(workers)
+        workers = self._ports.given(job, workers)
         if not workers or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._add(job, milli, firm_milli)
@@ -177,7 +177,7 @@ class _Placements:
         more_firm = job.firm_milli((*run.workers, *workers)) - job.firm_milli(run.workers)
         if not self._may_have(job, milli, more_firm):
             return None
-        workers = self._ports.given(workers)
+        workers = self._ports.given(job, workers)
         if not workers or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._add(job, milli, more_firm)
