@@ -7,6 +7,7 @@ changes it.
 from __future__ import annotations
 
 import msgspec
+from headrace.client.webhook_model import WebhookRow
 
 from headrace.events.asked import Gang
 from headrace.events.gangs import Worker
@@ -81,6 +82,7 @@ class Projection(msgspec.Struct, kw_only=True):
     use: dict[str, ProjectUse] = {}
     held: dict[str, dict[str, int]] = {}
     services: dict[str, int] = {}
+    webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name
 
     def job(self, job_id: str) -> Job | None:
         """The job of exactly this id."""
