@@ -174,6 +174,7 @@ async def job_logs(
     job: JobName,
     index: Index = None,
     rank: FromQuery[int | None] = None,
+    role: FromQuery[str] = "",
     process: FromQuery[int | None] = None,
     attempt: FromQuery[int | None] = None,
     follow: FromQuery[bool] = False,
@@ -189,6 +190,7 @@ async def job_logs(
     query = LogQuery(
         job=found.job,
         rank=rank,
+        role=_role(found, role),
         process=process,
         attempt=attempt,
         follow=follow,
@@ -204,6 +206,13 @@ async def _lines(gateway: Gateway, by: Caller, query: LogQuery, job: Job) -> Asy
         yield _ENCODE(piece) + b"\n" if piece else LOGS_HEARTBEAT
     if by.holds():
         yield LOGS_END
+
+
+def _role(job: Job, role: str) -> str:
+    known = [each.name for each in job.gang.roles]
+    if role and role not in known:
+        raise BadRequest("role", role, "is not a role of this job", ", ".join(known) or "none")
+    return role
 
 
 def _offsets(text: str) -> Offsets:
