@@ -7,7 +7,7 @@ without its group is stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 from headrace.access import directory
 from headrace.admission.hearing import hook_of, member_of, token_of
@@ -262,39 +262,21 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
 }
 
 LISTENS_TO: tuple[type[Event], ...] = (
-    jobs.JobRequested,
-    jobs.JobCancelRequested,
-    jobs.JobEnterRequested,
+    *get_args(Asked),
     jobs.JobEntered,
     jobs.JobEnterRefused,
     jobs.JobCancelRefused,
-    access.SecretSetRequested,
     access.SecretRefused,
-    access.PublisherRequested,
     access.PublisherRefused,
-    access.ProjectEraseRequested,
     access.ProjectEraseRefused,
-    members.TokenRequested,
-    members.TokenRevokeRequested,
     members.TokenRefused,
-    members.JoinRequested,
     members.JoinRefused,
-    members.ApprovalRequested,
     members.ApprovalRefused,
-    members.CredentialRequested,
     members.CredentialIssued,
     members.CredentialRefused,
-    people.UserSetRequested,
-    people.UserRemoveRequested,
     people.UserRefused,
-    people.RoleGrantRequested,
-    people.RoleRevokeRequested,
     people.RoleRefused,
-    people.ApiTokenRequested,
-    people.ApiTokenRevokeRequested,
     people.ApiTokenRefused,
-    webhooks.WebhookApplyRequested,
-    webhooks.WebhookDeleteRequested,
     webhooks.WebhookRefused,
     *(kind for kind in directory.LISTENS_TO if kind not in _ON),
     *_ON,

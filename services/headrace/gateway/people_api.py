@@ -16,7 +16,8 @@ from litestar.status_codes import HTTP_200_OK
 
 from headrace.access.allowed import WHOLE_FLEET, Scope
 from headrace.bus.subjects import FLEET
-from headrace.client.model import Answer, Me, RoleRow, TokenRow, UserRow
+from headrace.client.model import Answer
+from headrace.client.people_model import Me, RoleRow, TokenRow, UserRow
 from headrace.events import Refusal
 from headrace.events.people import Account, ApiTokenCreated, Grant
 from headrace.gateway.answering import response_of
