@@ -27,6 +27,7 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.session import Session
+from headrace.client.usage_model import UsageRow
 from headrace.client.webhook_model import WebhookRow
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
@@ -206,6 +207,22 @@ class Client:
         """Let the holder of an NKey publish the project's jobs; the answer has its JWT."""
         body = {"name": name, "project": project or self.project, "public_key": public_key}
         return self._once("POST", "/v1/publishers", body)
+
+    def usage(
+        self,
+        *,
+        by: str = "project",
+        project: str = "",
+        user: str = "",
+        since_us: int = 0,
+        until_us: int = 0,
+    ) -> list[UsageRow]:
+        """GPU time and its cost on whole days (UTC), added up `by` any of day, project, user, model
+        and pool, separated by commas.
+        """
+        query = {"by": by, "project": project, "user": user}
+        times = {"since_us": since_us or None, "until_us": until_us or None}
+        return self._get(path_with("/v1/usage", {**query, **times}), list[UsageRow])
 
     def webhooks(self, project: str = "") -> list[WebhookRow]:
         """Webhooks, of one project or all."""
