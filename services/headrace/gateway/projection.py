@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
-
 from headrace.client.webhook_model import WebhookRow
+
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
 from headrace.events.members import JoinWaiting
@@ -53,6 +53,7 @@ class Job(msgspec.Struct, kw_only=True):
     why: str = ""
     warning: str = ""
     exit_code: int | None = None
+    bundle: str = ""
 
 
 class Node(msgspec.Struct, kw_only=True):
@@ -116,6 +117,7 @@ class Projection(msgspec.Struct, kw_only=True):
     pools: dict[str, Pool] = {}
     usage: dict[UsageKey, Used] = {}  # of what was given back, the oldest days first
     services: dict[str, int] = {}
+    erased_at_us: dict[str, int] = {}  # by project, the last time
     webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name
 
     def job(self, job_id: str) -> Job | None:
