@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import msgspec
-from headrace.client.webhook_model import WebhookRow
 
+from headrace.client.webhook_model import WebhookRow
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
 from headrace.events.members import JoinWaiting
