@@ -254,4 +254,4 @@ def _resumed(lines: Callable[[], Iterator[bytes]], end: bytes = b"") -> Iterator
 
 def _job(job: str) -> str:
     """A job's id as a path: a task's index is a part of its own."""
-    return "/".join(part(part) for part in job.split("/", 1))
+    return "/".join(part(each) for each in job.split("/", 1))
