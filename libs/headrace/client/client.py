@@ -30,6 +30,7 @@ from headrace.client.model import (
 )
 from headrace.client.reports import Reports
 from headrace.client.session import Session
+from headrace.client.webhook_model import WebhookRow
 from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
@@ -105,12 +106,14 @@ class Client(Reports):
         job: str,
         *,
         rank: int | None = None,
+        role: str = "",
         process: int | None = None,
         attempt: int | None = None,
         follow: bool = False,
     ) -> Iterator[LogPiece]:
         """What its workers wrote; with `follow` until it has ended, over broken connections."""
-        query = {"rank": rank, "process": process, "attempt": attempt, "follow": follow}
+        query: dict[str, int | str | None] = {"rank": rank, "process": process, "attempt": attempt}
+        query |= {"role": role, "follow": follow}
         offsets: dict[tuple[int, int, int], int] = {}
         pieces = msgspec.json.Decoder(LogPiece)
 
