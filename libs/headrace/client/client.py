@@ -30,7 +30,6 @@ from headrace.client.model import (
 )
 from headrace.client.reports import Reports
 from headrace.client.session import Session
-from headrace.client.webhook_model import WebhookRow
 from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
