@@ -26,6 +26,7 @@ project     apply   yes    yes               -              -           -       
 project     erase   yes    yes               yes            -           -       -
 department  read    yes    yes               yes            yes         yes     -
 department  apply   yes    -                 -              -           -       -
+usage       read    yes    yes               yes            yes         yes     -
 secret      set     yes    yes               yes            yes         -       -
 publisher   create  yes    yes               yes            -           -       -
 webhook     read    yes    yes               yes            -           -       -
