@@ -117,7 +117,9 @@ class HappeningPage(msgspec.Struct, kw_only=True):
 
 
 class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One worker of an attempt. `gpus` are indexes on the node, `milli` how much of each."""
+    """One worker of an attempt. `gpus` are indexes on the node, `milli` how much of each; `reported`
+    is what its program said last of itself, decimals by name.
+    """
 
     rank: int
     node: str
@@ -131,6 +133,7 @@ class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     state: str = "starting"
     exit_code: int | None = None
     message: str = ""
+    reported: dict[str, str] = {}
 
 
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -76,6 +76,7 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     listening = listen(environment.http)
     server = Server(application(gateway), listening, gateway.trust)
     write_port(environment.run_dir / "gateway.port", listening)
+    await gateway.progress.listen(gateway.bus)
     following = asyncio.create_task(gateway.follower.run())
     serving = asyncio.create_task(server.run_until_stopped())
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -29,6 +29,7 @@ from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
 from headrace.node_agent.supervision.record import journal
+from headrace.node_agent.worker_reports import values_of
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
 SAID_S = 0.05  # for what a shim said before it ended without having written anything
@@ -142,6 +143,10 @@ class ProcessMachine:
         if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
             return None
         return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
+
+    def reported(self, key: AttemptKey) -> dict[str, str]:
+        held = self._held.get(key)
+        return values_of(held.folder) if held is not None else {}
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)

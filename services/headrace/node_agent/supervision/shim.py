@@ -22,6 +22,7 @@ from headrace.node_agent.supervision.protocol import (
     GRACE_S,
     LEASE,
     OUTPUT,
+    REPORTS,
     STOP,
     STOP_REASON,
     WORK,
@@ -91,6 +92,7 @@ class _Attempt:
             self._record.meant(self._spec, self._end["boot"])
             os.mkdir(WORK)
             os.mkdir(OUTPUT)
+            os.mkdir(REPORTS)
         except OSError as error:
             why = f"its folder cannot be written: {error.strerror}"
             self._tell({"refused": self._spec["folder"], "why": why})
@@ -116,7 +118,7 @@ class _Attempt:
         try:
             self._confinement.create()
             kernel.write(STOP_REASON, b"")
-            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON, *self._put_files())
+            self._confinement.hand_over(WORK, OUTPUT, REPORTS, STOP_REASON, *self._put_files())
         except OSError as error:
             message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
             raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None
