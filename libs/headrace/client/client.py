@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from headrace.client.webhook_model import WebhookRow
 
 from headrace.client.config import DEFAULT_PROJECT, Context, context
 from headrace.client.connection import RETRY_S, Connection, Unreachable, path_with
@@ -30,6 +29,7 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.session import Session
+from headrace.client.webhook_model import WebhookRow
 from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token

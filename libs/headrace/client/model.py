@@ -127,9 +127,7 @@ class HappeningPage(msgspec.Struct, kw_only=True):
 
 
 class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One worker of an attempt. `gpus` are indexes on the node, `milli` how much of each; `reported`
-    is what its program said last of itself, decimals by name.
-    """
+    """One worker. `gpus` are indexes on the node, `milli` of each, `reported` its program's words."""
 
     rank: int
     node: str

@@ -7,8 +7,8 @@ changes it.
 from __future__ import annotations
 
 import msgspec
-from headrace.client.webhook_model import WebhookRow
 
+from headrace.client.webhook_model import WebhookRow
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
 from headrace.events.members import JoinWaiting

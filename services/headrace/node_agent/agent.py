@@ -30,7 +30,6 @@ from headrace.node_agent.leasing import Leasing
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen
 from headrace.node_agent.probing.prober import Prober
-from headrace.node_agent.progress import ProgressSender
 from headrace.node_agent.reporting import Reporter, record_run, report_of
 from headrace.node_agent.saying import Saying
 from headrace.node_agent.sessions import Sessions
@@ -106,7 +105,6 @@ class Agent:
             missed=self._pull_due.set,
             looked=self._leasing.end_uncovered,
         )
-        self._progress = ProgressSender(self._bus, self._name, self._machine)
         self._is_known = False  # placement's documents speak of this incarnation
         self._dismissal = Dismissal()
 
@@ -147,7 +145,6 @@ class Agent:
                 self._reporter.run(),
                 self._heartbeats.run(),
                 self._care.guard(),
-                self._progress.run(),
                 self._keep_in_touch(),
                 self._dismissal.given(),
                 self._starter.tend(),

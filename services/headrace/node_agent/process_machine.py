@@ -29,7 +29,6 @@ from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
 from headrace.node_agent.supervision.record import journal
-from headrace.node_agent.worker_reports import values_of
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
 SAID_S = 0.05  # for what a shim said before it ended without having written anything
@@ -146,7 +145,7 @@ class ProcessMachine:
 
     def reported(self, key: AttemptKey) -> dict[str, str]:
         held = self._held.get(key)
-        return values_of(held.folder) if held is not None else {}
+        return folders.values_of(held.folder) if held is not None else {}
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)
@@ -165,10 +164,8 @@ class ProcessMachine:
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
-            started_at_us = intent.at_us
-            self._finish(
-                held, folders.write_lost(folder, "the node was started anew", started_at_us)
-            )
+            lost = folders.write_lost(folder, "the node was started anew", intent.at_us)
+            self._finish(held, lost)
         else:
             self._look_at(held)
 
