@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
-from headrace.node_agent import folders, logs
+from headrace.node_agent import folders, logs, worker_reports
 from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Workplace
 from headrace.node_agent.reconcile import key_of
@@ -145,7 +145,7 @@ class ProcessMachine:
 
     def reported(self, key: AttemptKey) -> dict[str, str]:
         held = self._held.get(key)
-        return folders.values_of(held.folder) if held is not None else {}
+        return worker_reports.values_of(held.folder) if held is not None else {}
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)
