@@ -114,12 +114,14 @@ class Client:
         job: str,
         *,
         rank: int | None = None,
+        role: str = "",
         process: int | None = None,
         attempt: int | None = None,
         follow: bool = False,
     ) -> Iterator[LogPiece]:
         """What its workers wrote; with `follow` until it has ended, over broken connections."""
-        query = {"rank": rank, "process": process, "attempt": attempt, "follow": follow}
+        query: dict[str, int | str | None] = {"rank": rank, "process": process, "attempt": attempt}
+        query |= {"role": role, "follow": follow}
         offsets: dict[tuple[int, int, int], int] = {}
         pieces = msgspec.json.Decoder(LogPiece)
 

@@ -142,6 +142,7 @@ class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     exit_code: int | None = None
     message: str = ""
     reported: dict[str, str] = {}
+    role: str = ""
 
 
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -181,9 +182,7 @@ class Description(msgspec.Struct, kw_only=True):
 
 
 class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One GPU of a node and who holds how many thousandths of it; `fault` is why it takes no more
-    work.
-    """
+    """One GPU of a node, and who holds how many thousandths; `fault` is why it takes no new work."""
 
     device: str
     index: int
@@ -244,6 +243,7 @@ class LogPiece(msgspec.Struct, kw_only=True, omit_defaults=True):
     text: str = ""
     ended: bool = False
     missing: str = ""
+    role: str = ""
 
 
 class Status(msgspec.Struct, kw_only=True):
