@@ -16,7 +16,6 @@ from tests.gateway.histories import (
     released,
     requested,
     started,
-    worker_exited,
 )
 
 from headrace import vault
@@ -224,13 +223,6 @@ async def test_a_job_that_ended_long_ago_is_described_from_the_log(world):
     world.gateway.projection.ended.clear()
     found = await world.call(world.client().job, "hello-a")
     assert (found.job.state, found.job.exit_code) == ("succeeded", 0)
-
-
-async def test_what_a_worker_said_of_itself_is_in_the_description(world):
-    await world.append(*RUN, worker_exited(reported={"step": "8", "loss": "0.25"}))
-    await world.gateway.follower.reached(len(RUN) + 1)
-    found = await world.call(world.client().job, "hello-a")
-    assert found.attempts[0].workers[0].reported == {"step": "8", "loss": "0.25"}
 
 
 async def test_a_trial_is_described_with_its_parameters(world):
