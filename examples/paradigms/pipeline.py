@@ -5,6 +5,7 @@ averaged. Stages are consecutive ranks.
 """
 
 import argparse
+import itertools
 
 import torch
 from sklearn.datasets import load_digits
@@ -18,8 +19,7 @@ STEPS, HIDDEN, ROWS, MICRO_BATCHES = 20, 32, 1_600, 4
 def stages(count: int) -> list[torch.nn.Module]:
     torch.manual_seed(1)
     widths = [64, *[HIDDEN] * (count - 1), 10]
-    pairs = zip(widths, widths[1:], strict=False)
-    built = [torch.nn.Linear(inputs, outputs).double() for inputs, outputs in pairs]
+    built = [torch.nn.Linear(*pair).double() for pair in itertools.pairwise(widths)]
     return [torch.nn.Sequential(torch.nn.Tanh(), layer) for layer in built]
 
 
