@@ -58,7 +58,7 @@ def data(rank: int = 0, workers: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gradient_of(weights: np.ndarray, images: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """This shard's part of the gradient of the mean loss over all digits."""
+    """A shard's part of the gradient of the mean loss over all digits."""
     chances = np.exp(images @ weights)
     chances /= chances.sum(axis=1, keepdims=True)
     return images.T @ (chances - labels) / TOTAL
