@@ -1,6 +1,6 @@
 """Volumes: jobs go where theirs are reached."""
 
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.volumes import Volume, VolumeConfigured
 from headrace.placement.explain_rules import explain
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.events.asked import Mount
 from headrace.events.gangs import Share
-from headrace.events.jobs import Mount
 from headrace.events.nodes import NodeJoined
 
 
@@ -108,6 +108,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str = ""
     code: int = 0
     action: str = ""
+    reported: dict[str, str] = {}
     outputs: str = ""
     outputs_files: int = 0
     outputs_bytes: int = 0
@@ -132,6 +133,25 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     samples: tuple[tuple[str, int, int], ...] = ()
     running: int = 0
     disk_permille: int = 0
+
+
+class Reported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running worker's program said last: decimals by name."""
+
+    job: str
+    attempt: int
+    rank: int
+    project: str
+    values: dict[str, str]
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How it goes, for whom it may concern: sent when it has changed, and all of it now and then.
+    Never stored.
+    """
+
+    node: str
+    workers: tuple[Reported, ...]
 
 
 class ProbePass(msgspec.Struct, frozen=True, kw_only=True):
@@ -186,7 +206,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     adds when it seals it to a node: the substituted values, `environment` and `secrets`.
 
     `volumes` says where those of its `mounts` are on the nodes; `outputs` are the paths that are kept.
-    `command` is argv. `processes` is how many copies run on the node, each with its own local rank.
+    `command` is argv, and `commands` those of roles that have their own, of which placement's shell
+    leaves the one that runs. `processes` is how many copies run on the node, each with its own local rank.
     `framework` says which names they find in their environment, see `documents.frameworks`.
     """
 
@@ -196,7 +217,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workdir: str = ""
     processes: int = 1
     secrets: dict[str, str] = {}
+    framework: str = ""
+    commands: dict[str, tuple[str, ...]] = {}
     mounts: tuple[Mount, ...] = ()
     volumes: dict[str, str] = {}
     outputs: tuple[str, ...] = ()
-    framework: str = ""

@@ -44,31 +44,6 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     refusal: dict[str, str] | None = None
 
 
-class BundleAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is kept of a folder that travels: its name, and which contents are missing (their
-    SHA-256). With none missing it is kept.
-    """
-
-    bundle: str = ""
-    missing: list[str] = []
-
-
-class Left(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is kept of one worker: `tree` names it, `manifest` (its bytes) says which files."""
-
-    rank: int
-    tree: str
-    manifest: bytes
-
-
-class OutputsAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a job left behind: that of its last attempt's workers, in order of their ranks."""
-
-    job: str
-    attempt: int = 0
-    left: list[Left] = []
-
-
 def signed_text(node: str, at_s: int) -> bytes:
     """What a member's key signs to ask for its credential, at `at_s` seconds since 1970."""
     return f"headrace:credential:{node}:{at_s}".encode()
@@ -143,7 +118,7 @@ class HappeningPage(msgspec.Struct, kw_only=True):
 
 
 class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One worker of an attempt. `gpus` are indexes on the node, `milli` how much of each."""
+    """One worker. `gpus` are indexes on the node, `milli` of each, `reported` its program's words."""
 
     rank: int
     node: str
@@ -157,6 +132,8 @@ class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     state: str = "starting"
     exit_code: int | None = None
     message: str = ""
+    reported: dict[str, str] = {}
+    role: str = ""
 
 
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -196,9 +173,7 @@ class Description(msgspec.Struct, kw_only=True):
 
 
 class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One GPU of a node and who holds how many thousandths of it; `fault` is why it takes no more
-    work.
-    """
+    """One GPU of a node, and who holds how many thousandths; `fault` is why it takes no new work."""
 
     device: str
     index: int
@@ -259,6 +234,7 @@ class LogPiece(msgspec.Struct, kw_only=True, omit_defaults=True):
     text: str = ""
     ended: bool = False
     missing: str = ""
+    role: str = ""
 
 
 class Status(msgspec.Struct, kw_only=True):

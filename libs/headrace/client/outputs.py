@@ -16,7 +16,7 @@ import msgspec
 from headrace.bundles.gathering import OUTPUTS_BYTES_MAX
 from headrace.bundles.manifest import BadManifest, File, parents_of, read_manifest
 from headrace.client.connection import ClientError, Connection
-from headrace.client.model import Left, OutputsAnswer
+from headrace.client.files_model import Left, OutputsAnswer
 
 READ_BYTES = 1_048_576
 

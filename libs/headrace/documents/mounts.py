@@ -11,7 +11,7 @@ import re
 
 from headrace.documents.names import name_of
 from headrace.documents.refusing import refuse
-from headrace.events.jobs import Mount
+from headrace.events.asked import Mount
 
 MOUNTS_MAX = 64
 OUTPUTS_MAX = 64

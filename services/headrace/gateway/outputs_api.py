@@ -15,7 +15,8 @@ from litestar.response import Stream
 from headrace.bundles.gathering import OUTPUTS_BYTES_MAX
 from headrace.bundles.manifest import Manifest, encode_manifest
 from headrace.bundles.objects import Objects
-from headrace.client.model import Left, OutputsAnswer
+from headrace.client.files_model import Left, OutputsAnswer
+from headrace.gateway.caller import By, may
 from headrace.gateway.errors import NotFound
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Index, JobName
@@ -27,10 +28,11 @@ PIECE_BYTES = 1_048_576
 @get(
     ["/jobs/{job:str}/outputs", "/jobs/{job:str}/{index:int}/outputs"],
     summary="What a job left behind",
+    opt=may("read", "logs"),
 )
-async def job_outputs(gateway: Gate, job: JobName, index: Index = None) -> OutputsAnswer:
+async def job_outputs(gateway: Gate, by: By, job: JobName, index: Index = None) -> OutputsAnswer:
     """That of its last attempt, with the manifests. `job` may be a prefix."""
-    found = await gateway.job(job, index)
+    found = await by.job(job, index)
     found = await gateway.outputs_of(found.project, found.job)
     left = [
         Left(rank=rank, tree=tree, manifest=encode_manifest(_manifest(gateway, found, tree)))
@@ -42,12 +44,13 @@ async def job_outputs(gateway: Gate, job: JobName, index: Index = None) -> Outpu
 @get(
     ["/jobs/{job:str}/outputs/{tree:str}", "/jobs/{job:str}/{index:int}/outputs/{tree:str}"],
     summary="The files that one worker left behind, one after the other",
+    opt=may("read", "logs"),
 )
 async def outputs_content(
-    gateway: Gate, job: JobName, tree: FromPath[str], index: Index = None
+    gateway: Gate, by: By, job: JobName, tree: FromPath[str], index: Index = None
 ) -> Stream:
     """Their contents in the order of the manifest, nothing between them."""
-    found = await gateway.job(job, index)
+    found = await by.job(job, index)
     if tree not in found.outputs.values():
         raise NotFound(f"job {found.job} left nothing of that name behind")
     manifest = _manifest(gateway, found, tree)

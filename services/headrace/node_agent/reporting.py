@@ -119,6 +119,7 @@ def report_of(
         reason=end.reason,
         exit_code=end.exit_code,
         message=end.message,
+        reported=end.reported,
         outputs=end.outputs,
         outputs_files=end.outputs_files,
         outputs_bytes=end.outputs_bytes,

@@ -11,7 +11,7 @@ import msgspec
 from headrace.bus.agents import Assignment, Launch
 from headrace.documents import frameworks
 from headrace.node_agent.enforcement import Bound
-from headrace.node_agent.supervision.protocol import MARKER, OUTPUT, STOP_REASON, WORK
+from headrace.node_agent.supervision.protocol import MARKER, OUTPUT, REPORTS, STOP_REASON, WORK
 
 INHERITED = ("PATH", "HOME", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
 DEFAULTS = {
@@ -42,6 +42,7 @@ def environment_of(
     env.update(_identity(assignment, launch.env))
     env.update(bound.facts)
     env["HEADRACE_OUTPUT_DIR"] = f"{folder}/{OUTPUT}"
+    env["HEADRACE_REPORT_DIR"] = f"{folder}/{REPORTS}"
     env["HEADRACE_STOP_REASON_FILE"] = f"{folder}/{STOP_REASON}"
     env.setdefault("HEADRACE_CHECKPOINT_DIR", f"{folder}/{WORK}")
     env[MARKER] = marker
@@ -77,6 +78,10 @@ def place_of(assignment: Assignment, launch: Launch, folder: str) -> frameworks.
         devices=devices,
         cores=assignment.cpu_milli // 1000,
     )
+    if "HEADRACE_ROLE" in env:
+        counts = tuple(map(_whole, _list(env, "HEADRACE_NODE_PROCESSES", nodes, "1")))
+        roles = _list(env, "HEADRACE_NODE_ROLES", nodes, env["HEADRACE_ROLE"])
+        told = msgspec.structs.replace(told, counts=counts, roles=roles, role=env["HEADRACE_ROLE"])
     if "HEADRACE_NUM_NODES_MAX" not in env:
         return told
     least, most = _count(env, "HEADRACE_NUM_NODES_MIN"), _count(env, "HEADRACE_NUM_NODES_MAX")

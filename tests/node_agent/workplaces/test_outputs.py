@@ -10,7 +10,7 @@ from tests.node_agent.workplaces.jobs import kept, left, place, ran, shell
 
 from headrace.bundles.manifest import File, Manifest
 from headrace.client.connection import ClientError
-from headrace.events.jobs import Mount
+from headrace.events.asked import Mount
 from headrace.gateway import outputs_api
 
 WRITE = "mkdir -p model/deep; echo weights > model/deep/w; ln -s deep/w model/last; echo no > other"

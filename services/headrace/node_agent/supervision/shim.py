@@ -18,10 +18,12 @@ from typing import Any
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
 from headrace.node_agent.supervision.confinement import Confinement, remove
 from headrace.node_agent.supervision.output import Output
+from headrace.node_agent.supervision.own_files import put_files
 from headrace.node_agent.supervision.protocol import (
     GRACE_S,
     LEASE,
     OUTPUT,
+    REPORTS,
     STOP,
     STOP_REASON,
     WORK,
@@ -117,23 +119,11 @@ class _Attempt:
         try:
             self._confinement.create()
             kernel.write(STOP_REASON, b"")
-            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON, *self._made, *self._put_files())
+            made = (*self._made, *put_files(self._spec["files"]))
+            self._confinement.hand_over(WORK, OUTPUT, REPORTS, STOP_REASON, *made)
         except OSError as error:
             message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
             raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None
-
-    def _put_files(self) -> list[str]:
-        """Write what the worker finds in its folder; all paths that there are now."""
-        paths: list[str] = []
-        for path, (mode, content) in self._spec["files"].items():
-            folder = os.path.dirname(path)
-            if folder and folder not in paths:
-                os.mkdir(folder)
-                paths.append(folder)
-            kernel.write(path, content.encode())
-            os.chmod(path, mode)
-            paths.append(path)
-        return paths
 
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""

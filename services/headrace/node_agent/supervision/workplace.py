@@ -6,7 +6,7 @@ Rule: what was made ready elsewhere on the node is moved here, never copied: the
 import os
 from typing import Any
 
-from headrace.node_agent.supervision.protocol import OUTPUT, WORK
+from headrace.node_agent.supervision.protocol import OUTPUT, REPORTS, WORK
 
 
 def furnish(spec: dict[str, Any]) -> list[str]:
@@ -18,6 +18,7 @@ def furnish(spec: dict[str, Any]) -> list[str]:
     else:
         os.mkdir(WORK)
     os.mkdir(OUTPUT)
+    os.mkdir(REPORTS)
     made: list[str] = []
     for source, path in spec["moves"]:
         _make_way(path, made)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 
-from headrace.events.jobs import Mount
+from headrace.events.asked import Mount
 from headrace.node_agent.workplaces import Unprepared
 
 INPUTS = "{}/inputs"  # of the attempt, whose folder takes the place of {}
