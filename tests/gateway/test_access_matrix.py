@@ -37,6 +37,18 @@ REQUESTS = {
     ("GET", "/v1/jobs"): ("/v1/jobs", None, None),
     ("GET", "/v1/jobs/{job:str}"): (f"/v1/jobs/{JOB}", None, HERE),
     ("GET", "/v1/jobs/{job:str}/{index:int}"): (f"/v1/jobs/{JOB}/0", None, HERE),
+    ("GET", "/v1/jobs/{job:str}/outputs"): (f"/v1/jobs/{JOB}/outputs", None, HERE),
+    ("GET", "/v1/jobs/{job:str}/outputs/{tree:str}"): (
+        f"/v1/jobs/{JOB}/outputs/{DIGEST}",
+        None,
+        HERE,
+    ),
+    ("GET", "/v1/jobs/{job:str}/{index:int}/outputs"): (f"/v1/jobs/{JOB}/0/outputs", None, HERE),
+    ("GET", "/v1/jobs/{job:str}/{index:int}/outputs/{tree:str}"): (
+        f"/v1/jobs/{JOB}/0/outputs/{DIGEST}",
+        None,
+        HERE,
+    ),
     ("DELETE", "/v1/jobs/{job:str}"): (f"/v1/jobs/{JOB}", None, HERE),
     ("DELETE", "/v1/jobs/{job:str}/{index:int}"): (f"/v1/jobs/{JOB}/0", None, HERE),
     ("GET", "/v1/jobs/{job:str}/why"): (f"/v1/jobs/{JOB}/why", None, HERE),
