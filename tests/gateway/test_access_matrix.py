@@ -119,7 +119,7 @@ def routes(world):
         path = route.path_format.replace("{job}", "{job:str}")
         for name, kind in (
             ("node", "str"), ("token", "str"), ("project", "str"), ("name", "str"),
-            ("user", "str"), ("index", "int"),
+            ("user", "str"), ("tree", "str"), ("index", "int"),
         ):  # fmt: skip
             path = path.replace(f"{{{name}}}", f"{{{name}:{kind}}}")
         if not path.startswith("/v1"):
