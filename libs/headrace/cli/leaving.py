@@ -25,7 +25,7 @@ def outputs(*, job: str, output: str, url: str, token: str, project: str) -> int
     client = Client.from_config(url=url, token=token)
     paths = client.outputs(job, Path(output).absolute())
     if not paths:
-        return report(f"headrace outputs: {job} left nothing behind", 1)
+        return report(f"headrace outputs: nothing is kept of {job}, or not yet", 1)
     for path in paths:
         print(printable(str(Path(output) / path)))
     return DONE

@@ -31,9 +31,8 @@ PIECE_BYTES = 1_048_576
     opt=may("read", "logs"),
 )
 async def job_outputs(gateway: Gate, by: By, job: JobName, index: Index = None) -> OutputsAnswer:
-    """That of its last attempt, with the manifests. `job` may be a prefix."""
+    """That of its last attempt, with the manifests; nothing while it runs. `job` may be a prefix."""
     found = await by.job(job, index)
-    found = await gateway.outputs_of(found.project, found.job)
     left = [
         Left(rank=rank, tree=tree, manifest=encode_manifest(_manifest(gateway, found, tree)))
         for rank, tree in sorted(found.outputs.items())
