@@ -182,6 +182,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     adds when it seals it to a node: the substituted values, `environment` and `secrets`.
 
     `command` is argv. `processes` is how many copies run on the node, each with its own local rank.
+    With an `image` it runs in a container of that, whose /dev/shm has `shm_bytes` (0: the node's
+    default).
     """
 
     command: tuple[str, ...]
@@ -190,3 +192,5 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workdir: str = ""
     processes: int = 1
     secrets: dict[str, str] = {}
+    image: str = ""
+    shm_bytes: int = 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
+from headrace.events.gangs import Share
+from headrace.events.nodes import Device
 from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.folders import name_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
@@ -20,12 +22,14 @@ from headrace.node_agent.worker_environment import environment_of, processes_of
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings:
-    """`bind` tells how a worker is bound to its devices; `journal` a file outside Headrace that
+    """`bind` tells how a worker is bound to its devices, `devices_of` which these are; `journal` a file outside Headrace that
     every attempt's start and end is written to, or ""; `base_environment` the agent's own.
     """
 
     node_dir: Path
+    node: str = ""
     bind: Callable[[Assignment], Bound] = lambda _assignment: Bound()
+    devices_of: Callable[[tuple[Share, ...]], Sequence[Device]] = lambda _shares: ()
     journal: str = ""
     isolation: Isolation = field(default_factory=Processes)
     accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
@@ -41,6 +45,8 @@ def spec_of(
     """
     if not launch.command or not launch.command[0]:
         raise ValueError("the launch has no command")
+    if launch.image:
+        raise ValueError(f"no container engine answers on this node for {launch.image}")
     folder = name_of(key_of(assignment))
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
     limits = Limits(cpu_milli=assignment.cpu_milli, memory_bytes=assignment.memory_bytes)

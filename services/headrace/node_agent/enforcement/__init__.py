@@ -24,9 +24,10 @@ class Limit(NamedTuple):
 
 class Bound(NamedTuple):
     """How a worker is bound to its devices. The job's own environment wins over `caps`, never over
-    `facts`.
+    `facts`. A worker elsewhere than in the host's file system needs its `folders` there.
     """
 
     enforcement: str = NONE
     facts: dict[str, str] = {}
     caps: dict[str, str] = {}
+    folders: tuple[str, ...] = ()

@@ -47,10 +47,16 @@ class Enforcer:
         )
         limits = ladder.limits_of(shares, self._known)
         facts = self.devices.bind(shares)
+        folders: tuple[str, ...] = ()
         if level == MPS and self._mps is not None:
             for device, limit in limits.items():
                 facts |= self._mps.environment(device, *limit)
-        return Bound(level, facts, ladder.caps_of(limits, self._known))
+            folders = tuple(str(self._mps.pipe(device)) for device in limits)
+        return Bound(level, facts, ladder.caps_of(limits, self._known), folders)
+
+    def devices_of(self, shares: tuple[Share, ...]) -> list[Device]:
+        """The devices of these shares that are known, in order."""
+        return [self._known[share.device] for share in shares if share.device in self._known]
 
     def is_ready(self, assignment: Assignment) -> bool:
         """Whether what would hold this worker is there, or cannot be had."""

@@ -1,0 +1,114 @@
+"""A container engine of the tests' own: dockerd in a folder, and an image made of busybox.
+
+Rule: nothing is fetched. It uses no network and changes nothing of the host's; whatever it started is
+ended with it.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import docker
+from docker.errors import DockerException
+
+IMAGE = "headrace-test-busybox"
+START_S_MAX = 60
+BUSYBOX = Path("/bin/busybox")
+APPLETS = (
+    "cat", "chmod", "dd", "echo", "env", "false", "head", "id", "kill", "ls", "mkdir", "mount",
+    "nc", "ps", "pwd", "sh", "sleep", "tail", "test", "touch", "tr", "true", "wc", "yes",
+)  # fmt: skip
+
+
+class DockerEngine:
+    """One dockerd. `kill` it or `stop` it as an operator or a crash would, and `start` it again."""
+
+    def __init__(self, folder: Path, *, live_restore: bool = True) -> None:
+        self._folder = folder
+        self._live_restore = live_restore
+        self.address = f"unix://{folder}/docker.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        folder = self._folder
+        config = folder / "daemon.json"
+        config.write_text('{"live-restore": true}' if self._live_restore else "{}")
+        words = [
+            "dockerd", "--data-root", folder / "data", "--exec-root", folder / "exec",
+            "--pidfile", folder / "docker.pid", "--host", self.address,
+            "--iptables=false", "--bridge=none", "--storage-driver=vfs",
+            "--config-file", config,
+        ]  # fmt: skip
+        with (folder / "dockerd.log").open("ab") as log:
+            self._process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        deadline_s = time.monotonic() + START_S_MAX
+        while not self._answers():
+            assert time.monotonic() < deadline_s, (folder / "dockerd.log").read_text()[-2000:]
+            assert self._process.poll() is None, (folder / "dockerd.log").read_text()[-2000:]
+            time.sleep(0.05)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End dockerd alone; with `live_restore` containers run on."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(timeout=START_S_MAX)
+
+    def client(self) -> docker.DockerClient:
+        return docker.DockerClient(base_url=self.address)
+
+    def close(self) -> None:
+        """End it with everything it runs."""
+        if self._answers():
+            with closing(self.client()) as client:
+                for container in client.containers.list(all=True):
+                    container.remove(force=True)
+            self.stop()
+        containerd = self._folder / "exec" / "containerd" / "containerd.pid"
+        if containerd.exists():
+            _end(int(containerd.read_text()))
+        subprocess.run(["umount", self._folder / "exec/netns/default"], capture_output=True)
+        shutil.rmtree(self._folder)
+
+    def make_image(self, name: str = IMAGE, **files: bytes) -> None:
+        """A file system of busybox and these files, and nothing else."""
+        tar = io.BytesIO()
+        with tarfile.open(fileobj=tar, mode="w") as image:
+            image.add(BUSYBOX, "bin/busybox")
+            for applet in APPLETS:
+                link = tarfile.TarInfo(f"bin/{applet}")
+                link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+                image.addfile(link)
+            for path, content in {"etc/passwd": b"root:x:0:0::/:/bin/sh\n", **files}.items():
+                entry = tarfile.TarInfo(path)
+                entry.size = len(content)
+                image.addfile(entry, io.BytesIO(content))
+        with closing(self.client()) as client:
+            changes = ["ENV PATH=/bin:/opt/image/bin", 'ENTRYPOINT ["/bin/false"]']
+            client.api.import_image_from_data(
+                tar.getvalue(), repository=name, tag="latest", changes=changes
+            )
+
+    def _answers(self) -> bool:
+        try:
+            with closing(self.client()) as client:
+                return bool(client.ping())
+        except DockerException:
+            return False
+
+
+def _end(pid: int) -> None:
+    """The engine's own containerd, which outlives one that was killed."""
+    try:
+        name = Path(f"/proc/{pid}/comm").read_text()
+        if name.startswith("containerd"):
+            os.kill(pid, signal.SIGTERM)
+    except OSError:
+        return
