@@ -7,7 +7,6 @@ ended with it.
 from __future__ import annotations
 
 import io
-import os
 import shutil
 import signal
 import subprocess
@@ -36,23 +35,28 @@ class DockerEngine:
         self._live_restore = live_restore
         self.address = f"unix://{folder}/docker.sock"
         self._process: subprocess.Popen[bytes] | None = None
+        self._containerd: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         folder = self._folder
+        if self._containerd is None:
+            self._containerd = self._run(
+                ["containerd", "--config", "/dev/null", "--root", folder / "containerd-root",
+                 "--state", folder / "containerd-state", "--address", folder / "containerd.sock"]
+            )  # fmt: skip
         config = folder / "daemon.json"
         config.write_text('{"live-restore": true}' if self._live_restore else "{}")
         words = [
             "dockerd", "--data-root", folder / "data", "--exec-root", folder / "exec",
             "--pidfile", folder / "docker.pid", "--host", self.address,
             "--iptables=false", "--bridge=none", "--storage-driver=vfs",
-            "--config-file", config,
+            "--config-file", config, "--containerd", folder / "containerd.sock",
         ]  # fmt: skip
-        with (folder / "dockerd.log").open("ab") as log:
-            self._process = subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+        self._process = self._run(words)
         deadline_s = time.monotonic() + START_S_MAX
         while not self._answers():
-            assert time.monotonic() < deadline_s, (folder / "dockerd.log").read_text()[-2000:]
-            assert self._process.poll() is None, (folder / "dockerd.log").read_text()[-2000:]
+            assert time.monotonic() < deadline_s, (folder / "engine.log").read_text()[-2000:]
+            assert self._process.poll() is None, (folder / "engine.log").read_text()[-2000:]
             time.sleep(0.05)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
@@ -71,16 +75,23 @@ class DockerEngine:
                 for container in client.containers.list(all=True):
                     container.remove(force=True)
             self.stop()
-        containerd = self._folder / "exec" / "containerd" / "containerd.pid"
-        if containerd.exists():
-            _end(int(containerd.read_text()))
-        subprocess.run(["umount", self._folder / "exec/netns/default"], capture_output=True)
+        if self._containerd is not None:
+            self._containerd.terminate()
+            self._containerd.wait(timeout=START_S_MAX)
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for path in sorted(
+            filter(lambda m: m.startswith(f"{self._folder}/"), mounts), reverse=True
+        ):
+            subprocess.run(["umount", path], check=True)  # left by one that was killed
         shutil.rmtree(self._folder)
 
     def make_image(self, name: str = IMAGE, **files: bytes) -> None:
         """A file system of busybox and these files, and nothing else."""
         tar = io.BytesIO()
         with tarfile.open(fileobj=tar, mode="w") as image:
+            folder = tarfile.TarInfo("bin")
+            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+            image.addfile(folder)
             image.add(BUSYBOX, "bin/busybox")
             for applet in APPLETS:
                 link = tarfile.TarInfo(f"bin/{applet}")
@@ -96,19 +107,13 @@ class DockerEngine:
                 tar.getvalue(), repository=name, tag="latest", changes=changes
             )
 
+    def _run(self, words: list[str | Path]) -> subprocess.Popen[bytes]:
+        with (self._folder / "engine.log").open("ab") as log:
+            return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+
     def _answers(self) -> bool:
         try:
             with closing(self.client()) as client:
                 return bool(client.ping())
         except DockerException:
             return False
-
-
-def _end(pid: int) -> None:
-    """The engine's own containerd, which outlives one that was killed."""
-    try:
-        name = Path(f"/proc/{pid}/comm").read_text()
-        if name.startswith("containerd"):
-            os.kill(pid, signal.SIGTERM)
-    except OSError:
-        return

@@ -65,7 +65,7 @@ class Means:
     output_bytes_max: int
     journal: str
     changed: Callable[[AttemptKey], None]
-    fence: Callable[[Held], None]
+    fence: Callable[[Held], Awaitable[None]]
 
 
 class NeverStarted(Exception):
@@ -107,6 +107,8 @@ class Attempt:
             state = await self._until_ended()
         except Gone:
             return self._gone()
+        if held.kept.init and (failed := ending.not_executed(state, record.beginning(held.folder))):
+            return ending.not_started(held.kept.image, failed)
         asked = ending.Asked(
             stop=held.stop[0] if held.stop is not None else "",
             timed_out=self._timed_out,
@@ -162,12 +164,12 @@ class Attempt:
         while not state.started:
             if held.stop is not None:
                 return _stopped_early(held.stop[0])
-            self._means.fence(held)
             try:
+                await self._means.fence(held)
                 await self._engine.start(held.name)
             except Away:
                 await asyncio.sleep(AGAIN_S_FIRST)  # it may have been started all the same
-            except Denied as error:
+            except (Denied, OSError) as error:
                 return ending.not_started(held.kept.image, str(error))
             state = await self._insist(lambda: self._engine.state(held.name))
         if not held.intent.at_us:

@@ -5,6 +5,7 @@ Rule: pure. What Headrace asked for comes first; then what the engine did; then 
 
 from __future__ import annotations
 
+import re
 import signal
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell has it
 SIGNALS_MAX = 64
 REASON_LENGTH_MAX = 300
 _MIB = 1_048_576
+_TINI = re.compile(rb"^\[FATAL tini \([0-9]+\)\] exec (.+) failed: (.+)$", re.MULTILINE)
 _MISSING = ("not found", "no such file")
 
 
@@ -65,6 +67,14 @@ def message_of(exit_code: int) -> str:
     if 0 < number <= SIGNALS_MAX:
         return f"killed by signal {number} ({signal.strsignal(number)})"
     return f"exit code {exit_code}" if exit_code else ""
+
+
+def not_executed(state: State, output: bytes) -> str:
+    """Why the engine's first process could not become the job's; empty if it could."""
+    if state.exit_code not in (NOT_EXECUTABLE, NOT_FOUND):
+        return ""
+    found = _TINI.search(output)
+    return ": ".join(part.decode(errors="replace") for part in found.groups()) if found else ""
 
 
 def not_started(image: str, why: str) -> Exit:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -14,15 +15,15 @@ from headrace.node_agent.folders import Intent
 from headrace.node_agent.supervision.protocol import LAUNCHER_LOG
 
 
-def raise_fence(folder: Path, intent: Intent, grace_s: int) -> None:
-    """Start it, before the container; an attempt that is kept needs none."""
+async def raise_fence(folder: Path, intent: Intent, grace_s: int) -> None:
+    """Have one stand when this returns; an attempt that is kept needs none. Raises `OSError`."""
     if not intent.replace_after_s:
         return
-    program = [sys.executable, "-I", "-S", os.path.dirname(os.path.abspath(supervision.__file__))]
+    program = os.path.dirname(os.path.abspath(supervision.__file__))
     words = [str(folder), intent.marker, str(intent.replace_after_s), str(grace_s)]
     with open(folder.parent.parent / LAUNCHER_LOG, "ab") as log:
-        subprocess.Popen(
-            [*program, "--fence", *words],
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", program, "--fence", *words),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -30,3 +31,5 @@ def raise_fence(folder: Path, intent: Intent, grace_s: int) -> None:
             env={},
             start_new_session=True,
         )
+    if await process.wait():
+        raise OSError("no fence can be put up")

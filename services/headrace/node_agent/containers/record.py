@@ -22,6 +22,7 @@ from headrace.node_agent.supervision.protocol import EXIT, INTENT, OUTPUT, STOP_
 from headrace.node_agent.supervision.record import EXIT_AGAIN_S, EXIT_ROOM_BYTES, EXIT_TRIES
 
 KEPT = "container.json"
+BEGINNING_BYTES = 4_096
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -78,6 +79,13 @@ def setup_has_failed(folder: Path) -> bool:
     with contextlib.suppress(OSError):
         return (folder / SETUP_FAILED).stat().st_size > 0
     return False
+
+
+def beginning(folder: Path) -> bytes:
+    """The first that was written of its output."""
+    with contextlib.suppress(OSError):
+        return kernel.read(f"{folder}/0.log", BEGINNING_BYTES)
+    return b""
 
 
 async def ending(folder: Path, exit_: folders.Exit) -> None:

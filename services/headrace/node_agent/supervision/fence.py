@@ -18,10 +18,12 @@ SPARE_S = 1.0  # the agent, if there is one, ends it itself
 
 def watch(folder: str, marker: str, after_s: str, grace_s: str) -> None:
     """Watch over the attempt in this folder until it has ended, or has been ended. The lease covers
-    it for `after_s`.
+    it for `after_s`. The caller goes on at once, and need not wait for the watcher.
     """
-    kernel.rename("headrace-fence")
     os.chdir(folder)
+    if os.fork():
+        os._exit(0)
+    kernel.rename("headrace-fence")
     boot, ends_ns = kernel.boot_id(), 0
     while not os.path.exists(EXIT):
         ends_ns = max(ends_ns, _lease_end_ns(boot, int(after_s)))
