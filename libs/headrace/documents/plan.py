@@ -14,6 +14,7 @@ import msgspec
 from headrace.documents.accelerators import accelerators
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
+from headrace.documents.images import image_of, shm_bytes
 from headrace.documents.job_file import JobFile, Resources
 from headrace.documents.names import level_of, name_of, pool_names
 from headrace.documents.nearest import nearest
@@ -68,6 +69,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replace_after_us: int = 0  # 0: losing contact changes nothing
     protected_minimum: bool = False
     tasks: Tasks | None = None
+    image: str = ""
+    shm_bytes: int = 0
 
 
 def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
@@ -98,6 +101,8 @@ def _plan(job: JobFile) -> Plan:
         replace_after_us=replace_after_us(job.on_disconnect),
         protected_minimum=job.preemptibility == "semi-preemptible",
         tasks=tasks,
+        image=image_of(job),
+        shm_bytes=shm_bytes(job),
     )
     check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
     return planned
@@ -158,6 +163,7 @@ def _gang(job: JobFile) -> Gang:
         topology_required=required and level_of("topology.required", required),
         topology_preferred=preferred and level_of("topology.preferred", preferred),
         kind=job.type,
+        contained=bool(job.image),
     )
 
 

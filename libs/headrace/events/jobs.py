@@ -37,6 +37,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node). Its nodes share a domain of the level `topology_required`, and of `topology_preferred`
     where that can be had. `kind` is the job's type, which says what pools its project has for it;
     `by_price`: its pools are in no order of its own, so the cheapest that fits is tried first.
+    `contained`: it runs in a container image, so only on nodes that have an engine for that.
     """
 
     nodes: int = 1
@@ -51,6 +52,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     topology_preferred: str = ""
     kind: str = "training"
     by_price: bool = False
+    contained: bool = False
 
 
 class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.requested.v1"):

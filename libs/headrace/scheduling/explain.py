@@ -30,6 +30,7 @@ UNITS = {GPU: "GPUs", CPU: "CPUs", MEMORY: "of memory"}
 NOT_ACCEPTING = "silent or cordoned"
 DISK_FULL = "its disk is full"
 ELSEWHERE = "outside its pools, volumes or labels"
+NO_ENGINE = "no container engine for its image"
 OTHER_KIND = "another kind of GPU"
 TOO_SMALL = "too small"
 TAKEN = "taken"
@@ -125,6 +126,8 @@ def _excluded(world: World, gang: Gang, shape: Shape) -> Counter[str]:
             spec.labels.get(label) != value for label, value in shape.labels
         ):
             found[ELSEWHERE] += 1
+        elif shape.contained and not spec.has_engine:
+            found[NO_ENGINE] += 1
         elif shape.devices and not any(takes(shape, kind) for kind, _ in spec.usable):
             found[OTHER_KIND] += 1
         elif Machine(spec).fit(shape) is None:
@@ -256,6 +259,8 @@ def _open(machine: Machine, shape: Shape) -> bool:
     spec = machine.spec
     if not spec.accepting or (shape.only is not None and spec.name not in shape.only):
         return False
+    if shape.contained and not spec.has_engine:
+        return False
     return all(spec.labels.get(label) == value for label, value in shape.labels)
 
 
@@ -270,7 +275,8 @@ def _level(gang: Gang) -> str:
 
 
 def _wanted(shape: Shape, count: int) -> str:
-    nodes = f"{count} node{'s' if count > 1 else ''} with"
+    engine = " a container engine and" if shape.contained else ""
+    nodes = f"{count} node{'s' if count > 1 else ''} with{engine}"
     if shape.device_memory_bytes:
         return f"{nodes} {shape.device_memory_bytes} MiB of one GPU each"
     if not shape.devices:

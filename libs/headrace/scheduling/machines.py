@@ -47,6 +47,7 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     accepting: bool = True
     is_full: bool = False  # its disk, which is why it is not accepting
     pool: str = ""
+    has_engine: bool = False
 
     @property
     def amounts(self) -> Amounts:

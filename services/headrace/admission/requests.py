@@ -186,6 +186,8 @@ class Requests:
             env=planned.env,
             workdir=planned.workdir,
             processes=planned.processes,
+            image=planned.image,
+            shm_bytes=planned.shm_bytes,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
 

@@ -124,7 +124,7 @@ class Machine(Protocol):
         ...
 
     async def program(self, key: AttemptKey, wanted: Enter) -> Way:
-        """Start a program beside a worker that runs here. Raises `OSError`."""
+        """Start a program beside a worker that `inside` knows. Raises `OSError`."""
         ...
 
     @property

@@ -54,6 +54,8 @@ class _Held:
 class ProcessMachine:
     """Starts, stops and watches this node's workers."""
 
+    engine = ""  # images are somebody else's
+
     def __init__(self, settings: MachineSettings) -> None:
         self._settings = settings
         self._node_dir = settings.node_dir
@@ -141,13 +143,8 @@ class ProcessMachine:
 
     async def program(self, key: AttemptKey, wanted: Enter) -> Way:
         inside = self.inside(key)
-        if inside is None:
-            raise OSError(f"{key.job} does not run here now")
+        assert inside is not None  # it is asked first
         return Program.start(inside, wanted)
-
-    @property
-    def engine(self) -> str:
-        return ""
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)

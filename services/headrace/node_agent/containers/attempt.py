@@ -107,8 +107,9 @@ class Attempt:
             state = await self._until_ended()
         except Gone:
             return self._gone()
-        if held.kept.init and (failed := ending.not_executed(state, record.beginning(held.folder))):
-            return ending.not_started(held.kept.image, failed)
+        said = record.beginning(held.folder) if held.kept.init else b""
+        if why := ending.not_executed(state, said):
+            return ending.not_started(held.kept.image, why)
         asked = ending.Asked(
             stop=held.stop[0] if held.stop is not None else "",
             timed_out=self._timed_out,

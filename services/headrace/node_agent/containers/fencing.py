@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -15,21 +14,22 @@ from headrace.node_agent.folders import Intent
 from headrace.node_agent.supervision.protocol import LAUNCHER_LOG
 
 
-async def raise_fence(folder: Path, intent: Intent, grace_s: int) -> None:
+def raise_fence(folder: Path, intent: Intent, grace_s: int) -> None:
     """Have one stand when this returns; an attempt that is kept needs none. Raises `OSError`."""
     if not intent.replace_after_s:
         return
     program = os.path.dirname(os.path.abspath(supervision.__file__))
     words = [str(folder), intent.marker, str(intent.replace_after_s), str(grace_s)]
     with open(folder.parent.parent / LAUNCHER_LOG, "ab") as log:
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-I", "-S", program, "--fence", *words),
+        done = subprocess.run(
+            [sys.executable, "-I", "-S", program, "--fence", *words],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             cwd="/",
             env={},
             start_new_session=True,
+            check=False,
         )
-    if await process.wait():
+    if done.returncode:
         raise OSError("no fence can be put up")

@@ -30,6 +30,7 @@ from headrace.node_agent.containers.fencing import raise_fence
 from headrace.node_agent.containers.images import Images
 from headrace.node_agent.containers.program import ContainerProgram
 from headrace.node_agent.folders import Intent
+from headrace.node_agent.isolation.accounts import home_of
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings
@@ -196,6 +197,7 @@ class ContainerMachine:
             devices=settings.devices_of(assignment.shares),
             account=account,
             own=(os.geteuid(), os.getegid()),
+            names=home_of(account),
             facts=facts,
             host_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             marker=held.intent.marker,
@@ -223,7 +225,7 @@ class ContainerMachine:
             output_bytes_max=self._settings.output_bytes_max,
             journal=self._settings.journal,
             changed=self._changed,
-            fence=lambda held: raise_fence(held.folder, held.intent, held.kept.grace_s),
+            fence=_fence,
         )
         try:
             await Attempt(means, held).run()
@@ -289,3 +291,7 @@ class ContainerMachine:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+async def _fence(held: Held) -> None:
+    await asyncio.to_thread(raise_fence, held.folder, held.intent, held.kept.grace_s)

@@ -21,7 +21,7 @@ from headrace.events.nodes import Device
 from headrace.node_agent.containers import gpus
 from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.enforcement import Bound
-from headrace.node_agent.isolation.accounts import Account, home_of
+from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.isolation.cgroups import PERIOD_US, QUOTA_US_MIN, TASKS_MAX
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision.confinement import OOM_SCORE_ADJ
@@ -38,8 +38,8 @@ LABEL_RANK, LABEL_GRANT, LABEL_NODE = "headrace.rank", "headrace.grant", "headra
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
     """What a worker's container is made with: the node, its folder, the attempt's folder, how the
-    worker is bound to which devices, its account (None: the agent's own, `own`), the engine, the
-    host's memory and the mark of the attempt.
+    worker is bound to which devices, its account (None: the agent's own, `own`) and what that is
+    called (`names`), the engine, the host's memory and the mark of the attempt.
     """
 
     node: str
@@ -49,6 +49,7 @@ class Surroundings:
     devices: Sequence[Device]
     account: Account | None
     own: tuple[int, int]
+    names: dict[str, str]
     facts: Facts
     host_memory_bytes: int
     marker: str
@@ -91,7 +92,7 @@ def config_of(assignment: Assignment, launch: Launch, around: Surroundings) -> d
 
 def environment(assignment: Assignment, launch: Launch, around: Surroundings) -> dict[str, str]:
     """What the worker is told, but for what the image knows better."""
-    base = home_of(around.account) | {"HOME": str(around.folder / WORK)}
+    base = around.names | {"HOME": str(around.folder / WORK)}
     env = environment_of(
         assignment,
         launch,
