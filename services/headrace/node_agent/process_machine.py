@@ -101,7 +101,6 @@ class ProcessMachine:
             traceparent=assignment.traceparent,
             shares=assignment.shares,
             replace_after_s=assignment.replace_after_s,
-            isolation=self._settings.isolation.level,
         )
         marker = secrets.token_hex(16)
         try:
@@ -110,7 +109,8 @@ class ProcessMachine:
             held = self._held[key] = _Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return
-        seen = msgspec.structs.replace(seen, enforcement=spec["enforcement"])
+        isolation, enforcement = spec["confinement"]["level"], spec["enforcement"]
+        seen = msgspec.structs.replace(seen, enforcement=enforcement, isolation=isolation)
         held = _Held(key, self._node_dir / spec["folder"], seen, spec=spec)
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)
@@ -142,8 +142,8 @@ class ProcessMachine:
         return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
 
     async def program(self, key: AttemptKey, wanted: Enter) -> Way:
-        inside = self.inside(key)
-        assert inside is not None  # it is asked first
+        if (inside := self.inside(key)) is None:
+            raise OSError(f"{key.job} does not run here now")
         return Program.start(inside, wanted)
 
     def disk_permille(self) -> int:

@@ -49,7 +49,7 @@ def spec_of(
         raise ValueError(f"no container engine answers on this node for {launch.image}")
     folder = name_of(key_of(assignment))
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
-    limits = Limits(cpu_milli=assignment.cpu_milli, memory_bytes=assignment.memory_bytes)
+    limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
     env = environment_of(
         assignment,
         launch,

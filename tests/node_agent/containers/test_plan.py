@@ -28,7 +28,8 @@ SLICE = Device(
     profile="1g.10gb",
     parent="GPU-0",
 )
-NVIDIA_FILES = {"nvidia": ("/dev/nvidia0", "/dev/nvidiactl")}
+SHARED_FILES = {"nvidia": ("/dev/nvidiactl",)}
+OWN_FILES = ("/dev/nvidia0", "/dev/nvidia1")
 
 
 def around(**changes: object) -> plan.Surroundings:
@@ -107,7 +108,7 @@ def test_rdma_adapters_of_the_host_are_there_with_the_right_to_pin() -> None:
 
 
 def test_a_worker_under_mps_reaches_the_daemon() -> None:
-    made = config(bound=Bound("mps", {}, {}, ("/n/mps/abc",)))
+    made = config(bound=Bound("mps", {}, {}, (), ("/n/mps/abc",)))
     assert made["HostConfig"]["IpcMode"] == "host"
     assert "/n/mps/abc" in [mount["Source"] for mount in made["HostConfig"]["Mounts"]]
 
@@ -150,21 +151,23 @@ def test_two_nodes_of_one_machine_have_containers_of_different_names() -> None:
          {"Runtime": "nvidia"}),
         ([SLICE], {"cdi": frozenset({"nvidia.com/gpu=0"}), "runtimes": ("nvidia",)}, "runtime",
          {"Runtime": "nvidia"}),
-        (GPUS, {"device_files": NVIDIA_FILES}, "files",
-         {"Devices": gpus.mapped(NVIDIA_FILES["nvidia"])}),
+        (GPUS, {"device_files": SHARED_FILES}, "files",
+         {"Devices": gpus.mapped([*OWN_FILES, "/dev/nvidiactl"])}),
     ],
 )  # fmt: skip
 def test_gpus_are_shown_by_the_first_way_that_shows_them_all(
     devices: list[Device], facts: dict, way: str, host: dict
 ) -> None:
-    shown = gpus.shown(devices, Facts(name="docker", version="28", **facts))
+    shown = gpus.shown(
+        devices, OWN_FILES if devices else (), Facts(name="docker", version="28", **facts)
+    )
     assert (shown.way, shown.host) == (way, host)
 
 
 def test_the_vendors_runtime_shows_a_worker_its_own_gpus_and_nobody_else_any() -> None:
     facts = Facts(name="docker", version="28", runtimes=("nvidia",))
-    assert gpus.shown(GPUS, facts).env["NVIDIA_VISIBLE_DEVICES"] == "GPU-0,GPU-1"
-    assert gpus.shown([], facts).env == {"NVIDIA_VISIBLE_DEVICES": "void"}
+    assert gpus.shown(GPUS, OWN_FILES, facts).env["NVIDIA_VISIBLE_DEVICES"] == "GPU-0,GPU-1"
+    assert gpus.shown([], (), facts).env == {"NVIDIA_VISIBLE_DEVICES": "void"}
 
 
 def test_cdi_names_are_read_from_what_the_host_specifies(tmp_path: Path) -> None:

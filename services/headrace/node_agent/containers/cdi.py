@@ -17,8 +17,8 @@ import yaml
 SPEC_BYTES_MAX = 4_194_304
 SPECS_MAX = 64  # in one folder
 DEVICE_FILES = {
-    "nvidia": ("/dev/nvidia[0-9]*", "/dev/nvidiactl", "/dev/nvidia-uvm*", "/dev/nvidia-caps/*"),
-    "amd": ("/dev/kfd", "/dev/dri/renderD*"),
+    "nvidia": ("/dev/nvidiactl", "/dev/nvidia-uvm*", "/dev/nvidia-caps/*"),
+    "amd": ("/dev/kfd",),
     "rdma": ("/dev/infiniband/*",),
 }
 
@@ -43,7 +43,7 @@ def names_of(spec: Any) -> list[str]:
 
 
 def device_files() -> dict[str, tuple[str, ...]]:
-    """The files by which this host's GPUs and RDMA adapters are opened."""
+    """The files that this host's GPUs of a kind share, and those of its RDMA adapters."""
     return {
         kind: tuple(sorted({path for pattern in patterns for path in glob(pattern)}))
         for kind, patterns in DEVICE_FILES.items()

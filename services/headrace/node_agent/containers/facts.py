@@ -8,7 +8,7 @@ import msgspec
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One engine. `init` tells whether it has a first process that reaps; `cdi` the qualified names
     of devices that it knows how to show; `remapped`: its root is not the host's; `device_files` are
-    the host's files of GPUs and of RDMA, by kind.
+    those that all GPUs of a vendor share, and those of RDMA.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """How a container is shown its GPUs: by CDI where the host specifies them, else by the vendor's
-runtime, else by their files.
+runtime, else by their files alone.
 
-Rule: pure. The first way that shows every one of a worker's devices and no other is used; files show
-all devices of a vendor, and only the environment keeps a worker to its own.
+Rule: pure. The first way that shows every one of a worker's devices and no other is used. Files bring
+no driver's libraries: the image has to have them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Shown(NamedTuple):
     way: str  # cdi | runtime | files | "": there is nothing to show
 
 
-def shown(devices: Sequence[Device], facts: Facts) -> Shown:
-    """How these are shown, in the order in which the worker counts them."""
+def shown(devices: Sequence[Device], files: Sequence[str], facts: Facts) -> Shown:
+    """How these are shown, in the order in which the worker counts them; `files` are their own."""
     hidden = {"NVIDIA_VISIBLE_DEVICES": "void"} if RUNTIME in facts.runtimes else {}
     real = [device for device in devices if device.kind in REAL]
     if not real:
-        return Shown({}, hidden, "")
+        return Shown({"Devices": mapped(files)} if files else {}, hidden, "files" if files else "")
     vendor = REAL[real[0].kind]
     names = [_cdi_name(device, vendor, facts.cdi) for device in real]
     if all(names):
@@ -42,7 +42,7 @@ def shown(devices: Sequence[Device], facts: Facts) -> Shown:
             "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
         }
         return Shown({"Runtime": RUNTIME}, env, "runtime")
-    return Shown({"Devices": mapped(facts.device_files.get(vendor, ()))}, {}, "files")
+    return Shown({"Devices": mapped([*files, *facts.device_files.get(vendor, ())])}, {}, "files")
 
 
 def mapped(files: Sequence[str]) -> list[dict[str, str]]:

@@ -57,7 +57,7 @@ class Surroundings:
 
 def config_of(assignment: Assignment, launch: Launch, around: Surroundings) -> dict[str, Any]:
     """The body of the engine's create call."""
-    shown = gpus.shown(around.devices, around.facts)
+    shown = gpus.shown(around.devices, around.bound.files, around.facts)
     command = list(launch.command) if not launch.setup else _with_setup(launch, around.folder)
     env = environment(assignment, launch, around) | shown.env
     user, group, others = around.account or (*around.own, [])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.bus.agents import Assignment
@@ -52,11 +53,20 @@ class Enforcer:
             for device, limit in limits.items():
                 facts |= self._mps.environment(device, *limit)
             folders = tuple(str(self._mps.pipe(device)) for device in limits)
-        return Bound(level, facts, ladder.caps_of(limits, self._known), folders)
+        caps, denied = ladder.caps_of(limits, self._known), self._denied(shares)
+        known = self.devices.files()
+        files = dict.fromkeys(known[share.device] for share in shares if share.device in known)
+        return Bound(level, facts, caps, denied, folders, tuple(files))
 
-    def devices_of(self, shares: tuple[Share, ...]) -> list[Device]:
+    def devices_of(self, shares: Sequence[Share]) -> list[Device]:
         """The devices of these shares that are known, in order."""
         return [self._known[share.device] for share in shares if share.device in self._known]
+
+    def _denied(self, shares: Sequence[Share]) -> tuple[str, ...]:
+        """The files of the devices that are not among these."""
+        files = self.devices.files()
+        own = {files.get(share.device) for share in shares}
+        return tuple(filter(None, map(_kernels_name, sorted(set(files.values()) - own))))
 
     def is_ready(self, assignment: Assignment) -> bool:
         """Whether what would hold this worker is there, or cannot be had."""
@@ -127,3 +137,13 @@ class Enforcer:
             finally:
                 os.close(file)
         return b"\n".join(found)
+
+
+def _kernels_name(path: str) -> str:
+    """A device file as the kernel names it (`c 195:3`); empty for one that is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    kind = "c" if stat.S_ISCHR(found.st_mode) else "b" if stat.S_ISBLK(found.st_mode) else ""
+    return f"{kind} {os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if kind else ""
