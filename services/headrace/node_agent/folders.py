@@ -134,10 +134,12 @@ def read_ending(folder: Path) -> Exit | None:
         return None
 
 
-def executor_of(folder: Path) -> str:
-    """Who runs the attempt in this folder."""
+def is_open(folder: Path, executor: str) -> bool:
+    """Whether this executor runs the attempt in this folder, and nobody has seen its end."""
+    if read_exit(folder) is not None:
+        return False
     intent = read_intent(folder)
-    return intent.executor if intent is not None else PROCESS
+    return executor == (intent.executor if intent is not None else PROCESS)
 
 
 def read_intent(folder: Path) -> Intent | None:

@@ -71,8 +71,7 @@ class ProcessMachine:
         self._changed = changed
         (self._node_dir / ATTEMPTS).mkdir(mode=0o700, parents=True, exist_ok=True)
         for key, folder in folders.keys_in(self._node_dir):
-            is_mine = folders.executor_of(folder) == folders.PROCESS
-            if is_mine and folders.read_exit(folder) is None:
+            if folders.is_open(folder, folders.PROCESS):
                 self._adopt(key, folder)
         self._link.open()
         self._spawn(self._tend())

@@ -34,7 +34,7 @@ def stop_all(node_dir: Path) -> int:
     for key, folder in folders.keys_in(node_dir):
         if folders.read_exit(folder) is None:
             ended += 1
-            if folders.executor_of(folder) == folders.DOCKER:
+            if folders.is_open(folder, folders.DOCKER):
                 contained.append((key, folder))
             elif pid := folders.shim_of(folder):
                 running.append((folder, _ask(folder, pid)))

@@ -87,7 +87,7 @@ class ContainerMachine:
         )
         (self._node_dir / ATTEMPTS).mkdir(mode=0o700, parents=True, exist_ok=True)
         for key, folder in folders.keys_in(self._node_dir):
-            if folders.read_exit(folder) is None:
+            if folders.is_open(folder, folders.DOCKER):
                 self._adopt(key, folder)
         await self._look()
         self._spawn(self._tend())
@@ -238,8 +238,7 @@ class ContainerMachine:
     def _adopt(self, key: AttemptKey, folder: Path) -> None:
         """Take over what an earlier agent started and nobody has seen the end of."""
         intent = folders.read_intent(folder)
-        if intent is None or intent.executor != folders.DOCKER:
-            return
+        assert intent is not None  # it says who runs this
         _LOG.info("adopts container job=%s attempt=%d rank=%d", *key)
         name, kept = plan.name_of(self._node_dir, key), record.kept_in(folder)
         self._held[key] = Held(key, folder, name, folders.seen_of(intent, None), intent, kept)
