@@ -182,6 +182,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     adds when it seals it to a node: the substituted values, `environment` and `secrets`.
 
     `command` is argv. `processes` is how many copies run on the node, each with its own local rank.
+    `framework` says which names they find in their environment, see `documents.frameworks`.
     With an `image` it runs in a container of that, whose /dev/shm has `shm_bytes` (0: the node's
     default).
     """
@@ -192,5 +193,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workdir: str = ""
     processes: int = 1
     secrets: dict[str, str] = {}
+    framework: str = ""
     image: str = ""
     shm_bytes: int = 0

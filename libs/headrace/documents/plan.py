@@ -14,6 +14,7 @@ import msgspec
 from headrace.documents.accelerators import accelerators
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
+from headrace.documents.frameworks import FRAMEWORKS
 from headrace.documents.images import image_of, shm_bytes
 from headrace.documents.job_file import JobFile, Resources
 from headrace.documents.names import level_of, name_of, pool_names
@@ -34,8 +35,6 @@ DEFAULT_NAME = "job"
 DEFAULT_CPU_MILLI = 1_000  # of a job without GPUs; one with GPUs is bounded by them
 
 TYPES = ("training", "workspace", "inference")
-FRAMEWORKS = ("pytorch",)
-FRAMEWORKS_NOT_YET = ("tensorflow", "jax", "ray", "spark", "mpi", "horovod", "deepspeed")
 PRIORITIES = {
     "very-low": 10,
     "low": 20,
@@ -69,6 +68,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replace_after_us: int = 0  # 0: losing contact changes nothing
     protected_minimum: bool = False
     tasks: Tasks | None = None
+    framework: str = ""
     image: str = ""
     shm_bytes: int = 0
 
@@ -101,6 +101,7 @@ def _plan(job: JobFile) -> Plan:
         replace_after_us=replace_after_us(job.on_disconnect),
         protected_minimum=job.preemptibility == "semi-preemptible",
         tasks=tasks,
+        framework=job.framework,
         image=image_of(job),
         shm_bytes=shm_bytes(job),
     )
@@ -112,7 +113,7 @@ def _check_words(job: JobFile) -> None:
     """The fields whose value is one of a few words."""
     _one_of("type", job.type, TYPES, built=("training",))
     if job.framework:
-        _one_of("framework", job.framework, FRAMEWORKS + FRAMEWORKS_NOT_YET, built=FRAMEWORKS)
+        _one_of("framework", job.framework, tuple(filter(None, FRAMEWORKS)))
     _one_of("priority", job.priority, tuple(PRIORITIES))
     _one_of("preemptibility", job.preemptibility, PREEMPTIBILITIES)
 

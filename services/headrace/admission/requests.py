@@ -186,6 +186,7 @@ class Requests:
             env=planned.env,
             workdir=planned.workdir,
             processes=planned.processes,
+            framework=planned.framework,
             image=planned.image,
             shm_bytes=planned.shm_bytes,
         )

@@ -28,6 +28,7 @@ SLICE = Device(
     profile="1g.10gb",
     parent="GPU-0",
 )
+IMAGE_PATH = "/opt/conda/bin:/bin"
 SHARED_FILES = {"nvidia": ("/dev/nvidiactl",)}
 OWN_FILES = ("/dev/nvidia0", "/dev/nvidia1")
 
@@ -37,7 +38,7 @@ def around(**changes: object) -> plan.Surroundings:
         "node": "n1", "node_dir": Path("/n"), "folder": Path("/n/attempts/a.1.0"),
         "bound": Bound("none", {"CUDA_VISIBLE_DEVICES": "GPU-0"}), "devices": [], "account": None,
         "own": (1000, 1000), "names": {},
-        "facts": DOCKER, "host_memory_bytes": 2**40, "marker": "mark",
+        "facts": DOCKER, "files": {}, "host_memory_bytes": 2**40, "marker": "mark",
     }  # fmt: skip
     return plan.Surroundings(**(given | changes))
 
@@ -47,7 +48,7 @@ def config(launch: Launch | None = None, asked: dict | None = None, **changes: o
         job="a", attempt=1, rank=0, position=42, project="vision", **(asked or {})
     )
     launch = launch or Launch(command=("python", "train.py"), image="torch:2")
-    return plan.config_of(assignment, launch, around(**changes))
+    return plan.config_of(assignment, launch, around(**changes), path=IMAGE_PATH)
 
 
 def environment(made: dict) -> dict[str, str]:
@@ -60,7 +61,7 @@ def test_the_command_replaces_the_images_entry_point() -> None:
 
 
 def test_the_images_own_path_stays_unless_the_job_sets_one() -> None:
-    assert "PATH" not in environment(config())
+    assert environment(config())["PATH"] == IMAGE_PATH
     launch = Launch(command=("x",), image="torch:2", env={"PATH": "/mine"})
     assert environment(config(launch))["PATH"] == "/mine"
 
@@ -119,6 +120,15 @@ def test_setup_and_command_are_run_by_one_shell_with_their_words_kept() -> None:
     assert made["Entrypoint"] == ["/bin/sh"]
     assert "pip install 'x y' ||" in made["Cmd"][1]
     assert made["Cmd"][1].endswith("exec echo 'a b'")
+
+
+def test_what_a_framework_is_given_is_found_before_what_the_image_has() -> None:
+    launch = Launch(command=("mpirun", "x"), image="torch:2", framework="mpi")
+    made = config(launch, files={"hostfile": (0o600, "n1"), "bin/mpirun": (0o700, "#!")})
+    folder = "/n/attempts/a.1.0"
+    assert environment(made)["PATH"] == f"{folder}/bin:{IMAGE_PATH}"
+    mounted = [mount["Source"] for mount in made["HostConfig"]["Mounts"]]
+    assert {f"{folder}/hostfile", f"{folder}/bin"} <= set(mounted)
 
 
 def test_labels_name_the_attempt_and_its_grant_and_are_read_back() -> None:

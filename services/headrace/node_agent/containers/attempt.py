@@ -40,8 +40,9 @@ _LOG = logging.getLogger("headrace.node_agent")
 
 @dataclass
 class Held:
-    """An attempt that is starting or running, or has ended and is not forgotten. `config` is what
-    the engine is to create; None: that was an earlier agent's work.
+    """An attempt that is starting or running, or has ended and is not forgotten. `config` makes
+    what the engine is to create from the image's PATH; None: that is done, or was an earlier agent's
+    work.
     """
 
     key: AttemptKey
@@ -50,7 +51,7 @@ class Held:
     seen: Seen
     intent: Intent
     kept: record.Kept
-    config: dict[str, Any] | None = None
+    config: Callable[[str], dict[str, Any]] | None = None
     stop: tuple[str, int] | None = None
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -78,6 +79,7 @@ class Attempt:
     def __init__(self, means: Means, held: Held) -> None:
         self._means, self._engine, self._held = means, means.engine, held
         self._output = Carried(held.folder, means.output_bytes_max)
+        self._is_adopted = held.config is None
         self._timed_out = False
         self._engine_ended = False
 
@@ -94,13 +96,13 @@ class Attempt:
         if held.seen.started_at_us:
             journal(self._means.journal, "end", held.key, held.intent.devices)
         held.seen = msgspec.structs.replace(held.seen, phase="ended", end=exit_.end)
-        held.config = None
         self._means.changed(held.key)
 
     async def _live(self) -> Exit:
         held = self._held
         try:
-            if held.config is not None and (failed := await self._create()):
+            make, held.config = held.config, None  # it knows what is secret
+            if make is not None and (failed := await self._create(make)):
                 return failed
             if failed := await self._start():
                 return failed
@@ -126,7 +128,7 @@ class Attempt:
         known = folders.read_ending(held.folder)
         if known is not None:
             return known
-        if held.config is None and not held.intent.at_us and held.stop is None:
+        if self._is_adopted and not held.intent.at_us and held.stop is None:
             raise NeverStarted
         message = "its container was removed"
         at_us = held.seen.started_at_us
@@ -134,29 +136,30 @@ class Attempt:
             reason="lost", message=message, started_at_us=at_us, ended_at_us=kernel.now_us()
         )
 
-    async def _create(self) -> Exit | None:
+    async def _create(self, make: Callable[[str], dict[str, Any]]) -> Exit | None:
         """Have the image, then the container; how that failed."""
         held = self._held
-        assert held.config is not None
         pulling = asyncio.create_task(self._insist(self._have_image))
         asked = asyncio.create_task(held.asked.wait())
         try:
             await asyncio.wait([pulling, asked], return_when=asyncio.FIRST_COMPLETED)
             if held.stop is not None:
                 return _stopped_early(held.stop[0])
-            await pulling
-            await self._insist(lambda: self._engine.create(held.name, held.config or {}))
+            config = make(await pulling)
+            await self._insist(lambda: self._engine.create(held.name, config))
         except CannotPull as error:
             return Exit(reason="start-failed", exit_code=ending.NOT_EXECUTABLE, message=str(error))
         except Denied as error:
             return ending.not_started(held.kept.image, str(error))
         finally:
             await end_tasks([pulling, asked])
-        held.config = {}  # what was secret is dropped
         return None
 
-    async def _have_image(self) -> None:
-        await self._means.images.have(self._held.kept.image, self._output.say)
+    async def _have_image(self) -> str:
+        """Its PATH, once it is here."""
+        image = self._held.kept.image
+        await self._means.images.have(image, self._output.say)
+        return await self._engine.path_of(image)
 
     async def _start(self) -> Exit | None:
         """Start what was made, once; why it cannot be."""

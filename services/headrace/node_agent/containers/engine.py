@@ -166,6 +166,13 @@ class Engine:
             return True
         return False
 
+    async def path_of(self, image: str) -> str:
+        """The PATH that the image sets; empty when it sets none."""
+        with _asking():
+            said = (await self._docker.images.inspect(image)).get("Config") or {}
+        entries = (entry.partition("=") for entry in said.get("Env") or ())
+        return next((value for name, _, value in entries if name == "PATH"), "")
+
     async def size_of(self, image: str) -> int:
         """Bytes of the image on this disk, with what it shares with others."""
         with _asking():

@@ -30,6 +30,7 @@ from headrace.node_agent.containers.fencing import raise_fence
 from headrace.node_agent.containers.images import Images
 from headrace.node_agent.containers.program import ContainerProgram
 from headrace.node_agent.folders import Intent
+from headrace.node_agent.gang_files import files_of
 from headrace.node_agent.isolation.accounts import home_of
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way
 from headrace.node_agent.reconcile import key_of
@@ -37,6 +38,7 @@ from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
 from headrace.node_agent.tasks import end_tasks, wait_until
+from headrace.node_agent.worker_environment import place_of
 
 LOOK_S = 5.0  # between two looks whether the engine is there
 CLEAN_EVERY_LOOKS = 12  # leftovers and old folders are removed once a minute
@@ -189,6 +191,7 @@ class ContainerMachine:
         if facts is None or not self._answered.is_set():
             raise ValueError(f"no container engine answers on this node for {launch.image}")
         bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
+        files = files_of(place_of(assignment, launch, str(held.folder)), launch.framework)
         around = plan.Surroundings(
             node=settings.node,
             node_dir=self._node_dir,
@@ -199,10 +202,11 @@ class ContainerMachine:
             own=(os.geteuid(), os.getegid()),
             names=home_of(account),
             facts=facts,
+            files=files,
             host_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             marker=held.intent.marker,
         )
-        held.config = plan.config_of(assignment, launch, around)
+        held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
         held.intent.enforcement = bound.enforcement
         held.seen = msgspec.structs.replace(held.seen, enforcement=bound.enforcement)
         held.kept = record.Kept(
@@ -213,7 +217,7 @@ class ContainerMachine:
             memory_bytes=assignment.memory_bytes,
             init=facts.init,
         )
-        record.prepare(held.folder, held.intent, held.kept, account)
+        record.prepare(held.folder, held.intent, held.kept, account, files)
 
     async def _live(self, held: Held) -> None:
         await self._answered.wait()

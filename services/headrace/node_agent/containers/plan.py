@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,7 @@ LABEL_RANK, LABEL_GRANT, LABEL_NODE = "headrace.rank", "headrace.grant", "headra
 class Surroundings:
     """What a worker's container is made with: the node, its folder, the attempt's folder, how the
     worker is bound to which devices, its account (None: the agent's own, `own`) and what that is
-    called (`names`), the engine, the host's memory and the mark of the attempt.
+    called (`names`), the engine, the `files` it finds in its folder, the host's memory and the mark of the attempt.
     """
 
     node: str
@@ -51,15 +51,18 @@ class Surroundings:
     own: tuple[int, int]
     names: dict[str, str]
     facts: Facts
+    files: Mapping[str, tuple[int, str]]
     host_memory_bytes: int
     marker: str
 
 
-def config_of(assignment: Assignment, launch: Launch, around: Surroundings) -> dict[str, Any]:
-    """The body of the engine's create call."""
+def config_of(
+    assignment: Assignment, launch: Launch, around: Surroundings, *, path: str
+) -> dict[str, Any]:
+    """The body of the engine's create call; `path` is the image's own PATH ("": it sets none)."""
     shown = gpus.shown(around.devices, around.bound.files, around.facts)
     command = list(launch.command) if not launch.setup else _with_setup(launch, around.folder)
-    env = environment(assignment, launch, around) | shown.env
+    env = environment(assignment, launch, around, path=path) | shown.env
     user, group, others = around.account or (*around.own, [])
     return {
         "Image": launch.image,
@@ -90,9 +93,11 @@ def config_of(assignment: Assignment, launch: Launch, around: Surroundings) -> d
     }
 
 
-def environment(assignment: Assignment, launch: Launch, around: Surroundings) -> dict[str, str]:
-    """What the worker is told, but for what the image knows better."""
-    base = around.names | {"HOME": str(around.folder / WORK)}
+def environment(
+    assignment: Assignment, launch: Launch, around: Surroundings, *, path: str
+) -> dict[str, str]:
+    """What the worker is told."""
+    base = around.names | {"HOME": str(around.folder / WORK), "PATH": path}
     env = environment_of(
         assignment,
         launch,
@@ -101,9 +106,7 @@ def environment(assignment: Assignment, launch: Launch, around: Surroundings) ->
         folder=str(around.folder),
         marker=around.marker,
     )
-    if "PATH" not in launch.env:
-        del env["PATH"]
-    return env | processes_of(assignment, launch)[0]
+    return env | processes_of(assignment, launch, str(around.folder))[0]
 
 
 def name_of(node_dir: Path, key: AttemptKey) -> str:
@@ -156,8 +159,13 @@ def _limits(assignment: Assignment, launch: Launch, around: Surroundings) -> dic
 
 
 def _paths(around: Surroundings) -> list[str]:
-    own = [str(around.folder / name) for name in (WORK, OUTPUT, STOP_REASON, SETUP_FAILED)]
-    return [*own, *around.bound.folders]
+    names = (WORK, OUTPUT, STOP_REASON, SETUP_FAILED, *top_of(around.files))
+    return [*(str(around.folder / name) for name in names), *around.bound.folders]
+
+
+def top_of(paths: Iterable[str]) -> list[str]:
+    """What these paths have to be found through."""
+    return list(dict.fromkeys(path.partition("/")[0] for path in paths))
 
 
 def _mount(path: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -39,8 +40,16 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     init: bool = False
 
 
-def prepare(folder: Path, intent: folders.Intent, kept: Kept, account: Account | None) -> None:
-    """Make the attempt's folder with what is meant and what will be mounted. Raises `OSError`."""
+def prepare(
+    folder: Path,
+    intent: folders.Intent,
+    kept: Kept,
+    account: Account | None,
+    files: Mapping[str, tuple[int, str]],
+) -> None:
+    """Make the attempt's folder with what is meant and what will be mounted: `files` by path, with
+    mode and content. Raises `OSError`.
+    """
     folder.mkdir(mode=0o700, exist_ok=True)
     kernel.write(f"{folder}/{EXIT}.new", b" " * EXIT_ROOM_BYTES)
     keep(folder, kept)
@@ -49,8 +58,14 @@ def prepare(folder: Path, intent: folders.Intent, kept: Kept, account: Account |
         (folder / name).mkdir(exist_ok=True)
     for name in (STOP_REASON, SETUP_FAILED):
         kernel.write(f"{folder}/{name}", b"")
+    names = [WORK, OUTPUT, STOP_REASON, SETUP_FAILED]
+    for name, (mode, content) in files.items():
+        (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
+        kernel.write(f"{folder}/{name}", content.encode())
+        (folder / name).chmod(mode)
+        names += [name] if "/" not in name else [name.partition("/")[0], name]
     if account is not None:
-        for name in (WORK, OUTPUT, STOP_REASON, SETUP_FAILED):
+        for name in names:
             os.chown(folder / name, *account[:2])
 
 
