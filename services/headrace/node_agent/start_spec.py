@@ -44,10 +44,7 @@ def spec_of(
     """The `start` line's content; see `supervision.shim.Start`. Raises `ValueError` for an id that
     is none, for a launch without a command, and for a job that may run as nobody here.
     """
-    if not launch.command or not launch.command[0]:
-        raise ValueError("the launch has no command")
-    if launch.image:
-        raise ValueError(f"no container engine answers on this node for {launch.image}")
+    _check(launch)
     folder = name_of(key_of(assignment))
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
     limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
@@ -83,3 +80,10 @@ def spec_of(
         "journal": settings.journal,
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
     }
+
+
+def _check(launch: Launch) -> None:
+    if not launch.command or not launch.command[0]:
+        raise ValueError("the launch has no command")
+    if launch.image:
+        raise ValueError(f"there is no container engine on this node for {launch.image}")
