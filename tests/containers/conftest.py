@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from tests.containers.engines import BUSYBOX, DockerEngine
 from tests.node_agent.rig import Node
-from tests.node_agent.rig import until as until  # noqa: PLC0414  what the tests wait with
 
 from headrace.node_agent import agent
 from headrace.node_agent.executors import executors
 
+IMAGES_BYTES_MAX = 6_000_000  # room for three of those that are fetched here
 WHAT_IT_NEEDS = "make system-deps (as root) installs docker.io and busybox-static"
 
 
@@ -45,7 +45,7 @@ async def node(
 async def node_on(engine: DockerEngine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(agent, "BEFORE_HELLO_S", 0.1)  # nobody answers for an unknown node
     node = Node(folder)
-    node.machine = lambda given: executors(given, engine.address, images_bytes_max=10**12)
+    node.machine = lambda given: executors(given, engine.address, images_bytes_max=IMAGES_BYTES_MAX)
     await node.placement.open()
     await node.start()
     await node.ready()

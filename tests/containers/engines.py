@@ -23,7 +23,7 @@ START_S_MAX = 60
 BUSYBOX = Path("/bin/busybox")
 APPLETS = (
     "cat", "chmod", "dd", "echo", "env", "false", "head", "id", "kill", "ls", "mkdir", "mount",
-    "nc", "ps", "pwd", "sh", "sleep", "tail", "test", "touch", "tr", "true", "wc", "yes",
+    "nc", "ps", "pwd", "sh", "sleep", "stty", "tail", "test", "touch", "tr", "true", "wc", "yes",
 )  # fmt: skip
 
 
@@ -85,27 +85,17 @@ class DockerEngine:
             subprocess.run(["umount", path], check=True)  # left by one that was killed
         shutil.rmtree(self._folder)
 
-    def make_image(self, name: str = IMAGE, **files: bytes) -> None:
-        """A file system of busybox and these files, and nothing else."""
-        tar = io.BytesIO()
-        with tarfile.open(fileobj=tar, mode="w") as image:
-            folder = tarfile.TarInfo("bin")
-            folder.type, folder.mode = tarfile.DIRTYPE, 0o755
-            image.addfile(folder)
-            image.add(BUSYBOX, "bin/busybox")
-            for applet in APPLETS:
-                link = tarfile.TarInfo(f"bin/{applet}")
-                link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-                image.addfile(link)
-            for path, content in {"etc/passwd": b"root:x:0:0::/:/bin/sh\n", **files}.items():
-                entry = tarfile.TarInfo(path)
-                entry.size = len(content)
-                image.addfile(entry, io.BytesIO(content))
+    def make_image(self, name: str = IMAGE) -> None:
+        """An image of busybox, with an entry point that would fail."""
         with closing(self.client()) as client:
             changes = ["ENV PATH=/bin:/opt/image/bin", 'ENTRYPOINT ["/bin/false"]']
             client.api.import_image_from_data(
-                tar.getvalue(), repository=name, tag="latest", changes=changes
+                file_system(), repository=name, tag="latest", changes=changes
             )
+
+    def has_image(self, name: str) -> bool:
+        with closing(self.client()) as client:
+            return bool(client.api.images(name=name))
 
     def _run(self, words: list[str | Path]) -> subprocess.Popen[bytes]:
         with (self._folder / "engine.log").open("ab") as log:
@@ -117,3 +107,22 @@ class DockerEngine:
                 return bool(client.ping())
         except DockerException:
             return False
+
+
+def file_system(**files: bytes) -> bytes:
+    """A tar of busybox and these files, and nothing else."""
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as image:
+        folder = tarfile.TarInfo("bin")
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+        image.addfile(folder)
+        image.add(BUSYBOX, "bin/busybox")
+        for applet in APPLETS:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            image.addfile(link)
+        for path, content in files.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            image.addfile(entry, io.BytesIO(content))
+    return tar.getvalue()

@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import signal
 from contextlib import closing
+from pathlib import Path
 
 import pytest
+from tests.containers.conftest import node_on
 from tests.containers.engines import IMAGE, DockerEngine
 from tests.containers.looking import FOREVER, SH, containers_of, wrote
 from tests.node_agent.rig import Node, until
 
-from headrace.node_agent.containers import plan
+from headrace.node_agent import folders
+from headrace.node_agent.containers import machine, plan
 from headrace.node_agent.supervision import tree
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(120)]
@@ -127,3 +130,52 @@ async def test_the_operators_last_word_ends_containers_too(
 
     assert tree.of_attempt(marker, [], []) == []
     assert containers_of(engine, node) == []
+
+
+async def test_an_engine_that_takes_its_containers_with_it_has_lost_them(
+    mortal_engine: DockerEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await node_on(mortal_engine, tmp_path, monkeypatch)
+    script = 'trap "exit 0" TERM; echo up; while :; do sleep 0.1; done'
+    key = await node.placement.want("job-1", SH, "-c", script, image=IMAGE)
+    await wrote(node, key, b"up")
+
+    mortal_engine.stop()
+    mortal_engine.start()
+    end = await node.placement.ended(key)
+    await node.close()
+
+    assert end.reason == "lost"
+    assert "live-restore" in end.message
+
+
+async def test_a_node_says_that_its_engine_has_gone_and_that_it_is_back(
+    node: Node, engine: DockerEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(machine, "LOOK_S", 0.1)
+    said = lambda: node.placement.node.engine if node.placement.node else ""  # noqa: E731
+    await until(lambda: said().startswith("docker "), "its engine is said")
+    await node.kill_agent()
+    await node.start()
+    await node.ready()
+
+    engine.stop()
+    await until(lambda: said() == "", "it is said to have gone")
+    engine.start()
+    await until(lambda: said().startswith("docker "), "it is said to be back")
+
+
+async def test_an_agent_that_ends_before_it_has_made_the_container_makes_it_later(
+    node: Node, engine: DockerEngine
+) -> None:
+    engine.stop()
+    key = await node.placement.want("job-1", "echo", "runs", image=IMAGE)
+    await until(lambda: folders.read_intent(node.folder(key)), "what is meant")
+
+    await node.kill_agent()
+    engine.start()
+    await node.start()
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("exited", 0)
+    assert (await node.placement.logs(key)).data == b"runs\n"

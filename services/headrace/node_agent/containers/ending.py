@@ -42,8 +42,8 @@ def exit_of(state: State, asked: Asked, *, started_at_us: int, now_us: int) -> E
     elif asked.engine_ended:
         reason, code = "lost", 0
         message = (
-            "the container engine was stopped, and its containers with it"
-            " (live-restore in its daemon.json keeps them)"
+            "its container was ended through its engine: by docker stop, or as the engine ended"
+            " (live-restore in its daemon.json keeps what runs)"
         )
     elif state.oom and code:
         limit = -(-asked.memory_bytes // _MIB)

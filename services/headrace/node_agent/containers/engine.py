@@ -10,6 +10,7 @@ import contextlib
 import json
 import shutil
 import struct
+import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
@@ -74,7 +75,7 @@ class Engine:
 
     async def facts(self) -> Facts:
         """What it is and offers."""
-        with _asking():
+        with asking():
             said = await self._docker.system.info()
         program = said.get("InitBinary") or ""
         return Facts(
@@ -91,23 +92,23 @@ class Engine:
     async def found(self, label: str) -> list[Found]:
         """Every container with this `name=value`, running or not."""
         filters = json.dumps({"label": [label]})
-        with _asking():
+        with asking():
             rows = await self._docker.containers.list(all=True, filters=filters)
         return [Found(container=row.id, labels=row["Labels"] or {}) for row in rows]
 
     async def create(self, name: str, config: Mapping[str, Any]) -> None:
         """Make the container of this name, unless it is there."""
-        with contextlib.suppress(_Taken), _asking():
+        with contextlib.suppress(_Taken), asking():
             await self._docker.containers.create(dict(config), name=name)
 
     async def start(self, name: str) -> None:
         """Start it, unless it runs."""
-        with _asking():
+        with asking():
             await self._docker.containers.container(name).start()
 
     async def state(self, name: str) -> State:
         """How it stands."""
-        with _asking():
+        with asking():
             said = (await self._docker.containers.container(name).show())["State"]
         return State(
             running=bool(said["Running"]),
@@ -119,18 +120,30 @@ class Engine:
 
     async def ended(self, name: str) -> None:
         """Return when it does not run."""
-        with _asking():
+        with asking():
             await self._docker.containers.container(name).wait()
 
     async def signal(self, name: str, signal: str) -> None:
         """Send its first process a signal; nothing if it does not run."""
-        with contextlib.suppress(_Taken), _asking():
+        with contextlib.suppress(_Taken), asking():
             await self._docker.containers.container(name).kill(signal=signal)
+
+    async def was_signalled(self, name: str) -> bool:
+        """Whether somebody had the engine signal it, or the engine did as it ended itself: as far
+        back as the engine remembers (its last 256 events).
+        """
+        filters = {"container": [name], "event": ["kill"], "type": ["container"]}
+        until = str(int(time.time()) + 1)
+        params = {"since": "1", "until": until, "filters": json.dumps(filters)}
+        with asking():
+            # aiodocker's own events never end
+            async with self._docker._query("events", params=params) as response:  # noqa: SLF001
+                return bool((await response.read()).strip())
 
     async def remove(self, name: str) -> None:
         """End it and take it away; returns when it is gone. Raises `Denied` while it cannot be."""
         container = self._docker.containers.container(name)
-        with contextlib.suppress(Gone), _asking():
+        with contextlib.suppress(Gone), asking():
             await container.delete(force=True, v=True, timeout=self._slow)
         with contextlib.suppress(Gone):
             await self.state(name)
@@ -144,7 +157,7 @@ class Engine:
             "stdout": 1, "stderr": 1, "follow": 1, "timestamps": 1, "since": since,
         }  # fmt: skip
         path, endless = f"containers/{name}/logs", aiohttp.ClientTimeout()
-        with _asking():
+        with asking():
             # aiodocker's own `log` takes output for text and forgets where its pieces end
             ask = self._docker._query(path, params=params, timeout=endless)  # noqa: SLF001
             async with ask as response:
@@ -156,32 +169,32 @@ class Engine:
 
     async def program(self, name: str, command: list[str], **of: Any) -> Exec:
         """A program beside what runs there, not started yet."""
-        with _asking():
+        with asking():
             return await self._docker.containers.container(name).exec(command, **of)
 
     async def has(self, image: str) -> bool:
         """Whether the image is here."""
-        with contextlib.suppress(Gone), _asking():
+        with contextlib.suppress(Gone), asking():
             await self._docker.images.inspect(image)
             return True
         return False
 
     async def path_of(self, image: str) -> str:
         """The PATH that the image sets; empty when it sets none."""
-        with _asking():
+        with asking():
             said = (await self._docker.images.inspect(image)).get("Config") or {}
         entries = (entry.partition("=") for entry in said.get("Env") or ())
         return next((value for name, _, value in entries if name == "PATH"), "")
 
     async def size_of(self, image: str) -> int:
         """Bytes of the image on this disk, with what it shares with others."""
-        with _asking():
+        with asking():
             return int((await self._docker.images.inspect(image)).get("Size", 0))
 
     async def pull(self, image: str, auth: Mapping[str, str] | None) -> AsyncIterator[Any]:
         """Fetch it; what the engine says meanwhile."""
         endless = 86_400.0  # the caller has its own limit
-        with _asking():
+        with asking():
             said = self._docker.images.pull(
                 image, auth=dict(auth) if auth else None, stream=True, timeout=endless
             )
@@ -190,7 +203,7 @@ class Engine:
 
     async def remove_image(self, image: str) -> None:
         """Take it away. Raises `Denied` while something uses it."""
-        with contextlib.suppress(Gone), _asking():
+        with contextlib.suppress(Gone), asking():
             await self._docker.images.delete(image)
 
 
@@ -199,8 +212,8 @@ class _Taken(Denied):
 
 
 @contextlib.contextmanager
-def _asking() -> Iterator[None]:
-    """Says what came of it in this module's words."""
+def asking() -> Iterator[None]:
+    """Says what came of a question in this module's words."""
     try:
         yield
     except DockerStreamError as error:

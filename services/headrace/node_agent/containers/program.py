@@ -17,7 +17,7 @@ from aiodocker.stream import Stream
 from aiohttp import ClientError
 
 from headrace.bus.sessions import DATA_BYTES_MAX, Enter, Frame, size_of
-from headrace.node_agent.containers.engine import Engine
+from headrace.node_agent.containers.engine import Engine, asking
 from headrace.node_agent.supervision import tree
 
 KINDS = {1: "data", 2: "error"}  # the engine's numbers of output and error
@@ -39,7 +39,10 @@ class ContainerProgram:
         program = await engine.program(
             name, list(wanted.command), stdin=True, tty=is_terminal, environment=environment
         )
-        me = cls(program, program.start(detach=False), marker)
+        stream = program.start(detach=False)
+        with asking():
+            await stream.__aenter__()  # before anybody reads or writes: each would start it
+        me = cls(program, stream, marker)
         if is_terminal:
             await me._resize(wanted.rows, wanted.columns)
         return me
