@@ -15,7 +15,7 @@ from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.bus.sessions import Enter
 from headrace.node_agent.containers.images import logins_in
 from headrace.node_agent.containers.machine import ContainerMachine, EngineSettings
-from headrace.node_agent.machine import AttemptKey, Inside, Seen, Way
+from headrace.node_agent.machine import AttemptKey, Inside, Seen, Way, Workplace
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 
@@ -50,8 +50,8 @@ class Executors:
     def look(self, key: AttemptKey) -> Seen | None:
         return self._of(key).look(key)
 
-    def start(self, assignment: Assignment, launch: Launch) -> None:
-        self._for(launch).start(assignment, launch)
+    def start(self, assignment: Assignment, launch: Launch, place: Workplace) -> None:
+        self._for(launch).start(assignment, launch, place)
 
     def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
         self._of(key).stop(key, reason, grace_s)

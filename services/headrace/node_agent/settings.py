@@ -13,6 +13,7 @@ from headrace.bus.subjects import token
 from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
 from headrace.node_agent.isolation.cgroups import AUTO, CHOICES
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
+from headrace.node_agent.workplaces.repositories import PROTOCOLS
 
 PORTS = "20000-20499"
 ENGINES = ("/run/docker.sock", "/var/run/docker.sock")
@@ -40,9 +41,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     attempt_journal: str
     isolation: str
     accounts: Accounts
-    engine: (
-        str  # where the container engine is (unix:///path), empty: jobs with an image run elsewhere
-    )
+    git_protocols: tuple[str, ...]
+    engine: str  # where the container engine is (unix:///path); empty: there is none
     images_bytes_max: int
 
     @classmethod
@@ -74,6 +74,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 attempt_journal=_absolute(env.get("HEADRACE_ATTEMPT_JOURNAL", "")),
                 isolation=_choice("HEADRACE_NODE_ISOLATION", env, CHOICES),
                 accounts=_accounts(env),
+                git_protocols=_words(env.get("HEADRACE_NODE_GIT", ",".join(PROTOCOLS))),
                 engine=_engine(env.get("HEADRACE_NODE_ENGINE", AUTO)),
                 images_bytes_max=_gigabytes("HEADRACE_NODE_IMAGES_GB", env, IMAGES_GB),
             )
@@ -117,6 +118,10 @@ def _accounts(env: Mapping[str, str]) -> Accounts:
         ),
         root_allowed=_choice("HEADRACE_NODE_ROOT_JOBS", env, ("never", "allow")) == "allow",
     )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (word.strip() for word in text.split(","))))
 
 
 def _engine(text: str) -> str:

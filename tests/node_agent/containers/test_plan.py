@@ -38,7 +38,7 @@ def around(**changes: object) -> plan.Surroundings:
         "node": "n1", "node_dir": Path("/n"), "folder": Path("/n/attempts/a.1.0"),
         "bound": Bound("none", {"CUDA_VISIBLE_DEVICES": "GPU-0"}), "devices": [], "account": None,
         "own": (1000, 1000), "names": {},
-        "facts": DOCKER, "files": {}, "host_memory_bytes": 2**40, "marker": "mark",
+        "facts": DOCKER, "files": {}, "cwd": "", "host_memory_bytes": 2**40, "marker": "mark",
     }  # fmt: skip
     return plan.Surroundings(**(given | changes))
 

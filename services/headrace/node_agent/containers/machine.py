@@ -32,7 +32,7 @@ from headrace.node_agent.containers.program import ContainerProgram
 from headrace.node_agent.folders import Intent
 from headrace.node_agent.gang_files import files_of
 from headrace.node_agent.isolation.accounts import home_of
-from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way
+from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
@@ -101,13 +101,13 @@ class ContainerMachine:
         held = self._held.get(key)
         return held.seen if held is not None else None
 
-    def start(self, assignment: Assignment, launch: Launch) -> None:
+    def start(self, assignment: Assignment, launch: Launch, place: Workplace) -> None:
         key = key_of(assignment)
         if key in self._held:
             return
         held = self._meant(key, assignment)
         self._held[key] = held
-        self._spawn(self._begin(held, assignment, launch))
+        self._spawn(self._begin(held, assignment, launch, place))
 
     def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
         held = self._held.get(key)
@@ -174,18 +174,20 @@ class ContainerMachine:
         kept = record.Kept(image="", grace_s=assignment.grace_s)
         return Held(key, folder, plan.name_of(self._node_dir, key), seen, intent, kept)
 
-    async def _begin(self, held: Held, assignment: Assignment, launch: Launch) -> None:
+    async def _begin(
+        self, held: Held, assignment: Assignment, launch: Launch, place: Workplace
+    ) -> None:
         """Plan it and write down what is meant, then live it."""
         await wait_until(self._answered, ENGINE_S_MAX)
         try:
-            self._plan(held, assignment, launch)
+            self._plan(held, assignment, launch, place)
         except (ValueError, OSError) as error:
             message = f"cannot start: {error}"
             self._finish(held, End(reason="start-failed", exit_code=126, message=message))
             return
         await self._live(held)
 
-    def _plan(self, held: Held, assignment: Assignment, launch: Launch) -> None:
+    def _plan(self, held: Held, assignment: Assignment, launch: Launch, place: Workplace) -> None:
         """Raises `ValueError`, `OSError`."""
         settings, facts = self._settings, self._facts
         if facts is None or not self._answered.is_set():
@@ -203,6 +205,7 @@ class ContainerMachine:
             names=home_of(account),
             facts=facts,
             files=files,
+            cwd=place.cwd,
             host_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
             marker=held.intent.marker,
         )
@@ -217,7 +220,8 @@ class ContainerMachine:
             memory_bytes=assignment.memory_bytes,
             init=facts.init,
         )
-        record.prepare(held.folder, held.intent, held.kept, account, files)
+        record.prepare(held.folder, held.intent, held.kept, place.tree)
+        record.hand_over(held.folder, files, account)
 
     async def _live(self, held: Held) -> None:
         await self._answered.wait()

@@ -39,7 +39,8 @@ LABEL_RANK, LABEL_GRANT, LABEL_NODE = "headrace.rank", "headrace.grant", "headra
 class Surroundings:
     """What a worker's container is made with: the node, its folder, the attempt's folder, how the
     worker is bound to which devices, its account (None: the agent's own, `own`) and what that is
-    called (`names`), the engine, the `files` it finds in its folder, the host's memory and the mark of the attempt.
+    called (`names`), the engine, the `files` it finds in its folder, where in the image it works if not in
+    its own folder (`cwd`), the host's memory and the mark of the attempt.
     """
 
     node: str
@@ -52,6 +53,7 @@ class Surroundings:
     names: dict[str, str]
     facts: Facts
     files: Mapping[str, tuple[int, str]]
+    cwd: str
     host_memory_bytes: int
     marker: str
 
@@ -69,7 +71,7 @@ def config_of(
         "Entrypoint": command[:1],
         "Cmd": command[1:],
         "Env": [f"{name}={value}" for name, value in env.items()],
-        "WorkingDir": launch.workdir or str(around.folder / WORK),
+        "WorkingDir": around.cwd or str(around.folder / WORK),
         "User": f"{user}:{group}",
         "Labels": labels_of(assignment, around),
         "HostConfig": {

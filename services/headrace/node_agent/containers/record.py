@@ -40,22 +40,25 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     init: bool = False
 
 
-def prepare(
-    folder: Path,
-    intent: folders.Intent,
-    kept: Kept,
-    account: Account | None,
-    files: Mapping[str, tuple[int, str]],
-) -> None:
-    """Make the attempt's folder with what is meant and what will be mounted: `files` by path, with
-    mode and content. Raises `OSError`.
+def prepare(folder: Path, intent: folders.Intent, kept: Kept, tree: str) -> None:
+    """Make the attempt's folder with what is meant; `tree` becomes the one it works in. Raises
+    `OSError`.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     kernel.write(f"{folder}/{EXIT}.new", b" " * EXIT_ROOM_BYTES)
     keep(folder, kept)
     kernel.write(f"{folder}/{INTENT}", msgspec.json.encode(intent) + b"\n")
-    for name in (WORK, OUTPUT):
-        (folder / name).mkdir(exist_ok=True)
+    if tree:
+        os.rename(tree, folder / WORK)
+    else:
+        (folder / WORK).mkdir(exist_ok=True)
+    (folder / OUTPUT).mkdir(exist_ok=True)
+
+
+def hand_over(folder: Path, files: Mapping[str, tuple[int, str]], account: Account | None) -> None:
+    """Put there what will be mounted (`files` by path, with mode and content), for this account.
+    Raises `OSError`.
+    """
     for name in (STOP_REASON, SETUP_FAILED):
         kernel.write(f"{folder}/{name}", b"")
     names = [WORK, OUTPUT, STOP_REASON, SETUP_FAILED]
