@@ -72,6 +72,21 @@ async def test_a_container_that_an_operator_removes_is_lost_and_not_an_exit(
     assert (end.reason, end.message) == ("lost", "its container was removed")
 
 
+async def test_a_container_that_an_operator_stops_is_lost_and_not_an_exit(
+    node: Node, engine: DockerEngine
+) -> None:
+    script = 'trap "exit 0" TERM; echo up; while :; do sleep 0.1; done'
+    key = await node.placement.want("job-1", SH, "-c", script, image=IMAGE)
+    await wrote(node, key, b"up")
+
+    with closing(engine.client()) as client:
+        client.containers.get(plan.name_of(node.dir, key)).stop()
+    end = await node.placement.ended(key)
+
+    assert end.reason == "lost"
+    assert "docker stop" in end.message
+
+
 async def test_a_container_of_nobodys_is_removed(node: Node, engine: DockerEngine) -> None:
     await node.kill_agent()
     labels = {plan.LABEL_FOLDER: str(node.dir), plan.LABEL_JOB: "old-1"}

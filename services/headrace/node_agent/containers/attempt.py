@@ -116,7 +116,7 @@ class Attempt:
             stop=held.stop[0] if held.stop is not None else "",
             timed_out=self._timed_out,
             setup_failed=record.setup_has_failed(held.folder),
-            engine_ended=self._engine_ended,
+            engine_ended=self._engine_ended and not self._means.live_restore,
             memory_bytes=held.kept.memory_bytes,
         )
         at_us = held.seen.started_at_us
@@ -209,22 +209,12 @@ class Attempt:
                 if not state.running:
                     break
                 self._engine_ended = False
-            self._engine_ended = await self._ended_by_engine()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(OUTPUT_S_MAX):
                     await asyncio.shield(carrying)
             return state
         finally:
             await end_tasks([carrying, ending_it])
-
-    async def _ended_by_engine(self) -> bool:
-        """Whether the engine ended it, and not on our account."""
-        try:
-            was_signalled = await self._engine.was_signalled(self._held.name)
-        except (Away, Denied):
-            was_signalled = False
-            self._engine_ended = True  # it is ending, and its containers with it
-        return was_signalled or (self._engine_ended and not self._means.live_restore)
 
     async def _end_when_due(self) -> None:
         """When it is asked to end or its time is over: ask it, then make it, until it has ended."""

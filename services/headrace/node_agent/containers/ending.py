@@ -10,12 +10,14 @@ import signal
 from typing import NamedTuple
 
 from headrace.node_agent.containers.engine import State
+from headrace.node_agent.containers.plan import ENGINES_SIGNAL
 from headrace.node_agent.folders import Exit
 
 TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell has it
 SIGNALS_MAX = 64
 REASON_LENGTH_MAX = 300
+ENGINES_CODE = 128 + signal.SIGRTMIN + ENGINES_SIGNAL  # no job ends itself so
 _MIB = 1_048_576
 _TINI = re.compile(rb"^\[FATAL tini \([0-9]+\)\] exec (.+) failed: (.+)$", re.MULTILINE)
 _MISSING = ("not found", "no such file")
@@ -39,7 +41,7 @@ def exit_of(state: State, asked: Asked, *, started_at_us: int, now_us: int) -> E
         reason, code, message = "stopped", TIMEOUT_EXIT_CODE, "max_duration reached"
     elif asked.stop:
         reason, message = "stopped", f"stopped: {asked.stop}"
-    elif asked.engine_ended:
+    elif asked.engine_ended or code == ENGINES_CODE:
         reason, code = "lost", 0
         message = (
             "its container was ended through its engine: by docker stop, or as the engine ended"

@@ -10,7 +10,6 @@ import contextlib
 import json
 import shutil
 import struct
-import time
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
@@ -127,18 +126,6 @@ class Engine:
         """Send its first process a signal; nothing if it does not run."""
         with contextlib.suppress(_Taken), asking():
             await self._docker.containers.container(name).kill(signal=signal)
-
-    async def was_signalled(self, name: str) -> bool:
-        """Whether somebody had the engine signal it, or the engine did as it ended itself: as far
-        back as the engine remembers (its last 256 events).
-        """
-        filters = {"container": [name], "event": ["kill"], "type": ["container"]}
-        until = str(int(time.time()) + 1)
-        params = {"since": "1", "until": until, "filters": json.dumps(filters)}
-        with asking():
-            # aiodocker's own events never end
-            async with self._docker._query("events", params=params) as response:  # noqa: SLF001
-                return bool((await response.read()).strip())
 
     async def remove(self, name: str) -> None:
         """End it and take it away; returns when it is gone. Raises `Denied` while it cannot be."""

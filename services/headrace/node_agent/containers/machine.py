@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import secrets
 import shutil
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
@@ -29,16 +27,12 @@ from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.containers.fencing import raise_fence
 from headrace.node_agent.containers.images import Images
 from headrace.node_agent.containers.program import ContainerProgram
-from headrace.node_agent.folders import Intent
-from headrace.node_agent.gang_files import files_of
-from headrace.node_agent.isolation.accounts import home_of
+from headrace.node_agent.containers.starting import meant, prepare
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings
-from headrace.node_agent.supervision import kernel
-from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
+from headrace.node_agent.supervision.protocol import ATTEMPTS
 from headrace.node_agent.tasks import end_tasks, wait_until
-from headrace.node_agent.worker_environment import place_of
 
 LOOK_S = 5.0  # between two looks whether the engine is there
 CLEAN_EVERY_LOOKS = 12  # leftovers and old folders are removed once a minute
@@ -105,8 +99,7 @@ class ContainerMachine:
         key = key_of(assignment)
         if key in self._held:
             return
-        held = self._meant(key, assignment)
-        self._held[key] = held
+        held = self._held[key] = meant(key, assignment, self._node_dir)
         self._spawn(self._begin(held, assignment, launch, place))
 
     def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
@@ -144,84 +137,21 @@ class ContainerMachine:
         await end_tasks(list(self._tasks))
         await self._engine.close()
 
-    def _meant(self, key: AttemptKey, assignment: Assignment) -> Held:
-        """What is known of it before anything is done."""
-        seen = Seen(
-            phase="starting",
-            project=assignment.project,
-            traceparent=assignment.traceparent,
-            shares=assignment.shares,
-            replace_after_s=assignment.replace_after_s,
-            isolation=folders.DOCKER,
-        )
-        intent = Intent(
-            version=VERSION,
-            boot=kernel.boot_id(),
-            pid=0,
-            job=key.job,
-            attempt=key.attempt,
-            rank=key.rank,
-            project=assignment.project,
-            traceparent=assignment.traceparent,
-            enforcement="none",
-            marker=secrets.token_hex(16),
-            devices=[f"{share.device}:{share.milli}" for share in assignment.shares],
-            replace_after_s=assignment.replace_after_s,
-            isolation=folders.DOCKER,
-            executor=folders.DOCKER,
-        )
-        folder = self._node_dir / folders.name_of(key)
-        kept = record.Kept(image="", grace_s=assignment.grace_s)
-        return Held(key, folder, plan.name_of(self._node_dir, key), seen, intent, kept)
-
     async def _begin(
         self, held: Held, assignment: Assignment, launch: Launch, place: Workplace
     ) -> None:
         """Plan it and write down what is meant, then live it."""
         await wait_until(self._answered, ENGINE_S_MAX)
         try:
-            self._plan(held, assignment, launch, place)
+            if self._facts is None or not self._answered.is_set():
+                raise OSError("no container engine answers on this node")  # noqa: TRY301
+            address = self._engine_settings.address
+            prepare(held, assignment, launch, place, on=(self._settings, self._facts, address))
         except (ValueError, OSError) as error:
             message = f"cannot start: {error}"
             self._finish(held, End(reason="start-failed", exit_code=126, message=message))
             return
         await self._live(held)
-
-    def _plan(self, held: Held, assignment: Assignment, launch: Launch, place: Workplace) -> None:
-        """Raises `ValueError`, `OSError`."""
-        settings, facts = self._settings, self._facts
-        if facts is None or not self._answered.is_set():
-            raise ValueError(f"no container engine answers on this node for {launch.image}")
-        bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
-        files = files_of(place_of(assignment, launch, str(held.folder)), launch.framework)
-        around = plan.Surroundings(
-            node=settings.node,
-            node_dir=self._node_dir,
-            folder=held.folder,
-            bound=bound,
-            devices=settings.devices_of(assignment.shares),
-            account=account,
-            own=(os.geteuid(), os.getegid()),
-            names=home_of(account),
-            facts=facts,
-            files=files,
-            cwd=place.cwd,
-            host_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-            marker=held.intent.marker,
-        )
-        held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
-        held.intent.enforcement = bound.enforcement
-        held.seen = msgspec.structs.replace(held.seen, enforcement=bound.enforcement)
-        held.kept = record.Kept(
-            image=launch.image,
-            grace_s=assignment.grace_s,
-            engine=self._engine_settings.address,
-            max_duration_s=assignment.max_duration_s,
-            memory_bytes=assignment.memory_bytes,
-            init=facts.init,
-        )
-        record.prepare(held.folder, held.intent, held.kept, place.tree)
-        record.hand_over(held.folder, files, account)
 
     async def _live(self, held: Held) -> None:
         await self._answered.wait()
@@ -236,12 +166,21 @@ class ContainerMachine:
             fence=_fence,
         )
         try:
-            await Attempt(means, held).run()
+            await (await self._attempt(means, held)).run()
             self._ended += 1
         except NeverStarted:
             shutil.rmtree(held.folder, ignore_errors=True)
             del self._held[held.key]
             self._changed(held.key)
+
+    async def _attempt(self, means: Means, held: Held) -> Attempt:
+        """With its output open: what is full now will be emptied."""
+        while True:
+            try:
+                return Attempt(means, held)
+            except OSError as error:
+                _LOG.error("output not written job=%s error=%s", held.key.job, error.strerror)
+                await asyncio.sleep(LOOK_S)
 
     def _adopt(self, key: AttemptKey, folder: Path) -> None:
         """Take over what an earlier agent started and nobody has seen the end of."""

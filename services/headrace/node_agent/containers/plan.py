@@ -30,6 +30,7 @@ from headrace.node_agent.worker_environment import environment_of, processes_of
 
 SETUP_FAILED = "setup-failed"  # a file that is not empty when the setup command failed
 SHM_PERMILLE = 500  # of the host's memory, as its own /dev/shm has it
+ENGINES_SIGNAL = 3  # above SIGRTMIN: by what the engine ends a container on its own account
 OUTPUT_HELD = {"max-size": "64m", "max-file": "3"}  # by the engine, until the agent has it
 LABEL_FOLDER, LABEL_JOB, LABEL_ATTEMPT = "headrace.folder", "headrace.job", "headrace.attempt"
 LABEL_RANK, LABEL_GRANT, LABEL_NODE = "headrace.rank", "headrace.grant", "headrace.node"
@@ -73,6 +74,7 @@ def config_of(
         "Env": [f"{name}={value}" for name, value in env.items()],
         "WorkingDir": around.cwd or str(around.folder / WORK),
         "User": f"{user}:{group}",
+        "StopSignal": f"SIGRTMIN+{ENGINES_SIGNAL}",
         "Labels": labels_of(assignment, around),
         "HostConfig": {
             **_limits(assignment, launch, around),
