@@ -181,7 +181,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a worker runs, as the project sealed it into `job.requested`, and what placement's shell
     adds when it seals it to a node: the substituted values, `environment` and `secrets`.
 
-    `command` is argv. `processes` is how many copies run on the node, each with its own local rank.
+    `command` is argv, and `commands` those of roles that have their own, of which placement's shell
+    leaves the one that runs. `processes` is how many copies run on the node, each with its own local rank.
     `framework` says which names they find in their environment, see `documents.frameworks`.
     With an `image` it runs in a container of that, whose /dev/shm has `shm_bytes` (0: the node's
     default).
@@ -196,3 +197,4 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     framework: str = ""
     image: str = ""
     shm_bytes: int = 0
+    commands: dict[str, tuple[str, ...]] = {}

@@ -27,14 +27,20 @@ def image_of(job: JobFile) -> str:
     if len(job.image) > IMAGE_LENGTH_MAX or not _IMAGE.fullmatch(job.image):
         instead = "pytorch/pytorch:2.13.0, or registry.example.com/team/train@sha256:…"
         refuse("image", "is not the name of an image", value=job.image, instead=instead)
-    if job.processes_per_node == "per-gpu":
-        instead = "1, and let the command start them: torchrun --nproc-per-node=gpu train.py"
-        not_yet("processes_per_node", value="per-gpu", instead=instead)
+    asked = {"": job.processes_per_node}
+    asked |= {f"roles.{name}.": role.processes_per_node for name, role in job.roles.items()}
+    for path, value in asked.items():
+        if value == "per-gpu":
+            instead = "1, and let the command start them: torchrun --nproc-per-node=gpu train.py"
+            not_yet(f"{path}processes_per_node", value="per-gpu", instead=instead)
     return job.image
 
 
 def shm_bytes(job: JobFile) -> int:
     """How large its /dev/shm is; 0: as the node has it. Raises `DocumentError`."""
+    for name, role in job.roles.items():
+        if role.resources.shm:
+            not_yet(f"roles.{name}.resources.shm", value=role.resources.shm)
     asked = job.resources.shm
     if not asked:
         return 0

@@ -197,10 +197,10 @@ class Requests:
             setup=planned.setup,
             env=planned.env,
             workdir=planned.workdir,
-            processes=planned.processes,
             framework=planned.framework,
             image=planned.image,
             shm_bytes=planned.shm_bytes,
+            commands=planned.commands,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
 
