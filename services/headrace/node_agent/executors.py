@@ -65,6 +65,9 @@ class Executors:
     def inside(self, key: AttemptKey) -> Inside | None:
         return self._of(key).inside(key)
 
+    def reported(self, key: AttemptKey) -> dict[str, str]:
+        return self._of(key).reported(key)
+
     async def program(self, key: AttemptKey, wanted: Enter) -> Way:
         return await self._of(key).program(key, wanted)
 

@@ -37,6 +37,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     started_at_us: int = 0  # 0: it never ran
     ended_at_us: int = 0
+    reported: dict[str, str] = {}
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -139,6 +140,10 @@ class Machine(Protocol):
     @property
     def engine(self) -> str:
         """The container engine that runs workers with an image, for people; empty: none does."""
+        ...
+
+    def reported(self, key: AttemptKey) -> dict[str, str]:
+        """What the worker's program said last of itself: decimals by name."""
         ...
 
     def disk_permille(self) -> int:

@@ -22,7 +22,7 @@ import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.bus.sessions import Enter
-from headrace.node_agent import folders, logs
+from headrace.node_agent import folders, logs, worker_reports
 from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
 from headrace.node_agent.reconcile import key_of
@@ -141,9 +141,11 @@ class ProcessMachine:
         return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
 
     async def program(self, key: AttemptKey, wanted: Enter) -> Way:
-        if (inside := self.inside(key)) is None:
-            raise OSError(f"{key.job} does not run here now")
-        return Program.start(inside, wanted)
+        return Program.start(self.inside(key), wanted)
+
+    def reported(self, key: AttemptKey) -> dict[str, str]:
+        held = self._held.get(key)
+        return worker_reports.values_of(held.folder) if held is not None else {}
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)
@@ -162,10 +164,8 @@ class ProcessMachine:
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
-            started_at_us = intent.at_us
-            self._finish(
-                held, folders.write_lost(folder, "the node was started anew", started_at_us)
-            )
+            lost = folders.write_lost(folder, "the node was started anew", intent.at_us)
+            self._finish(held, lost)
         else:
             self._look_at(held)
 

@@ -28,6 +28,7 @@ from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import STOP_REASON
 from headrace.node_agent.supervision.record import journal
 from headrace.node_agent.tasks import end_tasks, wait_until
+from headrace.node_agent.worker_reports import values_of
 
 AGAIN_S_FIRST, AGAIN_S_MAX = 0.1, 2.0  # before the engine is asked again
 KILL_AGAIN_S = 1.0
@@ -95,7 +96,9 @@ class Attempt:
         record.ended(held.folder)
         if held.seen.started_at_us:
             journal(self._means.journal, "end", held.key, held.intent.devices)
-        held.seen = msgspec.structs.replace(held.seen, phase="ended", end=exit_.end)
+        held.seen = msgspec.structs.replace(
+            held.seen, phase="ended", end=exit_.end(values_of(held.folder))
+        )
         self._means.changed(held.key)
 
     async def _live(self) -> Exit:

@@ -19,7 +19,7 @@ import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.bus.sessions import Enter
-from headrace.node_agent import folders, logs
+from headrace.node_agent import folders, logs, worker_reports
 from headrace.node_agent.containers import plan, record
 from headrace.node_agent.containers.attempt import Attempt, Held, Means, NeverStarted
 from headrace.node_agent.containers.engine import Away, Denied, Engine
@@ -124,6 +124,10 @@ class ContainerMachine:
         if held is None or held.seen.phase != "running":
             return None
         return Inside(held.folder, -1, held.intent.marker, held.intent.pids, [])
+
+    def reported(self, key: AttemptKey) -> dict[str, str]:
+        held = self._held.get(key)
+        return worker_reports.values_of(held.folder) if held is not None else {}
 
     async def program(self, key: AttemptKey, wanted: Enter) -> Way:
         held = self._held[key]

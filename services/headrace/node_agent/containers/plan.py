@@ -25,7 +25,7 @@ from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.isolation.cgroups import PERIOD_US, QUOTA_US_MIN, TASKS_MAX
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision.confinement import OOM_SCORE_ADJ
-from headrace.node_agent.supervision.protocol import OUTPUT, STOP_REASON, WORK
+from headrace.node_agent.supervision.protocol import OUTPUT, REPORTS, STOP_REASON, WORK
 from headrace.node_agent.worker_environment import environment_of, processes_of
 
 SETUP_FAILED = "setup-failed"  # a file that is not empty when the setup command failed
@@ -163,7 +163,7 @@ def _limits(assignment: Assignment, launch: Launch, around: Surroundings) -> dic
 
 
 def _paths(around: Surroundings) -> list[str]:
-    names = (WORK, OUTPUT, STOP_REASON, SETUP_FAILED, *top_of(around.files))
+    names = (WORK, OUTPUT, REPORTS, STOP_REASON, SETUP_FAILED, *top_of(around.files))
     return [*(str(around.folder / name) for name in names), *around.bound.folders]
 
 

@@ -19,7 +19,14 @@ from headrace.node_agent import folders
 from headrace.node_agent.containers.plan import SETUP_FAILED
 from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.supervision import kernel
-from headrace.node_agent.supervision.protocol import EXIT, INTENT, OUTPUT, STOP_REASON, WORK
+from headrace.node_agent.supervision.protocol import (
+    EXIT,
+    INTENT,
+    OUTPUT,
+    REPORTS,
+    STOP_REASON,
+    WORK,
+)
 from headrace.node_agent.supervision.record import EXIT_AGAIN_S, EXIT_ROOM_BYTES, EXIT_TRIES
 
 KEPT = "container.json"
@@ -52,7 +59,8 @@ def prepare(folder: Path, intent: folders.Intent, kept: Kept, tree: str) -> None
         os.rename(tree, folder / WORK)
     else:
         (folder / WORK).mkdir(exist_ok=True)
-    (folder / OUTPUT).mkdir(exist_ok=True)
+    for name in (OUTPUT, REPORTS):
+        (folder / name).mkdir(exist_ok=True)
 
 
 def hand_over(folder: Path, files: Mapping[str, tuple[int, str]], account: Account | None) -> None:
@@ -61,7 +69,7 @@ def hand_over(folder: Path, files: Mapping[str, tuple[int, str]], account: Accou
     """
     for name in (STOP_REASON, SETUP_FAILED):
         kernel.write(f"{folder}/{name}", b"")
-    names = [WORK, OUTPUT, STOP_REASON, SETUP_FAILED]
+    names = [WORK, OUTPUT, REPORTS, STOP_REASON, SETUP_FAILED]
     for name, (mode, content) in files.items():
         (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
         kernel.write(f"{folder}/{name}", content.encode())
