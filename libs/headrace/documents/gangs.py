@@ -36,6 +36,7 @@ def gang_of(job: JobFile) -> Gang:
         topology_required=required and level_of("topology.required", required),
         topology_preferred=preferred and level_of("topology.preferred", preferred),
         kind=job.type,
+        contained=bool(job.image),
         volumes=tuple(dict.fromkeys(m.volume for m in mounts_of(job.volumes) if m.volume)),
     )
 

@@ -207,6 +207,8 @@ class Requests:
             mounts=planned.mounts,
             outputs=planned.outputs,
             framework=planned.framework,
+            image=planned.image,
+            shm_bytes=planned.shm_bytes,
             commands=planned.commands,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
