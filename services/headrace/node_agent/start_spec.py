@@ -55,7 +55,6 @@ def spec_of(
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
     limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
     path = str(settings.node_dir / folder)
-    mounts = [(source.format(path), target, ro) for source, target, ro in place.mounts]
     env = environment_of(
         assignment,
         launch,
@@ -64,25 +63,40 @@ def spec_of(
         folder=path,
         marker=marker,
     )
-    return _granted(assignment) | {
-        "folder": folder,
-        "enforcement": bound.enforcement,
-        "confinement": plan_of(settings.isolation, os.path.basename(folder), limits, account)
-        | {"mounts": mounts},
-        "marker": marker,
-        "command": launch.command,
-        "setup": launch.setup,
+    plan = plan_of(settings.isolation, os.path.basename(folder), limits, account)
+    return (
+        _granted(assignment)
+        | _placed(place)
+        | {
+            "folder": folder,
+            "enforcement": bound.enforcement,
+            "confinement": plan | {"mounts": [(_at(path, m[0]), *m[1:]) for m in place.mounts]},
+            "marker": marker,
+            "command": launch.command,
+            "setup": launch.setup,
+            "env": env | {name: _at(path, value) for name, value in place.env.items()},
+            "processes": processes_of(assignment, launch, path),
+            "files": files_of(place_of(assignment, launch, path), launch.framework),
+            "output_bytes_max": settings.output_bytes_max,
+            "journal": settings.journal,
+        }
+    )
+
+
+def _placed(place: Workplace) -> dict[str, Any]:
+    """Where it works."""
+    return {
         "cwd": place.cwd,
         "tree": place.tree,
         "moves": place.moves,
         "links": place.links,
         "outputs": place.outputs,
-        "env": env | {name: value.format(path) for name, value in place.env.items()},
-        "processes": processes_of(assignment, launch, path),
-        "files": files_of(place_of(assignment, launch, path), launch.framework),
-        "output_bytes_max": settings.output_bytes_max,
-        "journal": settings.journal,
     }
+
+
+def _at(path: str, text: str) -> str:
+    """With the attempt's folder filled in."""
+    return text.replace("{}", path)
 
 
 def _granted(assignment: Assignment) -> dict[str, Any]:
