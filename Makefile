@@ -46,6 +46,7 @@ check: $(STAMP) ## format, lint, types, imports, schemas
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m headrace.events.export --check proto-schemas
+	$(BIN)/python -m headrace.gateway.openapi --check proto-schemas
 
 format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff format .
@@ -54,8 +55,9 @@ format: $(STAMP) ## format and fix what can be fixed
 test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests (the longest begin first)
 	$(BIN)/pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder tests
 
-schemas: $(STAMP) ## write proto-schemas/ from the event types
+schemas: $(STAMP) ## write proto-schemas/ from the event types and the routes
 	$(BIN)/python -m headrace.events.export proto-schemas
+	$(BIN)/python -m headrace.gateway.openapi proto-schemas
 
 sim: $(STAMP) ## replay one simulated history: make sim SEED=7
 	$(BIN)/python -m headrace.simulation --seed $(SEED)
