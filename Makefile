@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
-        test-frameworks test-readme bench bench-openb bench-scheduler bench-agent conformance \
+        test-frameworks test-readme test-fuzz bench bench-openb bench-scheduler bench-agent conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -74,6 +74,9 @@ test-containers: $(STAMP) ## jobs in containers, store and bus in containers; ne
 
 test-gpu: $(STAMP) ## devices and shares on this machine's GPUs; says what it could not try
 	$(BIN)/pytest --quiet -m gpu -s tests/gpu
+
+test-fuzz: $(STAMP) ## much of what the OpenAPI document allows and forbids, sent to a gateway
+	HEADRACE_FUZZ_EXAMPLES=200 $(BIN)/pytest --quiet tests/gateway/test_openapi.py
 
 test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
 	$(BIN)/pytest --quiet -m readme tests/end_to_end
