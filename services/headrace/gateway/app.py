@@ -7,13 +7,10 @@ and `/schema`, which say nothing of anybody's jobs.
 
 from __future__ import annotations
 
-from importlib.metadata import version
-
 from litestar import Litestar, MediaType, Response, Router, get
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
-from litestar.openapi import OpenAPIConfig
 
 from headrace.gateway import (
     bundles_api,
@@ -21,6 +18,7 @@ from headrace.gateway import (
     fleet_api,
     jobs_api,
     joining_api,
+    openapi,
     outputs_api,
     people_api,
     sessions_api,
@@ -37,6 +35,7 @@ from headrace.gateway.answering import (
 from headrace.gateway.caller import caller_of, guard
 from headrace.gateway.errors import GatewayError
 from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.routes import PREFIX, ROUTES
 from headrace.store.interface import Unavailable
 
 ROUTES = (
@@ -77,7 +76,13 @@ ROUTES = (
 def application(gateway: Gateway) -> Litestar:
     """The ASGI application of one gateway."""
     return Litestar(
-        [Router("/v1", route_handlers=ROUTES, guards=[guard]), livez, readyz, metrics],
+        [
+            Router(PREFIX, route_handlers=ROUTES, guards=[guard]),
+            livez,
+            readyz,
+            metrics,
+            schema,
+        ],
         dependencies={
             "gateway": Provide(lambda: gateway, sync_to_thread=False),
             "by": Provide(caller_of, sync_to_thread=False),
@@ -88,7 +93,7 @@ def application(gateway: Gateway) -> Litestar:
             Unavailable: on_unavailable,
             Exception: on_failure,
         },
-        openapi_config=OpenAPIConfig(title="Headrace", version=version("headrace")),
+        openapi_config=None,
         request_max_body_size=BODY_BYTES_MAX,
         state=State({"gateway": gateway}),
         logging_config=None,
@@ -125,3 +130,9 @@ async def metrics(gateway: Gate) -> str:
         f'headrace_gateway_jobs{{life="live"}} {len(projection.live)}\n'
         f'headrace_gateway_jobs{{life="ended"}} {len(projection.ended)}\n'
     )
+
+
+@get("/schema/openapi.json", include_in_schema=False)
+async def schema() -> Response[bytes]:
+    """What is offered here, for people and programs."""
+    return Response(openapi.encoded(), media_type="application/vnd.oai.openapi+json")
