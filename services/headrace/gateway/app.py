@@ -12,19 +12,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 
-from headrace.gateway import (
-    bundles_api,
-    events_api,
-    fleet_api,
-    jobs_api,
-    joining_api,
-    openapi,
-    outputs_api,
-    people_api,
-    sessions_api,
-    usage_api,
-    webhooks_api,
-)
+from headrace.gateway import openapi
 from headrace.gateway.answering import (
     BODY_BYTES_MAX,
     on_failure,
@@ -37,40 +25,6 @@ from headrace.gateway.errors import GatewayError
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.routes import PREFIX, ROUTES
 from headrace.store.interface import Unavailable
-
-ROUTES = (
-    jobs_api.submit,
-    jobs_api.list_jobs,
-    jobs_api.describe_job,
-    jobs_api.cancel_job,
-    jobs_api.job_why,
-    jobs_api.job_logs,
-    sessions_api.job_session,
-    bundles_api.has_bundle,
-    outputs_api.job_outputs,
-    outputs_api.outputs_content,
-    bundles_api.put_bundle,
-    bundles_api.put_objects,
-    events_api.events,
-    fleet_api.list_nodes,
-    fleet_api.describe_node,
-    fleet_api.change_node,
-    fleet_api.list_projects,
-    fleet_api.apply_document,
-    fleet_api.set_secret,
-    fleet_api.create_publisher,
-    fleet_api.erase_project,
-    fleet_api.platform_status,
-    usage_api.list_usage,
-    webhooks_api.list_webhooks,
-    webhooks_api.delete_webhook,
-    joining_api.create_join_token,
-    joining_api.revoke_join_token,
-    joining_api.approve_node,
-    joining_api.join,
-    joining_api.credential,
-    *people_api.ROUTES,
-)
 
 
 def application(gateway: Gateway) -> Litestar:
