@@ -252,6 +252,8 @@ def test_a_token_is_good_once_and_who_comes_second_is_told(
         assert second.status() == 120
         assert "was used already, last by node once" in second.said
         assert len(events(over_tls, "access.join_refused")) == 1
+    listed = {row["token"]: row for row in over_tls.json("node", "tokens")}
+    assert (listed[token[4:12]]["state"], listed[token[4:12]]["nodes"]) == ("used", ["once"])
 
 
 def test_of_two_agents_with_one_identity_the_second_is_turned_away(

@@ -20,6 +20,7 @@ from headrace.client.model import (
     Happening,
     HappeningPage,
     JobPage,
+    JoinTokenRow,
     LogPiece,
     NodeRow,
     ProjectRow,
@@ -178,6 +179,10 @@ class Client:
         limits = {"uses": uses, "lasts_s": lasts_s, "auto_approve": auto_approve}
         body = {"token": token.id, "digest": token.digest, **limits}
         return token._replace(pin=self._once("POST", "/v1/join-tokens", body).pin)
+
+    def join_tokens(self) -> list[JoinTokenRow]:
+        """Join tokens, the latest first."""
+        return self._get("/v1/join-tokens", list[JoinTokenRow])
 
     def revoke_join_token(self, token: str) -> Answer:
         """Take a join token back, by its id."""

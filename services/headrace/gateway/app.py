@@ -46,6 +46,7 @@ ROUTES = (
     fleet_api.erase_project,
     fleet_api.platform_status,
     joining_api.create_join_token,
+    joining_api.list_join_tokens,
     joining_api.revoke_join_token,
     joining_api.approve_node,
     joining_api.join,

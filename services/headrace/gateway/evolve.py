@@ -29,7 +29,13 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
-from headrace.events.members import JoinWaiting, MemberAdmitted, MemberRejected
+from headrace.events.members import (
+    JoinWaiting,
+    MemberAdmitted,
+    MemberRejected,
+    TokenCreated,
+    TokenRevoked,
+)
 from headrace.events.nodes import (
     DeviceFaulted,
     NodeChanged,
@@ -43,9 +49,11 @@ from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway import evolve_gangs
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
+    TOKENS_MAX,
     Job,
     Node,
     Projection,
+    Token,
     move,
     use_of,
 )
@@ -174,12 +182,33 @@ def _faulted(projection: Projection, _: Entry, event: DeviceFaulted) -> None:
 
 def _waits(projection: Projection, _: Entry, event: JoinWaiting) -> None:
     projection.waiting[event.node] = event
+    _used(projection, event)
 
 
 def _waits_no_more(
     projection: Projection, _: Entry, event: MemberAdmitted | MemberRejected
 ) -> None:
     projection.waiting.pop(event.node, None)
+    if isinstance(event, MemberAdmitted):
+        _used(projection, event)
+
+
+def _used(projection: Projection, event: JoinWaiting | MemberAdmitted) -> None:
+    token = projection.tokens.get(event.token)
+    if token is not None:
+        token.used_by[event.public_key] = event.node
+
+
+def _token_created(projection: Projection, entry: Entry, event: TokenCreated) -> None:
+    token = Token(created=event, created_at_us=entry.recorded_at_us)
+    projection.tokens[event.token] = token
+    if len(projection.tokens) > TOKENS_MAX:
+        del projection.tokens[next(iter(projection.tokens))]
+
+
+def _token_revoked(projection: Projection, _: Entry, event: TokenRevoked) -> None:
+    if event.token in projection.tokens:
+        projection.tokens[event.token].revoked = True
 
 
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
@@ -220,6 +249,8 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     DeviceFaulted: _faulted,
     JoinWaiting: _waits,
     MemberAdmitted: _waits_no_more,
+    TokenCreated: _token_created,
+    TokenRevoked: _token_revoked,
     MemberRejected: _waits_no_more,
     QueueConfigured: _configured,
     SharesDivided: _divided,

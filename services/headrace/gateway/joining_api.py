@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import msgspec
-from litestar import Request, delete, post
+from litestar import Request, delete, get, post
 from litestar.params import FromPath, JSONBody
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
@@ -20,12 +20,13 @@ from litestar.status_codes import HTTP_200_OK
 from headrace import vault
 from headrace.bus.credentials import user_key_bytes
 from headrace.bus.subjects import FLEET
-from headrace.client.model import Answer, signed_text
+from headrace.client.model import Answer, JoinTokenRow, signed_text
 from headrace.events.members import JoinWaiting
 from headrace.gateway.answering import response_of
 from headrace.gateway.errors import BadRequest, TooMany
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
+from headrace.gateway.projection import Token
 from headrace.trust import join_token
 
 CLOCK_S_MAX = 300  # by which the clock of a machine that signs may differ from ours
@@ -76,6 +77,13 @@ async def create_join_token(
     answer = await gateway.asker.ask("access.create_token", FLEET, body, key=key)
     answer.pin = gateway.trust.pin
     return response_of(await gateway.visible(answer), created=True)
+
+
+@get("/join-tokens", summary="Join tokens, who used them, and until when")
+async def list_join_tokens(gateway: Gate) -> list[JoinTokenRow]:
+    """The latest first. No secret and no digest is in it."""
+    now_us = time.time_ns() // 1000
+    return [_row(token, now_us) for token in reversed(gateway.projection.tokens.values())]
 
 
 @delete("/join-tokens/{token:str}", summary="Take a join token back", status_code=HTTP_200_OK)
@@ -165,3 +173,22 @@ def _check_signature(asked: SigningIn) -> None:
         is_right = False
     if not is_right:
         raise BadRequest("signature", "", "is not that of this key over this node and time")
+
+
+def _row(token: Token, now_us: int) -> JoinTokenRow:
+    created, state = token.created, "open"
+    if token.revoked:
+        state = "revoked"
+    elif len(token.used_by) >= created.uses:
+        state = "used"
+    elif now_us >= created.expires_at_us:
+        state = "expired"
+    return JoinTokenRow(
+        token=created.token,
+        state=state,
+        uses=created.uses,
+        nodes=list(token.used_by.values()),
+        auto_approve=created.auto_approve,
+        created_at_us=token.created_at_us,
+        expires_at_us=created.expires_at_us,
+    )
