@@ -169,6 +169,8 @@ def _machine(settings: NodeSettings, enforcer: Enforcer) -> ProcessMachine:
             journal=settings.attempt_journal,
             isolation=isolation,
             accounts=settings.accounts,
+            kept=settings.kept,
+            output_bytes_max=settings.output_bytes_max,
         )
     )
 

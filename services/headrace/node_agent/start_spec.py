@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent.enforcement import Bound
-from headrace.node_agent.folders import name_of
+from headrace.node_agent.folders import KEPT, Kept, name_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
 from headrace.node_agent.reconcile import key_of
@@ -30,6 +30,7 @@ class MachineSettings:
     isolation: Isolation = field(default_factory=Processes)
     accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
     output_bytes_max: int = OUTPUT_BYTES_MAX
+    kept: Kept = KEPT
     base_environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
