@@ -287,8 +287,8 @@ class ProcessMachine:
                     self._note_started(held)
             looks += 1
             if looks % CLEAN_EVERY_LOOKS == 0:
-                held, kept = frozenset(self._held), self._settings.kept
-                await asyncio.to_thread(folders.clean, self._node_dir, held, kept)
+                needed, kept = frozenset(self._held), self._settings.kept
+                await asyncio.to_thread(folders.clean, self._node_dir, needed, kept)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
