@@ -20,8 +20,8 @@ from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE, printable, report
 from headrace.cli.output import moment, show, table
 from headrace.cli.service_unit import ServiceError, install
 from headrace.client.client import Client
-from headrace.client.model import JoinTokenRow
 from headrace.trust import join_token, order
+from headrace.trust.join_token import JoinTokenRow
 
 SYSTEM_DIR = Path("/var/lib/headrace-node")
 NAME_LENGTH_MAX = 63

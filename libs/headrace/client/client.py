@@ -20,7 +20,6 @@ from headrace.client.model import (
     Happening,
     HappeningPage,
     JobPage,
-    JoinTokenRow,
     LogPiece,
     NodeRow,
     ProjectRow,
@@ -30,7 +29,7 @@ from headrace.client.model import (
 from headrace.client.session import Session
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
-from headrace.trust.join_token import JoinToken
+from headrace.trust.join_token import JoinToken, JoinTokenRow
 
 T = TypeVar("T")
 

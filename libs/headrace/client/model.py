@@ -204,20 +204,6 @@ class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     devices: list[GpuRow] = []
 
 
-class JoinTokenRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A join token; its secret is nowhere. `state` is open, used, expired or revoked; `nodes` are
-    those that joined with it or wait to.
-    """
-
-    token: str
-    state: str
-    uses: int
-    nodes: list[str] = []
-    auto_approve: bool = False
-    created_at_us: int
-    expires_at_us: int
-
-
 class ProjectRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A department or project. -1 as a quota is the whole fleet, as a limit none."""
 

@@ -20,7 +20,7 @@ from litestar.status_codes import HTTP_200_OK
 from headrace import vault
 from headrace.bus.credentials import user_key_bytes
 from headrace.bus.subjects import FLEET
-from headrace.client.model import Answer, JoinTokenRow, signed_text
+from headrace.client.model import Answer, signed_text
 from headrace.events.members import JoinWaiting
 from headrace.gateway.answering import response_of
 from headrace.gateway.errors import BadRequest, TooMany
@@ -28,6 +28,7 @@ from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
 from headrace.gateway.projection import Token
 from headrace.trust import join_token
+from headrace.trust.join_token import JoinTokenRow
 
 CLOCK_S_MAX = 300  # by which the clock of a machine that signs may differ from ours
 WAITING_STATUS = 202
