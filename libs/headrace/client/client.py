@@ -27,6 +27,7 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.session import Session
+from headrace.client.webhook_model import WebhookRow
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 from headrace.trust.join_token import JoinToken, JoinTokenRow
@@ -209,6 +210,15 @@ class Client:
         """Let the holder of an NKey publish the project's jobs; the answer has its JWT."""
         body = {"name": name, "project": project or self.project, "public_key": public_key}
         return self._once("POST", "/v1/publishers", body)
+
+    def webhooks(self, project: str = "") -> list[WebhookRow]:
+        """Webhooks, of one project or all."""
+        return self._get(path_with("/v1/webhooks", {"project": project}), list[WebhookRow])
+
+    def delete_webhook(self, name: str, *, project: str = "") -> Answer:
+        """Tell this address no more."""
+        path = f"/v1/webhooks/{_part(project or self.project)}/{_part(name)}"
+        return self._once("DELETE", path, None)
 
     def erase(self, project: str) -> Answer:
         """Make what the project's jobs ran unreadable for ever."""

@@ -46,7 +46,7 @@ from headrace.events.nodes import (
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, SharesDivided
-from headrace.gateway import evolve_gangs
+from headrace.gateway import evolve_gangs, evolve_webhooks
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
     TOKENS_MAX,
@@ -228,6 +228,7 @@ def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
 
 
 _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
+    **evolve_webhooks.FOLDS,
     JobRequested: _requested,
     JobAdmitted: _admitted,
     JobRefused: _refused,
