@@ -6,6 +6,7 @@ that was refused is not started again.
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -29,7 +30,7 @@ Wants=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
-Environment=HEADRACE_NODE_DIR={folder} HEADRACE_RUN_DIR=/run/headrace-node
+Environment={folder} HEADRACE_RUN_DIR=/run/headrace-node
 EnvironmentFile=-/etc/headrace/node/env
 EnvironmentFile=-{local}
 RuntimeDirectory=headrace-node
@@ -56,7 +57,8 @@ class ServiceError(Exception):
 
 def text(folder: Path, python: str = sys.executable) -> str:
     """The unit for the node in this folder."""
-    return TEXT.format(folder=folder, python=python, local=LOCAL)
+    named = _quoted(f"HEADRACE_NODE_DIR={folder}".replace("%", "%%"))
+    return TEXT.format(folder=named, python=_quoted(python.replace("%", "%%")), local=LOCAL)
 
 
 def install(folder: Path, env: Mapping[str, str]) -> str:
@@ -65,12 +67,19 @@ def install(folder: Path, env: Mapping[str, str]) -> str:
     Raises `ServiceError`, `OSError`.
     """
     LOCAL.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    lines = (f"{name}='{value}'\n" for name, value in sorted(env.items()))
+    lines = (f"{name}={_quoted(value)}\n" for name, value in sorted(env.items()))
     LOCAL.write_text("".join(lines), encoding="utf-8")
     UNIT_FILE.write_text(text(folder), encoding="utf-8")
     for words in (("daemon-reload",), ("enable", "--now", UNIT)):
         _systemctl(*words)
     return f"{UNIT} runs (systemctl status {UNIT}; journalctl -u {UNIT})"
+
+
+def _quoted(word: str) -> str:
+    """As systemd reads it back, in units and in environment files."""
+    if re.fullmatch(r"[A-Za-z0-9_./%=,:+@-]+", word):
+        return word
+    return '"' + re.sub(r"([\"\\])", r"\\\1", word) + '"'
 
 
 def _systemctl(*words: str) -> None:
