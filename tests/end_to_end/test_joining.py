@@ -123,7 +123,11 @@ class Machine:
         with self.log.open("ab") as log:
             self._running = subprocess.Popen(
                 self._elsewhere.command(sys.executable, *words),
-                env={**self._platform.env, "HEADRACE_NODE_DIR": str(self.folder)},
+                env={
+                    **self._platform.env,
+                    "HEADRACE_NODE_DIR": str(self.folder),
+                    "HEADRACE_NODE_ROOT_JOBS": "allow",
+                },
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,

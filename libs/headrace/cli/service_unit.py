@@ -6,6 +6,7 @@ that was refused is not started again.
 
 from __future__ import annotations
 
+import pwd
 import re
 import subprocess
 import sys
@@ -15,7 +16,8 @@ from pathlib import Path
 UNIT = "headrace-node.service"
 UNIT_FILE = Path("/etc/systemd/system") / UNIT
 LOCAL = Path("/etc/headrace/node.local")  # what this machine's administrator chose
-SYSTEMCTL_S_MAX = 60.0
+JOBS_USER = "headrace-jobs"
+RUN_S_MAX = 60.0  # of systemctl or useradd
 
 TEXT = """\
 # The node agent of one machine. Workers outlive it: restarting the agent stops no job.
@@ -39,7 +41,7 @@ StateDirectory=headrace-node
 StateDirectoryMode=0711
 ExecStart={python} -m headrace.node_agent
 # Jobs run in control groups of their own below this unit's, and as headrace-jobs unless their user
-# is mapped (HEADRACE_NODE_USERS): useradd --system headrace-jobs
+# is mapped (HEADRACE_NODE_USERS). Where it is missing: useradd --system headrace-jobs
 Delegate=memory cpu pids
 KillMode=process
 Restart=always
@@ -62,7 +64,8 @@ def text(folder: Path, python: str = sys.executable) -> str:
 
 
 def install(folder: Path, env: Mapping[str, str]) -> str:
-    """Write the unit, let systemd run it from now on; what was done, in a line.
+    """Write the unit, make the account that jobs run as where there is none, and let systemd run it
+    from now on; what was done, in a line.
 
     Raises `ServiceError`, `OSError`.
     """
@@ -70,8 +73,10 @@ def install(folder: Path, env: Mapping[str, str]) -> str:
     lines = (f"{name}={_quoted(value)}\n" for name, value in sorted(env.items()))
     LOCAL.write_text("".join(lines), encoding="utf-8")
     UNIT_FILE.write_text(text(folder), encoding="utf-8")
+    if env.get("HEADRACE_NODE_ROOT_JOBS") != "allow":
+        _ensure_account(env.get("HEADRACE_NODE_JOBS_USER", JOBS_USER))
     for words in (("daemon-reload",), ("enable", "--now", UNIT)):
-        _systemctl(*words)
+        _run("systemctl", *words)
     return f"{UNIT} runs (systemctl status {UNIT}; journalctl -u {UNIT})"
 
 
@@ -82,18 +87,21 @@ def _quoted(word: str) -> str:
     return '"' + re.sub(r"([\"\\])", r"\\\1", word) + '"'
 
 
-def _systemctl(*words: str) -> None:
+def _ensure_account(name: str) -> None:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        _run("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", name)
+
+
+def _run(program: str, *words: str) -> None:
     try:
         done = subprocess.run(
-            ["systemctl", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SYSTEMCTL_S_MAX,
+            [program, *words], capture_output=True, text=True, check=False, timeout=RUN_S_MAX
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ServiceError(f"{UNIT_FILE} is written, but systemctl failed: {error}") from error
+        raise ServiceError(f"{UNIT_FILE} is written, but {program} failed: {error}") from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         why = lines[-1] if lines else "no reason given"
-        raise ServiceError(f"{UNIT_FILE} is written, but systemctl {words[0]} failed: {why}")
+        raise ServiceError(f"{UNIT_FILE} is written, but {program} {words[0]} failed: {why}")

@@ -162,6 +162,8 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
 def _machine(settings: NodeSettings, enforcer: Enforcer) -> ProcessMachine:
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
+    if lack := settings.accounts.lack():
+        _LOG.warning("%s: every job that comes here fails; %s", lack, settings.accounts.fix())
     return ProcessMachine(
         MachineSettings(
             node_dir=settings.node_dir,
