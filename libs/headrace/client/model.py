@@ -44,6 +44,15 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     refusal: dict[str, str] | None = None
 
 
+class BundleAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is kept of a folder that travels: its name, and which contents are missing (their
+    SHA-256). With none missing it is kept.
+    """
+
+    bundle: str = ""
+    missing: list[str] = []
+
+
 def signed_text(node: str, at_s: int) -> bytes:
     """What a member's key signs to ask for its credential, at `at_s` seconds since 1970."""
     return f"headrace:credential:{node}:{at_s}".encode()
@@ -132,6 +141,7 @@ class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     state: str = "starting"
     exit_code: int | None = None
     message: str = ""
+    role: str = ""
 
 
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -234,6 +244,7 @@ class LogPiece(msgspec.Struct, kw_only=True, omit_defaults=True):
     text: str = ""
     ended: bool = False
     missing: str = ""
+    role: str = ""
 
 
 class Status(msgspec.Struct, kw_only=True):

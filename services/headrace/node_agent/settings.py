@@ -14,6 +14,7 @@ from headrace.node_agent.folders import KEPT, Kept
 from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
 from headrace.node_agent.isolation.cgroups import CHOICES
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
+from headrace.node_agent.workplaces.repositories import PROTOCOLS
 
 PORTS = "20000-20499"
 DAY_S = 86_400
@@ -43,6 +44,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     accounts: Accounts
     kept: Kept
     output_bytes_max: int  # of one process's output
+    git_protocols: tuple[str, ...]
 
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> NodeSettings:
@@ -75,6 +77,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 accounts=_accounts(env),
                 kept=_kept(env),
                 output_bytes_max=_number("HEADRACE_NODE_OUTPUT_MB", env, OUTPUT_MB) * 10**6,
+                git_protocols=_words(env.get("HEADRACE_NODE_GIT", ",".join(PROTOCOLS))),
             )
         except ValueError as error:
             raise SystemExit(f"headrace node_agent: {error}") from None
@@ -129,6 +132,10 @@ def _accounts(env: Mapping[str, str]) -> Accounts:
         ),
         root_allowed=_choice("HEADRACE_NODE_ROOT_JOBS", env, ("never", "allow")) == "allow",
     )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (word.strip() for word in text.split(","))))
 
 
 def _ports(text: str) -> tuple[int, int]:
