@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.access import directory
 from headrace.client.model import why_ended
 from headrace.events import Entry, Event
 from headrace.events.access import ProjectErased
@@ -30,13 +31,6 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
-from headrace.events.members import (
-    JoinWaiting,
-    MemberAdmitted,
-    MemberRejected,
-    TokenCreated,
-    TokenRevoked,
-)
 from headrace.events.nodes import (
     DeviceFaulted,
     NodeChanged,
@@ -46,15 +40,15 @@ from headrace.events.nodes import (
     still_faulted,
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
+from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured, SharesDivided
-from headrace.gateway import evolve_gangs, evolve_webhooks
+from headrace.gateway import evolve_gangs, evolve_joining, evolve_webhooks
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
-    TOKENS_MAX,
+    DeviceAt,
     Job,
     Node,
     Projection,
-    Token,
     move,
     use_of,
 )
@@ -63,6 +57,7 @@ from headrace.gateway.projection import (
 def evolve(projection: Projection, entry: Entry) -> None:
     """Fold one entry."""
     projection.position, projection.at_us = entry.position, entry.recorded_at_us
+    directory.evolve(projection.directory, entry.event)
     fold = _FOLDS.get(type(entry.event))
     if fold is not None:
         fold(projection, entry, entry.event)
@@ -151,6 +146,8 @@ def _joined(projection: Projection, _: Entry, event: NodeJoined) -> None:
     faults = before.faults if before is not None else {}
     still = still_faulted(faults, before.joined if before is not None else event, event)
     projection.nodes[event.node] = Node(joined=event, change=change, faults=still)
+    for device in event.devices:
+        projection.devices[device.device] = DeviceAt(event.node, device.model)
 
 
 def _silent(projection: Projection, entry: Entry, event: NodeSilent) -> None:
@@ -182,39 +179,12 @@ def _faulted(projection: Projection, _: Entry, event: DeviceFaulted) -> None:
         node.faults[event.device] = event.text
 
 
-def _waits(projection: Projection, _: Entry, event: JoinWaiting) -> None:
-    projection.waiting[event.node] = event
-    _used(projection, event)
-
-
-def _waits_no_more(
-    projection: Projection, _: Entry, event: MemberAdmitted | MemberRejected
-) -> None:
-    projection.waiting.pop(event.node, None)
-    if isinstance(event, MemberAdmitted):
-        _used(projection, event)
-
-
-def _used(projection: Projection, event: JoinWaiting | MemberAdmitted) -> None:
-    token = projection.tokens.get(event.token)
-    if token is not None:
-        token.used_by[event.public_key] = event.node
-
-
-def _token_created(projection: Projection, entry: Entry, event: TokenCreated) -> None:
-    token = Token(created=event, created_at_us=entry.recorded_at_us)
-    projection.tokens[event.token] = token
-    if len(projection.tokens) > TOKENS_MAX:
-        del projection.tokens[next(iter(projection.tokens))]
-
-
-def _token_revoked(projection: Projection, _: Entry, event: TokenRevoked) -> None:
-    if event.token in projection.tokens:
-        projection.tokens[event.token].revoked = True
-
-
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
     projection.queues[event.name] = event.queue
+
+
+def _pool(projection: Projection, _: Entry, event: PoolConfigured) -> None:
+    projection.pools[event.name] = event.pool
 
 
 def _divided(projection: Projection, _: Entry, event: SharesDivided) -> None:
@@ -235,6 +205,7 @@ def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
 
 _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     ProjectErased: _erased,
+    **evolve_joining.FOLDS,
     **evolve_webhooks.FOLDS,
     JobRequested: _requested,
     JobAdmitted: _admitted,
@@ -255,14 +226,10 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     NodeHeard: _heard,
     NodeChanged: _changed,
     DeviceFaulted: _faulted,
-    JoinWaiting: _waits,
-    MemberAdmitted: _waits_no_more,
-    TokenCreated: _token_created,
-    TokenRevoked: _token_revoked,
-    MemberRejected: _waits_no_more,
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,
+    PoolConfigured: _pool,
     ServiceLed: _led,
 }
 
@@ -294,4 +261,4 @@ def _end(projection: Projection, entry: Entry, job: Job, state: str) -> None:
         del projection.ended[next(iter(projection.ended))]
 
 
-LISTENS_TO = tuple(_FOLDS)
+LISTENS_TO = tuple(dict.fromkeys((*_FOLDS, *directory.LISTENS_TO)))
