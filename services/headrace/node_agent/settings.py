@@ -12,7 +12,7 @@ import msgspec
 from headrace.bus.subjects import token
 from headrace.node_agent.folders import KEPT, Kept
 from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
-from headrace.node_agent.isolation.cgroups import CHOICES
+from headrace.node_agent.isolation.cgroups import AUTO, CHOICES
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
 from headrace.node_agent.workplaces.repositories import PROTOCOLS
 
@@ -20,6 +20,9 @@ PORTS = "20000-20499"
 DAY_S = 86_400
 OUTPUT_MB = 1_000
 NUMBER_MAX = 1_000_000
+ENGINES = ("/run/docker.sock", "/var/run/docker.sock")
+NO_ENGINE = "none"
+IMAGES_GB = 200  # fetched and kept
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +48,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     kept: Kept
     output_bytes_max: int  # of one process's output
     git_protocols: tuple[str, ...]
+    engine: str  # where the container engine is (unix:///path); empty: there is none
+    images_bytes_max: int
 
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> NodeSettings:
@@ -78,6 +83,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 kept=_kept(env),
                 output_bytes_max=_number("HEADRACE_NODE_OUTPUT_MB", env, OUTPUT_MB) * 10**6,
                 git_protocols=_words(env.get("HEADRACE_NODE_GIT", ",".join(PROTOCOLS))),
+                engine=_engine(env.get("HEADRACE_NODE_ENGINE", AUTO)),
+                images_bytes_max=_gigabytes("HEADRACE_NODE_IMAGES_GB", env, IMAGES_GB),
             )
         except ValueError as error:
             raise SystemExit(f"headrace node_agent: {error}") from None
@@ -136,6 +143,23 @@ def _accounts(env: Mapping[str, str]) -> Accounts:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (word.strip() for word in text.split(","))))
+
+
+def _engine(text: str) -> str:
+    """Where the engine is; with `auto`, where one is that the agent may use."""
+    if text == AUTO:
+        usable = (path for path in ENGINES if os.access(path, os.R_OK | os.W_OK))
+        return next((f"unix://{path}" for path in usable), "")
+    if text != NO_ENGINE and not text.startswith("unix:///"):
+        raise ValueError(f"HEADRACE_NODE_ENGINE = {text!r} is not auto, none or unix:///path")
+    return "" if text == NO_ENGINE else text
+
+
+def _gigabytes(name: str, env: Mapping[str, str], otherwise: int) -> int:
+    text = env.get(name, str(otherwise))
+    if not text.isdecimal():
+        raise ValueError(f"{name} = {text!r} is not a number of gigabytes")
+    return int(text) * 10**9
 
 
 def _ports(text: str) -> tuple[int, int]:
