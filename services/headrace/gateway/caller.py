@@ -210,6 +210,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRoute
     gateway: Gateway = connection.app.state.gateway
     permission = route.opt.get("may")
     address = connection.client.host if connection.client else ""
+    await gateway.authenticator.prepare(connection.headers)
     try:
         caller = Caller(gateway, connection.headers, permission)
     except Unauthorized as error:
@@ -219,6 +220,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRoute
         raise
     if permission is None and not route.opt.get("signed_in"):
         raise Denied(Refusal(field="access", rule="this route says not who may call it"))
+    gateway.sign_ins.note(caller.login, gateway.directory)
     caller.check_somewhere()
     connection.scope[_KEY] = caller  # type: ignore[literal-required]
 
