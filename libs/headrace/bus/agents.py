@@ -110,6 +110,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str = ""
     code: int = 0
     action: str = ""
+    reported: dict[str, str] = {}
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):
@@ -131,6 +132,25 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     samples: tuple[tuple[str, int, int], ...] = ()
     running: int = 0
     disk_permille: int = 0
+
+
+class Reported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running worker's program said last: decimals by name."""
+
+    job: str
+    attempt: int
+    rank: int
+    project: str
+    values: dict[str, str]
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How it goes, for whom it may concern: sent when it has changed, and all of it now and then.
+    Never stored.
+    """
+
+    node: str
+    workers: tuple[Reported, ...]
 
 
 class ProbePass(msgspec.Struct, frozen=True, kw_only=True):
@@ -187,6 +207,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `command` is argv, and `commands` those of roles that have their own, of which placement's shell
     leaves the one that runs. `processes` is how many copies run on the node, each with its own local rank.
     `framework` says which names they find in their environment, see `documents.frameworks`.
+    With an `image` it runs in a container of that, whose /dev/shm has `shm_bytes` (0: the node's
+    default).
     """
 
     command: tuple[str, ...]
@@ -196,4 +218,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     processes: int = 1
     secrets: dict[str, str] = {}
     framework: str = ""
+    image: str = ""
+    shm_bytes: int = 0
     commands: dict[str, tuple[str, ...]] = {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.access import directory
 from headrace.client.model import why_ended
 from headrace.events import Entry, Event
 from headrace.events.access import ProjectErased
@@ -41,10 +42,12 @@ from headrace.events.nodes import (
     still_faulted,
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
+from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway import evolve_gangs, evolve_webhooks
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
+    DeviceAt,
     Job,
     Node,
     Projection,
@@ -56,6 +59,7 @@ from headrace.gateway.projection import (
 def evolve(projection: Projection, entry: Entry) -> None:
     """Fold one entry."""
     projection.position, projection.at_us = entry.position, entry.recorded_at_us
+    directory.evolve(projection.directory, entry.event)
     fold = _FOLDS.get(type(entry.event))
     if fold is not None:
         fold(projection, entry, entry.event)
@@ -150,6 +154,8 @@ def _joined(projection: Projection, _: Entry, event: NodeJoined) -> None:
     faults = before.faults if before is not None else {}
     still = still_faulted(faults, before.joined if before is not None else event, event)
     projection.nodes[event.node] = Node(joined=event, change=change, faults=still)
+    for device in event.devices:
+        projection.devices[device.device] = DeviceAt(event.node, device.model)
 
 
 def _silent(projection: Projection, entry: Entry, event: NodeSilent) -> None:
@@ -193,6 +199,10 @@ def _waits_no_more(
 
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
     projection.queues[event.name] = event.queue
+
+
+def _pool(projection: Projection, _: Entry, event: PoolConfigured) -> None:
+    projection.pools[event.name] = event.pool
 
 
 def _divided(projection: Projection, _: Entry, event: SharesDivided) -> None:
@@ -240,6 +250,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,
+    PoolConfigured: _pool,
     ServiceLed: _led,
 }
 
@@ -271,4 +282,4 @@ def _end(projection: Projection, entry: Entry, job: Job, state: str) -> None:
         del projection.ended[next(iter(projection.ended))]
 
 
-LISTENS_TO = tuple(_FOLDS)
+LISTENS_TO = tuple(dict.fromkeys((*_FOLDS, *directory.LISTENS_TO)))

@@ -20,11 +20,14 @@ from headrace.events.gangs import Share
 from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, STOP
+from headrace.node_agent.worker_reports import values_of
 
 KEPT_MAX = 5_000  # ended attempts whose output is kept
 KEPT_S_MAX = 7 * 86_400  # and for at most this long
 INTENT_BYTES_MAX = 65_536
 EXIT_BYTES_MAX = 1_048_576
+
+PROCESS, DOCKER = "process", "docker"  # who runs an attempt
 
 _FLOCK = struct.Struct("hhqqi")  # the kernel's `struct flock`: type, whence, start, length, pid
 _ID = r"[a-z0-9][a-z0-9-]{0,62}"
@@ -49,6 +52,7 @@ class Intent(msgspec.Struct, kw_only=True):
     replace_after_s: int = 0
     isolation: str = ""
     groups: list[str] = []
+    executor: str = PROCESS
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 
@@ -73,15 +77,15 @@ class Exit(msgspec.Struct, kw_only=True):
     started_at_us: int = 0
     ended_at_us: int = 0
 
-    @property
-    def end(self) -> End:
-        """The same as the agent reports it."""
+    def end(self, reported: dict[str, str]) -> End:
+        """The same as the agent reports it, with what the worker said last."""
         return End(
             reason=self.reason,
             exit_code=self.exit_code,
             message=self.message,
             started_at_us=self.started_at_us,
             ended_at_us=self.ended_at_us,
+            reported=reported,
         )
 
 
@@ -118,9 +122,26 @@ def keys_in(node_dir: Path) -> list[tuple[AttemptKey, Path]]:
 def read_exit(folder: Path) -> End | None:
     """How it ended; None when it has not, or nobody could write it down."""
     try:
-        return _EXIT.decode(kernel.read(f"{folder}/{EXIT}", EXIT_BYTES_MAX)).end
+        ended = _EXIT.decode(kernel.read(f"{folder}/{EXIT}", EXIT_BYTES_MAX))
     except (OSError, msgspec.MsgspecError):
         return None
+    return ended.end(values_of(folder))
+
+
+def read_ending(folder: Path) -> Exit | None:
+    """How it was about to be written down that it ended."""
+    try:
+        return _EXIT.decode(kernel.read(f"{folder}/{EXIT}.new", EXIT_BYTES_MAX))
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def is_open(folder: Path, executor: str) -> bool:
+    """Whether this executor runs the attempt in this folder, and nobody has seen its end."""
+    if read_exit(folder) is not None:
+        return False
+    intent = read_intent(folder)
+    return executor == (intent.executor if intent is not None else PROCESS)
 
 
 def read_intent(folder: Path) -> Intent | None:
@@ -190,13 +211,13 @@ def write_lost(folder: Path, message: str, started_at_us: int) -> End:
         reason="lost",
         message=message,
         started_at_us=started_at_us,
-        ended_at_us=time.time_ns() // 1000,
+        ended_at_us=kernel.now_us(),
     )
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
         kernel.write(f"{folder}/{EXIT}.new", msgspec.json.encode(exit_))
         os.rename(f"{folder}/{EXIT}.new", f"{folder}/{EXIT}")
-    return exit_.end
+    return exit_.end(values_of(folder))
 
 
 def write_stop(folder: Path, reason: str, grace_s: int) -> None:

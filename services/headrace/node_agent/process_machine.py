@@ -21,10 +21,12 @@ from typing import Any
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
-from headrace.node_agent import folders, logs
+from headrace.bus.sessions import Enter
+from headrace.node_agent import folders, logs, worker_reports
 from headrace.node_agent.launcher_link import LauncherLink
-from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Workplace
+from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
 from headrace.node_agent.reconcile import key_of
+from headrace.node_agent.session_programs import Program
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
@@ -53,6 +55,8 @@ class _Held:
 class ProcessMachine:
     """Starts, stops and watches this node's workers."""
 
+    engine = ""  # images are somebody else's
+
     def __init__(self, settings: MachineSettings) -> None:
         self._settings = settings
         self._node_dir = settings.node_dir
@@ -68,7 +72,7 @@ class ProcessMachine:
         self._changed = changed
         (self._node_dir / ATTEMPTS).mkdir(mode=0o700, parents=True, exist_ok=True)
         for key, folder in folders.keys_in(self._node_dir):
-            if folders.read_exit(folder) is None:
+            if folders.is_open(folder, folders.PROCESS):
                 self._adopt(key, folder)
         self._link.open()
         self._spawn(self._tend())
@@ -129,16 +133,9 @@ class ProcessMachine:
             del self._held[key]
 
     def read_logs(self, wanted: LogsWanted) -> LogsChunk:
-        key = AttemptKey(wanted.job, wanted.attempt, wanted.rank)
-        try:
-            folder = self._node_dir / folders.name_of(key)
-        except ValueError as error:
-            return LogsChunk(offset=0, ended=True, missing=str(error))
-        held = self._held.get(key)
-        if held is None and not folder.exists():
-            missing = "this node has no output of it any more"
-            return LogsChunk(offset=wanted.offset, ended=True, missing=missing)
-        return logs.read(folder, wanted, has_ended=held is None or held.seen.end is not None)
+        held = self._held.get(AttemptKey(wanted.job, wanted.attempt, wanted.rank))
+        has_ended = held is None or held.seen.end is not None
+        return logs.of_attempt(self._node_dir, wanted, has_ended=has_ended)
 
     def inside(self, key: AttemptKey) -> Inside | None:
         held = self._held.get(key)
@@ -148,6 +145,13 @@ class ProcessMachine:
         if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
             return None
         return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
+
+    async def program(self, key: AttemptKey, wanted: Enter) -> Way:
+        return Program.start(self.inside(key), wanted)
+
+    def reported(self, key: AttemptKey) -> dict[str, str]:
+        held = self._held.get(key)
+        return worker_reports.values_of(held.folder) if held is not None else {}
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)
@@ -166,10 +170,8 @@ class ProcessMachine:
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
-            started_at_us = intent.at_us
-            self._finish(
-                held, folders.write_lost(folder, "the node was started anew", started_at_us)
-            )
+            lost = folders.write_lost(folder, "the node was started anew", intent.at_us)
+            self._finish(held, lost)
         else:
             self._look_at(held)
 
