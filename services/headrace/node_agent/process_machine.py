@@ -31,7 +31,6 @@ from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
 from headrace.node_agent.supervision.record import journal
-from headrace.node_agent.worker_ports import PORTS_TAKEN, taken_port
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
 SAID_S = 0.05  # for what a shim said before it ended without having written anything
@@ -108,11 +107,6 @@ class ProcessMachine:
         except ValueError as error:
             held = self._held[key] = _Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
-            return
-        if port := taken_port(assignment):
-            held = self._held[key] = _Held(key, self._node_dir, seen)
-            message = f"port {port} is taken by somebody outside Headrace"
-            self._finish(held, End(reason=PORTS_TAKEN, exit_code=126, message=message))
             return
         isolation, enforcement = spec["confinement"]["level"], spec["enforcement"]
         seen = msgspec.structs.replace(seen, enforcement=enforcement, isolation=isolation)
