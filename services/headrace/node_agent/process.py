@@ -194,7 +194,7 @@ def _machine(settings: NodeSettings, enforcer: Enforcer) -> Machine:
     )
     if not settings.engine:
         return ProcessMachine(given)
-    from headrace.node_agent.executors import executors  # what it needs takes 20 MB
+    from headrace.node_agent.executors import executors  # only where there is an engine
 
     return executors(given, settings.engine, images_bytes_max=settings.images_bytes_max)
 
