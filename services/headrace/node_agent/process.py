@@ -183,6 +183,8 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
 def _machine(settings: NodeSettings, enforcer: Enforcer) -> Machine:
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
+    if lack := settings.accounts.lack():
+        _LOG.warning("%s: every job that comes here fails; %s", lack, settings.accounts.fix())
     given = MachineSettings(
         node_dir=settings.node_dir,
         node=settings.node,
@@ -191,6 +193,8 @@ def _machine(settings: NodeSettings, enforcer: Enforcer) -> Machine:
         journal=settings.attempt_journal,
         isolation=isolation,
         accounts=settings.accounts,
+        kept=settings.kept,
+        output_bytes_max=settings.output_bytes_max,
     )
     if not settings.engine:
         return ProcessMachine(given)

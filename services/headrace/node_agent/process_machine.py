@@ -65,7 +65,6 @@ class ProcessMachine:
         self._link = LauncherLink(self._node_dir, said=self._said, connected=self._look_again)
         self._boot = kernel.boot_id()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ended = 0
 
     async def open(self, changed: Callable[[AttemptKey], None]) -> None:
         self._changed = changed
@@ -278,7 +277,6 @@ class ProcessMachine:
         self._by_folder.pop(f"{ATTEMPTS}/{held.folder.name}", None)
         held.spec = None
         held.seen = msgspec.structs.replace(held.seen, phase="ended", end=end)
-        self._ended += 1
         self._changed(held.key)
 
     async def _tend(self) -> None:
@@ -290,9 +288,9 @@ class ProcessMachine:
                 if held.seen.phase == "starting" and held.pidfd >= 0:
                     self._note_started(held)
             looks += 1
-            if looks % CLEAN_EVERY_LOOKS == 0 and self._ended:
-                self._ended = 0
-                await asyncio.to_thread(folders.clean, self._node_dir, frozenset(self._held))
+            if looks % CLEAN_EVERY_LOOKS == 0:
+                needed, kept = frozenset(self._held), self._settings.kept
+                await asyncio.to_thread(folders.clean, self._node_dir, needed, kept)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)
