@@ -52,6 +52,7 @@ VERBS = {
     "role": Verb("people", "who may do what in which project"),
     "token": Verb("people", "API tokens: list, make, revoke"),
     "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),
+    "rebuild": Verb("rebuilding", "fold what the gateway answers with from the log again"),
     "verify": Verb("verifying", "derive every decision again from the log"),
     "up": Verb("platform", "start a platform on this machine"),
     "down": Verb("platform", "stop it"),

@@ -48,6 +48,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "headrace token revoke 5b1e0c1a",
     ),
     "erase": ("headrace erase ads --yes",),
+    "rebuild": ("headrace rebuild",),
     "verify": ("headrace verify",),
     "up": ("headrace up --nodes 2 --gpus simulated:8xH100-80GB", "headrace up --detach"),
     "down": ("headrace down", "headrace down --delete-data"),
