@@ -28,6 +28,7 @@ from headrace.client.model import (
     Status,
     Visit,
 )
+from headrace.client.people import People
 from headrace.client.reports import Reports
 from headrace.client.session import Session
 from headrace.documents.workdir import BUNDLE
@@ -37,7 +38,7 @@ from headrace.trust import join_token
 BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
 
 
-class Client(Reports):
+class Client(Reports, People):
     """Asks the gateway at `url`, which has the one certificate in that file when there is one.
 
     Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at
@@ -113,10 +114,11 @@ class Client(Reports):
         process: int | None = None,
         attempt: int | None = None,
         follow: bool = False,
+        tail_bytes: int = 0,
     ) -> Iterator[LogPiece]:
-        """What its workers wrote; with `follow` until it has ended, over broken connections."""
+        """What its workers wrote, or the last `tail_bytes` of each process; with `follow` until it has ended, over broken connections."""
         query: dict[str, int | str | None] = {"rank": rank, "process": process, "attempt": attempt}
-        query |= {"role": role, "follow": follow}
+        query |= {"role": role, "follow": follow, "tail_bytes": tail_bytes}
         offsets: dict[tuple[int, int, int], int] = {}
         pieces = msgspec.json.Decoder(LogPiece)
 
