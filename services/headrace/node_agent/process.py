@@ -48,6 +48,7 @@ from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.node_agent.workplaces.repositories import Repositories
+from headrace.node_agent.workplaces.setups import interpreters
 from headrace.runtime.health import Answer, Health, json_answer
 
 NOT_ADMITTED = 78  # EX_CONFIG: starting again changes nothing
@@ -241,6 +242,7 @@ def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoine
         port_last=settings.ports[1],
         labels=settings.labels,
         version=_version(),
+        pythons=tuple(interpreters()),
     )
 
 

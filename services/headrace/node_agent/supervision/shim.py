@@ -30,6 +30,7 @@ from headrace.node_agent.supervision.protocol import (
     lease_of,
 )
 from headrace.node_agent.supervision.record import Record, journal
+from headrace.node_agent.supervision.setting_up import LIMIT_S, last_words, set_up
 from headrace.node_agent.supervision.workplace import furnish
 
 LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
@@ -127,17 +128,38 @@ class _Attempt:
 
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""
-        if self._spec["setup"]:
-            self._start(0, self._spec["setup"])
-            while self._alive and self._reap():
-                if self._alive:
-                    self._wait()
-            if self._end["exit_code"] and not self._ending:
-                message = f"setup: {self._end['message']}"
-                self._end.update(reason="start-failed", message=message)
-                return False
-            self._ended.clear()
-        return not self._ending
+        if not self._spec["setup"]:
+            return not self._ending
+        deadline_ns = self._deadline_ns
+        limit_ns = kernel.boottime_ns() + LIMIT_S * 1_000_000_000
+        self._deadline_ns = min(filter(None, (deadline_ns, limit_ns)))
+        is_ready = set_up(self._spec["setup"], os.path.abspath(WORK), self)
+        if not is_ready and self._end["exit_code"]:
+            message = f"setup: {self._end['message']}{last_words('0.log')}"
+            self._end.update(reason="start-failed", message=message)
+        self._deadline_ns = deadline_ns
+        self._ended.clear()
+        return is_ready and not self._ending
+
+    @property
+    def account(self) -> list[Any] | None:
+        """Whose the worker's files are."""
+        account: list[Any] | None = self._spec["confinement"]["account"]
+        return account
+
+    def run_first(self, command: list[str]) -> bool:
+        """Run a program as the worker would be, to its end; whether it ended well."""
+        self._start(0, command)
+        while self._alive and self.rest(LOOK_S):
+            pass
+        return not self._end["exit_code"] and not self._ending
+
+    def rest(self, most_s: float) -> bool:
+        """Let time pass; whether the attempt goes on."""
+        self._reap()
+        if self._alive or not self._ending:
+            self._wait(most_s)
+        return bool(self._alive) or not self._ending
 
     def _work(self) -> None:
         for index in range(len(self._spec["processes"])):
@@ -192,9 +214,9 @@ class _Attempt:
         if self._alive and not self._ending:
             self._stop_all("peer-failed", self._spec["grace_s"])
 
-    def _wait(self) -> None:
+    def _wait(self, most_s: float = LOOK_S) -> None:
         """Wait for a signal or the next deadline, and do what it asks for."""
-        received = signal.sigtimedwait(SIGNALS, self._wait_s())
+        received = signal.sigtimedwait(SIGNALS, min(most_s, self._wait_s()))
         if received is not None and received.si_signo == signal.SIGUSR1:
             if self._alive and not self._ending:
                 self._sessions.begin(next(iter(self._alive)))
