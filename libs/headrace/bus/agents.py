@@ -209,6 +209,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     adds when it seals it to a node: the substituted values, `environment` and `secrets`.
 
     `volumes` says where those of its `mounts` are on the nodes; `outputs` are the paths that are kept.
+    `python` is the interpreter asked for; `gang_names` those of `env` that placement put there.
     `command` is argv, and `commands` those of roles that have their own, of which placement's shell
     leaves the one that runs. `processes` is how many copies run on the node, each with its own local rank.
     `framework` says which names they find in their environment, see `documents.frameworks`.
@@ -229,3 +230,5 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     mounts: tuple[Mount, ...] = ()
     volumes: dict[str, str] = {}
     outputs: tuple[str, ...] = ()
+    python: str = ""
+    gang_names: tuple[str, ...] = ()

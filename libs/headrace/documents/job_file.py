@@ -80,7 +80,7 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "checkpoint", "python", "after",
+        "checkpoint", "after",
         "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
         "drain",
     )  # fmt: skip
@@ -105,6 +105,7 @@ class JobFile(Part):
     secrets: list[str] = []
     workdir: str = ""
     image: str = ""
+    python: str | float = ""
     volumes: list[str] = []
     outputs: list[str] = []
     array: str = ""
@@ -117,7 +118,6 @@ class JobFile(Part):
     on_disconnect: str | dict[str, str] = "keep"
     allow_plain_secret: bool = False
     checkpoint: NotYet = None
-    python: NotYet = None
     retry: RetryFile | None = None
     after: NotYet = None
     schedule: NotYet = None

@@ -24,7 +24,7 @@ from headrace.documents.refusing import DocumentError, not_yet, refuse, with_lin
 from headrace.documents.retries import retry_of
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
-from headrace.documents.workdir import workdir_of
+from headrace.documents.workdir import python_of, workdir_of
 from headrace.events import Refusal
 from headrace.events.asked import Gang, Mount, Retry
 
@@ -60,6 +60,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workdir: str = ""
     mounts: tuple[Mount, ...] = ()
     outputs: tuple[str, ...] = ()
+    python: str = ""
     commands: dict[str, tuple[str, ...]] = {}
     retry: Retry = Retry()
     priority: str = "medium"
@@ -97,6 +98,7 @@ def _plan(job: JobFile) -> Plan:
         workdir=workdir_of(job.workdir),
         mounts=mounts_of(job.volumes),
         outputs=outputs_of(job.outputs, job.workdir),
+        python=python_of(job.python, job.image),
         priority=job.priority,
         preemptible=_preemptible(job.preemptibility, gang),
         max_duration_us=max_duration_us(job.max_duration),

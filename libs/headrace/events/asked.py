@@ -59,7 +59,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     GPU. `gpu_memory_bytes` asks for this much memory of one GPU instead of a share. An elastic gang
     grows from `nodes` to `nodes_max` (0: it does not). `pools` are tried in this order (none: every
     node). Its nodes share a domain of the level `topology_required`, and of `topology_preferred`
-    where that can be had. They reach all `volumes`. `kind` is the job's type, which says what pools its project has for it;
+    where that can be had. They reach all `volumes`, and have the interpreter `python`. `kind` is the job's type, which says what pools its project has for it;
     `by_price`: its pools are in no order of its own, so the cheapest that fits is tried first.
     `contained`: it runs in a container image, so only on nodes that have an engine for that.
 
@@ -84,6 +84,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     succeeds_when: str = ""
     contained: bool = False
     volumes: tuple[str, ...] = ()
+    python: str = ""
 
     def by_role(self) -> dict[str, Gang]:
         """Each of its roles as a gang of its own; itself, under no name, when it has none."""

@@ -59,6 +59,7 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     probe_port: int = 0
     bandwidth: dict[str, int] = {}
     engine: str = ""
+    pythons: tuple[str, ...] = ()  # versions of the interpreters there
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):

@@ -206,6 +206,7 @@ class Requests:
             workdir=planned.workdir,
             mounts=planned.mounts,
             outputs=planned.outputs,
+            python=planned.python,
             framework=planned.framework,
             image=planned.image,
             shm_bytes=planned.shm_bytes,

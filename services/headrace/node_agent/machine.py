@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -69,7 +69,8 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `moves` are folders that become the attempt's beside it (source, and path in its folder);
     `mounts` what only its processes see (source, target, read-only), where {} is the attempt's
     folder; `links` what is linked below its working directory (path, target); `env` says where;
-    `outputs` are the paths that are kept when it has ended.
+    `outputs` are the paths that are kept when it has ended; `setup` is what
+    prepares it, see `supervision.setting_up`.
     """
 
     tree: str = ""
@@ -79,6 +80,7 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     links: tuple[tuple[str, str], ...] = ()
     env: dict[str, str] = {}
     outputs: tuple[str, ...] = ()
+    setup: dict[str, Any] = {}
 
 
 class Inside(NamedTuple):

@@ -50,6 +50,7 @@ from headrace.node_agent.worker_ports import is_taken
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.node_agent.workplaces.repositories import Repositories
+from headrace.node_agent.workplaces.setups import interpreters
 from headrace.runtime.health import Answer, Health, json_answer
 
 NOT_ADMITTED = 78  # EX_CONFIG: starting again changes nothing
@@ -244,6 +245,7 @@ def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoine
         port_last=settings.ports[1],
         labels=settings.labels,
         version=_version(),
+        pythons=tuple(interpreters()),
     )
 
 

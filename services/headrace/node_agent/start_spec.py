@@ -20,6 +20,7 @@ from headrace.node_agent.machine import Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
 from headrace.node_agent.worker_environment import environment_of, place_of, processes_of
+from headrace.node_agent.workplaces.setups import environment_of as prepared_by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,8 +75,10 @@ def spec_of(
             "confinement": plan | {"mounts": [(_at(path, m[0]), *m[1:]) for m in place.mounts]},
             "marker": marker,
             "command": launch.command,
-            "setup": launch.setup,
-            "env": env | {name: _at(path, value) for name, value in place.env.items()},
+            "setup": place.setup,
+            "env": env
+            | {name: _at(path, value) for name, value in place.env.items()}
+            | prepared_by(place.setup, env["PATH"]),
             "processes": processes_of(assignment, launch, path),
             "files": files_of(place_of(assignment, launch, path), launch.framework),
             "output_bytes_max": settings.output_bytes_max,

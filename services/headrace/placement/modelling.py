@@ -38,6 +38,8 @@ from headrace.scheduling.settings import Settings
 
 Labels = tuple[tuple[str, str], ...]
 
+PYTHON = "python:"  # before a version: no label that somebody gives has a colon
+
 SECOND_US = 1_000_000
 STEPS_MAX = 200  # evictions tried for one gang: a turn has its limit
 POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use
@@ -70,7 +72,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
         memory_bytes=node.memory_bytes,
-        labels=labels,
+        labels=labels | {f"{PYTHON}{version}": "yes" for version in machine.said.pythons},
         taints=machine.said.taints,
         accepting=node.accepting,
         has_engine=bool(machine.said.engine),
@@ -225,9 +227,10 @@ def _task(job_id: str, rank: int, what: tuple[str, Shape]) -> Task:
 
 
 def _reached(asked: Asked, volumes: Mapping[str, Volume]) -> Labels:
-    """The labels of nodes that reach all of its volumes."""
+    """The labels of nodes that reach all of its volumes, and have its interpreter."""
     known = [volumes[name] for name in asked.volumes if name in volumes]
-    return tuple(dict.fromkeys((v.label, v.value) for v in known if v.label))
+    python = [(f"{PYTHON}{asked.python}", "yes")] if asked.python else []
+    return tuple(dict.fromkeys([*((v.label, v.value) for v in known if v.label), *python]))
 
 
 def _shape(asked: Asked, kind: Accelerator, pool: Pool | None, reached: Labels) -> Shape:

@@ -30,6 +30,7 @@ from headrace.node_agent.supervision.protocol import (
     lease_of,
 )
 from headrace.node_agent.supervision.record import Record, journal
+from headrace.node_agent.supervision.setting_up import LIMIT_S, judge, set_up
 from headrace.node_agent.supervision.workplace import furnish
 
 LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
@@ -43,11 +44,10 @@ _LOOK_NS = int(LOOK_S * 1e9)
 Tell = Callable[[dict[str, Any]], None]
 Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
-`command`, `setup`, `cwd` (a folder of the node's, or ""), `tree` (a folder that becomes the
-attempt's own, or ""), `moves`, `links`, `outputs` (see `Workplace`), `env`, `processes` (each process's own env), `files` (by path in the folder,
-`[mode, content]`), `grace_s`,
-`max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
-`enforcement`, `confinement` (see there)."""
+`command`, `setup` (see `setting_up`), `cwd` (a folder of the node's, or ""), `tree`, `moves`, `links`,
+`outputs` (see `Workplace`), `env`, `processes` (each process's own env), `files` (by path in the folder,
+`[mode, content]`), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path
+or ""), `devices` (`uuid:milli` each), `enforcement`, `confinement` (see there)."""
 
 
 def run(spec: Start, boot: str, tell: Tell) -> None:
@@ -128,16 +128,30 @@ class _Attempt:
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""
         if self._spec["setup"]:
-            self._start(0, self._spec["setup"])
-            while self._alive and self._reap():
-                if self._alive:
-                    self._wait()
-            if self._end["exit_code"] and not self._ending:
-                message = f"setup: {self._end['message']}"
-                self._end.update(reason="setup", message=message)
+            deadline_ns = self._deadline_ns
+            limit_ns = kernel.boottime_ns() + LIMIT_S * 1_000_000_000
+            self._deadline_ns = min(filter(None, (deadline_ns, limit_ns)))
+            account = self._spec["confinement"]["account"]
+            if not set_up(self._spec["setup"], os.path.abspath(WORK), account, self):
+                judge(self._end, "0.log", is_ours=self._deadline_ns == limit_ns)
                 return False
+            self._deadline_ns = deadline_ns
             self._ended.clear()
         return not self._ending
+
+    def run_first(self, command: list[str]) -> bool:
+        """Run a program as the worker would be, to its end; whether it ended well."""
+        self._start(0, command)
+        while self._alive and self.rest(LOOK_S):
+            pass
+        return not self._end["exit_code"] and not self._ending
+
+    def rest(self, most_s: float) -> bool:
+        """Let time pass; whether the attempt goes on."""
+        self._reap()
+        if self._alive or not self._ending:
+            self._wait(most_s)
+        return bool(self._alive) or not self._ending
 
     def _work(self) -> None:
         for index in range(len(self._spec["processes"])):
@@ -192,9 +206,9 @@ class _Attempt:
         if self._alive and not self._ending:
             self._stop_all("peer-failed", self._spec["grace_s"])
 
-    def _wait(self) -> None:
+    def _wait(self, most_s: float = LOOK_S) -> None:
         """Wait for a signal or the next deadline, and do what it asks for."""
-        received = signal.sigtimedwait(SIGNALS, self._wait_s())
+        received = signal.sigtimedwait(SIGNALS, min(most_s, self._wait_s()))
         if received is not None and received.si_signo == signal.SIGUSR1:
             if self._alive and not self._ending:
                 self._sessions.begin(next(iter(self._alive)))

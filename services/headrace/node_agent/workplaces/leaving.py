@@ -156,6 +156,6 @@ def _gathered(folder: Path, paths: tuple[str, ...]) -> tuple[Manifest, dict[str,
 
 def _clear(folder: Path) -> None:
     """What only the worker needed."""
-    for name in (WORK, OUTPUT, INPUTS):
+    for name in (WORK, OUTPUT, INPUTS, "setups"):
         with contextlib.suppress(OSError):
             shutil.rmtree(folder / name)

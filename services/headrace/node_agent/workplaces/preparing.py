@@ -19,6 +19,7 @@ from headrace.bundles.manifest import name_of
 from headrace.bundles.objects import Damaged
 from headrace.bus.agents import Assignment, Launch
 from headrace.documents.workdir import GIT, bundle_of
+from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.machine import AttemptKey, End, Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import WORK
@@ -28,6 +29,7 @@ from headrace.node_agent.workplaces.fetching import Fetcher, Files
 from headrace.node_agent.workplaces.leaving import Leavings
 from headrace.node_agent.workplaces.mounting import input_at, variable_of, volume_at
 from headrace.node_agent.workplaces.repositories import Repositories
+from headrace.node_agent.workplaces.setups import Unready, code_of, setup_of
 from headrace.node_agent.workplaces.trees import Trees
 
 NOT_EXECUTABLE = 126  # as a shell has it
@@ -47,6 +49,7 @@ class Workplaces:
         owner_of: Callable[[str], Owner | None],
         repositories: Repositories,
     ) -> None:
+        self._node_dir = node_dir
         self._trees = Trees(node_dir)
         self._fetcher = Fetcher(files)
         self.leavings = Leavings(files, node_dir)
@@ -61,7 +64,8 @@ class Workplaces:
         will be called.
         """
         has_code = bundle_of(launch.workdir) or launch.workdir.startswith(GIT)
-        if not has_code and not launch.mounts:
+        has_setup = (launch.setup or launch.python) and not launch.image
+        if not has_code and not launch.mounts and not has_setup:
             return Workplace(cwd=launch.workdir, outputs=launch.outputs)
         key = key_of(assignment)
         task = self._tasks.get(key)
@@ -94,10 +98,14 @@ class Workplaces:
             owner = self._owner_of(assignment.user)
         what = "workdir"
         try:
-            place = await self._with_code(assignment, launch.workdir, owner)
+            place, code = await self._with_code(assignment, launch, owner)
+            if not launch.image:
+                what = "setup"
+                setup = setup_of(launch, code, self._setups_of(assignment, code), owner)
+                place = msgspec.structs.replace(place, setup=setup)
             what = "volumes"
             place = await self._with_mounts(place, assignment, launch, owner)
-        except (Unprepared, OSError) as error:
+        except (Unprepared, Unready, OSError) as error:
             line = getattr(error, "strerror", None) or str(error)
             _LOG.warning("not prepared job=%s %s: %s", assignment.job, what, line)
             message = f"cannot start: {what}: {line}"
@@ -105,13 +113,22 @@ class Workplaces:
         return msgspec.structs.replace(place, outputs=launch.outputs)
 
     async def _with_code(
-        self, assignment: Assignment, workdir: str, owner: Owner | None
-    ) -> Workplace:
+        self, assignment: Assignment, launch: Launch, owner: Owner | None
+    ) -> tuple[Workplace, str]:
+        """With what stands for the code in the key of its setup; a folder of the node is not looked
+        into, so that "" stands for it: what is set up there is not kept.
+        """
+        workdir = launch.workdir
         if workdir.startswith(GIT):
             return await self._with_commit(assignment, workdir, owner)
         if bundle_of(workdir):
-            return await self._with_tree(assignment, bundle_of(workdir), owner)
-        return Workplace(cwd=workdir)
+            return await self._with_tree(assignment, launch, owner)
+        return Workplace(cwd=workdir), "" if workdir else "no code"
+
+    def _setups_of(self, assignment: Assignment, code: str) -> Path:
+        if code:
+            return self._trees.of(assignment.project).root / "setups"
+        return self._node_dir / folder_of(key_of(assignment)) / "setups"
 
     async def _with_mounts(
         self, place: Workplace, assignment: Assignment, launch: Launch, owner: Owner | None
@@ -146,14 +163,18 @@ class Workplaces:
 
     async def _with_commit(
         self, assignment: Assignment, workdir: str, owner: Owner | None
-    ) -> Workplace:
+    ) -> tuple[Workplace, str]:
         root = self._trees.of(assignment.project).root
         taken = root / "taken" / _name_of(assignment)
         taken.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        await self._repositories.check_out(workdir, root / "repositories", taken, owner)
-        return Workplace(tree=str(taken))
+        kept = root / "repositories"
+        commit = await self._repositories.check_out(workdir, kept, taken, owner)
+        return Workplace(tree=str(taken)), commit
 
-    async def _with_tree(self, assignment: Assignment, tree: str, owner: Owner | None) -> Workplace:
+    async def _with_tree(
+        self, assignment: Assignment, launch: Launch, owner: Owner | None
+    ) -> tuple[Workplace, str]:
+        tree = bundle_of(launch.workdir)
         objects = self._trees.of(assignment.project)
         manifest = await self._fetcher.tree(objects, assignment.job, tree)
         name = _name_of(assignment)
@@ -165,7 +186,7 @@ class Workplaces:
             manifest = await self._fetcher.tree(objects, assignment.job, tree)
             _LOG.warning("a kept folder was damaged and fetched anew: %s", error)
             taken = await self._trees.take(assignment.project, tree, manifest, name, owner)
-        return Workplace(tree=taken)
+        return Workplace(tree=taken), code_of(launch.setup, manifest, tree)
 
 
 def _name_of(assignment: Assignment) -> str:
