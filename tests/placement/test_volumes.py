@@ -39,3 +39,10 @@ def test_a_volume_that_moves_takes_those_that_wait_with_it(history):
     reached(history, "datasets", "berlin")
     history.settled()
     assert history.placed("train").workers[0].node == "n3"
+
+
+def test_a_job_is_placed_where_its_interpreter_is(history):
+    history.node("n3", pythons=("3.12",))
+    history.job("train", gang=Gang(accelerators=(Accelerator(milli=1000),), python="3.12"))
+    history.settled()
+    assert history.placed("train").workers[0].node == "n3"

@@ -75,7 +75,6 @@ def spec_of(
             "confinement": plan | {"mounts": [(_at(path, m[0]), *m[1:]) for m in place.mounts]},
             "marker": marker,
             "command": launch.command,
-            "setup": place.setup,
             "env": env
             | {name: _at(path, value) for name, value in place.env.items()}
             | prepared_by(place.setup, env["PATH"]),
@@ -95,7 +94,13 @@ def _placed(place: Workplace) -> dict[str, Any]:
         "moves": place.moves,
         "links": place.links,
         "outputs": place.outputs,
+        "setup": place.setup,
     }
+
+
+def _seen_at(path: str, place: Workplace) -> dict[str, str]:
+    """Where its volumes are."""
+    return {name: _at(path, value) for name, value in place.env.items()}
 
 
 def _at(path: str, text: str) -> str:

@@ -46,8 +46,8 @@ Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
 `command`, `setup` (see `setting_up`), `cwd` (a folder of the node's, or ""), `tree`, `moves`, `links`,
 `outputs` (see `Workplace`), `env`, `processes` (each process's own env), `files` (by path in the folder,
-`[mode, content]`), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path
-or ""), `devices` (`uuid:milli` each), `enforcement`, `confinement` (see there)."""
+`[mode, content]`), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a
+path or ""), `devices` (`uuid:milli` each), `enforcement`, `confinement` (see there)."""
 
 
 def run(spec: Start, boot: str, tell: Tell) -> None:
@@ -148,8 +148,7 @@ class _Attempt:
 
     def rest(self, most_s: float) -> bool:
         """Let time pass; whether the attempt goes on."""
-        self._reap()
-        if self._alive or not self._ending:
+        if self._reap() or not self._ending:
             self._wait(most_s)
         return bool(self._alive) or not self._ending
 
