@@ -6,12 +6,11 @@ TF_CONFIG says who is chief, ps and worker; the job's roles have these names.
 import tensorflow as tf
 from sklearn.datasets import load_digits
 
-STEPS = 60
+STEPS, DIGITS = 60, load_digits()
 
 
 def data() -> tuple[tf.Tensor, tf.Tensor]:
-    digits = load_digits()
-    return tf.constant(digits.data / 16.0), tf.constant(digits.target)
+    return tf.constant(DIGITS.data / 16.0), tf.constant(DIGITS.target)
 
 
 def loss_of(weights: tf.Tensor) -> tf.Tensor:

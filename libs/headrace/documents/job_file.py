@@ -23,16 +23,15 @@ Number: TypeAlias = int | float | str  # decimals travel best as text
 
 class Resources(Part):
     """What each node of the job is asked for. `gpus` by the GPU grammar, `gpu_memory` this much
-    memory of one GPU, `cpu` in cores, `memory` with its unit.
+    memory of one GPU, `cpu` in cores, `memory` with its unit, `shm` the size of a container's
+    /dev/shm.
     """
-
-    not_yet: ClassVar[tuple[str, ...]] = ("shm",)
 
     gpus: Number | list[Number] = 0
     gpu_memory: str = ""
     cpu: Number = ""
     memory: str = ""
-    shm: NotYet = None
+    shm: str = ""
 
 
 class RoleFile(Part):
@@ -71,7 +70,7 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "checkpoint", "image", "python", "retry", "after",
+        "volumes", "outputs", "checkpoint", "python", "retry", "after",
         "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
         "drain",
     )  # fmt: skip
@@ -90,6 +89,7 @@ class JobFile(Part):
     env: dict[str, str | int | float | bool | None] = {}
     secrets: list[str] = []
     workdir: str = ""
+    image: str = ""
     array: str = ""
     sweep: Sweep | None = None
     priority: str = "medium"
@@ -102,7 +102,6 @@ class JobFile(Part):
     volumes: NotYet = None
     outputs: NotYet = None
     checkpoint: NotYet = None
-    image: NotYet = None
     python: NotYet = None
     retry: NotYet = None
     after: NotYet = None
