@@ -13,7 +13,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down check test format schemas sim test-chaos test-containers \
+.PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
+        test-containers \
         test-frameworks test-readme bench bench-openb bench-scheduler conformance \
         determinism constraints system-deps clean
 
@@ -63,6 +64,9 @@ test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-
 	$(BIN)/python -m headrace.simulation --seeds $(SEEDS)
 	$(BIN)/pytest --quiet -m chaos tests/end_to_end
 
+test-agent-faults: $(STAMP) ## what a node comes through: agents killed, machines cut off, clocks turned, disks full
+	$(BIN)/python -m tests.agent_faults
+
 test-containers: $(STAMP) ## store and bus contracts against servers in containers
 	$(BIN)/pytest --quiet -m containers tests/containers
 
@@ -96,8 +100,8 @@ constraints: ## pin every dependency anew, with hashes
 	    --no-emit-trusted-host --no-emit-find-links --no-emit-options --allow-unsafe \
 	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
 
-system-deps: ## Debian packages that the container tests need
-	apt-get update -q && apt-get install -yq docker.io
+system-deps: ## Debian packages that the tests of containers and of networks need
+	apt-get update -q && apt-get install -yq docker.io iproute2
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -199,3 +199,31 @@ def test_an_elastic_gang_gives_up_what_it_has_above_its_minimum(monkeypatch):
     found = planned(nodes="2..8", preemptibility="semi-preemptible")
     assert (found.gang.nodes, found.gang.nodes_max) == (2, 8)
     assert (found.preemptible, found.protected_minimum) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("value", "after_us"),
+    [
+        ("keep", 0),
+        ({"replace_after": "60s"}, 60_000_000),
+        ({"replace_after": "5m"}, 300_000_000),
+        ({"replace_after": "7d"}, 7 * 86_400_000_000),
+    ],
+)
+def test_a_job_is_kept_or_replaced_when_its_node_cannot_be_heard(value, after_us):
+    assert planned(on_disconnect=value).replace_after_us == after_us
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("stop", "on_disconnect = stop — is not one of the words known here"),
+        ({}, "on_disconnect = nothing — must name replace_after alone"),
+        ({"replace_after": "5m", "x": "1"}, "must name replace_after alone"),
+        ({"replace_after": "59s"}, "on_disconnect.replace_after = 59s — is shorter than 60s"),
+        ({"replace_after": "8d"}, "is longer than 7d"),
+        ({"replace_after": "soon"}, "on_disconnect.replace_after = soon"),
+    ],
+)
+def test_what_else_a_disconnect_may_do_is_refused(value, said):
+    assert said in refused(on_disconnect=value)

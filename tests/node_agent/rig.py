@@ -22,6 +22,7 @@ from headrace.bus.agents import (
     Launch,
     LogsChunk,
     LogsWanted,
+    Pull,
     Report,
     Reports,
     Signed,
@@ -34,7 +35,10 @@ from headrace.node_agent import folders
 from headrace.node_agent.agent import Agent, Surroundings
 from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
 from headrace.node_agent.identity import NodeKeys
+from headrace.node_agent.isolation import Isolation, Processes
+from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.journal_file import FileJournal
+from headrace.node_agent.lease import FileLease
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
@@ -70,6 +74,7 @@ class Placement:
         self.reports: list[Report] = []
         self.signals: list[bytes] = []
         self.answers = True
+        self.renews = True
 
     async def open(self) -> None:
         await self.bus.subscribe(subjects.AGENTS_UP, self._heard)
@@ -101,6 +106,12 @@ class Placement:
     async def tell(self) -> None:
         if self.node is not None:
             await self.bus.publish(subjects.agent_down(NODE, "desired"), self.document())
+
+    def renewal(self, message: Message) -> int:
+        """What a pull renews the lease from, if it is to."""
+        if message.subject.rpartition(".")[2] != "pull" or not message.data or not self.renews:
+            return 0
+        return msgspec.json.decode(message.data, type=Pull).sent_ns
 
     def document(self, **changes: object) -> bytes:
         assert self.node is not None
@@ -156,7 +167,8 @@ class Placement:
         elif what == "signal":
             self.signals.append(message.data)
         if message.reply and self.node is not None:
-            await self.bus.publish(message.reply, self.document())
+            document = self.document(renewed_ns=self.renewal(message))
+            await self.bus.publish(message.reply, document)
 
     def _record(self, batch: Reports) -> None:
         last = self.recorded.get(batch.incarnation, 0)
@@ -182,6 +194,8 @@ class Node:
         self.attempt_journal = folder / "attempts.journal"
         self.boot = kernel.boot_id()
         self.output_bytes_max = 1_000_000
+        self.isolation: Isolation = Processes()
+        self.accounts = Accounts(root_allowed=True)
         self.task: asyncio.Task[None] | None = None
         self.incarnations = 0
 
@@ -189,12 +203,15 @@ class Node:
         """Start an agent, with no memory but the folder's."""
         devices = SimulatedDevices("simulated:8xH100-80GB", NODE)
         keys = NodeKeys(self.dir, self.keys_dir)
+        self.lease = FileLease(self.dir)
         machine = ProcessMachine(
             MachineSettings(
                 node_dir=self.dir,
                 enforcement=devices.enforcement,
                 journal=str(self.attempt_journal),
                 output_bytes_max=self.output_bytes_max,
+                isolation=self.isolation,
+                accounts=self.accounts,
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
             )
         )
@@ -211,6 +228,7 @@ class Node:
                 machine=machine,
                 journal=self.journal,
                 devices=devices,
+                lease=self.lease,
                 is_granted=keys.is_granted,
                 unseal=keys.unseal,
                 now_us=lambda: time.time_ns() // 1000,
@@ -253,7 +271,7 @@ class Node:
         return intent
 
     def left_of(self, marker: str) -> list[int]:
-        return tree.of_attempt(marker, [])
+        return tree.of_attempt(marker, [], [])
 
     async def close(self) -> None:
         if self.task is not None:

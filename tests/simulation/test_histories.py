@@ -23,6 +23,7 @@ SEEDS = int(os.environ.get("HEADRACE_SIMULATION_SEEDS", "200"))
 EXPECTED = {  # the promises that a planted bug is bound to break, whatever else it breaks
     "act-before-append": ("I2", "I3", "I4", "I11"),
     "no-epoch-check": ("I3", "I4", "I11"),
+    "outlive-the-lease": ("I11",),
     "release-before-proof": ("I4", "I11"),
 }
 

@@ -28,7 +28,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `sealed` is a `Launch` (msgspec JSON) sealed to the node's public key; empty for a worker that is
     known to have started or is to stop, and where the launch can never be opened again. `stop` asks for the end,
-    for `stop_reason`, within `grace_s`. `position` is that of `gang.placed`: the grant's id.
+    for `stop_reason`, within `grace_s`. `position` is that of `gang.placed`: the grant's id. With
+    `replace_after_s` the worker ends when the node's lease is that old. It may use `cpu_milli` and
+    `memory_bytes` of the node (0: no limit), in the account of `user`.
     """
 
     job: str
@@ -42,7 +44,19 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_reason: str = ""
     grace_s: int = 10
     max_duration_s: int = 0
+    replace_after_s: int = 0
+    user: str = ""
+    cpu_milli: int = 0
+    memory_bytes: int = 0
     traceparent: str = ""
+
+
+class Pull(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Asks for the node's document, and renews the node's lease: `sent_ns` is when this was sent,
+    by the node's `CLOCK_BOOTTIME`.
+    """
+
+    sent_ns: int = 0
 
 
 class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,7 +64,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     An agent ignores a document that is older (by epoch, then position) than the last one it took.
     Reports up to `recorded_through` of journal `incarnation` are in the log. An attempt that is in
-    no document and runs is reported and left running.
+    no document and runs is reported and left running. `renewed_ns` is the `sent_ns` of the pull
+    that this answers, from which on the node's lease counts; 0 renews nothing.
     """
 
     node: str
@@ -58,6 +73,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: int
     incarnation: str
     recorded_through: int
+    renewed_ns: int = 0
     assignments: tuple[Assignment, ...] = ()
 
 
@@ -82,6 +98,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     exit_code: int = 0
     message: str = ""
     enforcement: str = ""
+    isolation: str = ""
     traceparent: str = ""
 
 

@@ -117,6 +117,7 @@ class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     model: str = ""
     simulated: bool = False
     enforcement: str = ""
+    isolation: str = ""
     state: str = "starting"
     exit_code: int | None = None
     message: str = ""

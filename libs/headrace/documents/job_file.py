@@ -60,7 +60,7 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "checkpoint", "on_disconnect", "image", "python", "retry", "after",
+        "volumes", "outputs", "checkpoint", "image", "python", "retry", "after",
         "schedule", "triggers", "deadline", "notify", "roles",
         "succeeds_when", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
         "drain",
@@ -86,11 +86,11 @@ class JobFile(Part):
     pools: list[str] = []
     topology: Topology = msgspec.field(default_factory=Topology)
     max_duration: str = ""
+    on_disconnect: str | dict[str, str] = "keep"
     allow_plain_secret: bool = False
     volumes: NotYet = None
     outputs: NotYet = None
     checkpoint: NotYet = None
-    on_disconnect: NotYet = None
     image: NotYet = None
     python: NotYet = None
     retry: NotYet = None

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from headrace.documents.accelerators import accelerators
+from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
 from headrace.documents.job_file import JobFile, Resources
 from headrace.documents.names import level_of, name_of, pool_names
@@ -65,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     priority: str = "medium"
     preemptible: bool = True
     max_duration_us: int = 0
+    replace_after_us: int = 0  # 0: losing contact changes nothing
     protected_minimum: bool = False
     tasks: Tasks | None = None
 
@@ -94,6 +96,7 @@ def _plan(job: JobFile) -> Plan:
         priority=job.priority,
         preemptible=_preemptible(job.preemptibility, gang),
         max_duration_us=max_duration_us(job.max_duration),
+        replace_after_us=replace_after_us(job.on_disconnect),
         protected_minimum=job.preemptibility == "semi-preemptible",
         tasks=tasks,
     )

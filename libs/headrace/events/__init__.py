@@ -48,6 +48,7 @@ EVENTS: tuple[type[Event], ...] = (
     gangs.SearchSuspended,
     attempts.AttemptStarted,
     attempts.AttemptExited,
+    attempts.AttemptExpired,
     nodes.NodeJoined,
     nodes.NodeSilent,
     nodes.NodeHeard,

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.events.base import Fact
+from headrace.events.base import Decision, Fact
+from headrace.events.gangs import Act
 
 
 class AttemptStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.started.v1"):
     """The worker `rank` of this attempt runs. `at_us` is the node's clock, for people only.
 
-    `enforcement` names what keeps it to its share: mig, mps, watch, none, simulated.
+    `enforcement` names what keeps it to its share: mig, mps, watch, none, simulated; `isolation` what keeps its
+    processes apart from others: systemd+cgroup2, cgroup2, cgroup1, processes.
     """
 
     owner: ClassVar[str] = "placement"
@@ -29,13 +31,14 @@ class AttemptStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="a
     report: int
     at_us: int = 0
     enforcement: str = "none"
+    isolation: str = ""
 
 
 class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.exited.v1"):
     """The worker `rank` has gone, with proof: nothing of it is left on the node.
 
     `reason` is exited (the command's own end), stopped (asked to), lost (its supervisor or node
-    went away under it), start-failed. `exit_code` is 128+N for signal N. `message` is one line.
+    went away under it), start-failed, oom (it used more memory than it had asked for). `exit_code` is 128+N for signal N. `message` is one line.
     """
 
     owner: ClassVar[str] = "placement"
@@ -54,3 +57,21 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     exit_code: int = 0
     message: str = ""
     at_us: int = 0
+
+
+class AttemptExpired(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.expired.v1"
+):
+    """The worker `rank` has gone with its lease: its node has been silent for longer than the job's
+    `replace_after`, at which agent and shim, each by its own clock, ended it.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "rank", "node")
+    job: str
+    project: str
+    attempt: int
+    rank: int
+    node: str
+    act: Act

@@ -75,6 +75,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     priority: str = "medium"
     preemptible: bool = True
     max_duration_us: int = 0
+    replace_after_us: int = 0
     secrets: tuple[str, ...] = ()
     trials: tuple[dict[str, str], ...] = ()
     trials_parallel: int = 0
@@ -87,8 +88,8 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     """The job may wait for GPUs. Carries all that quota and placement need to know of it.
 
     `requested_at` is the position of its `job.requested`. `max_duration_us` is the job's own, else
-    what its project or its pool says. A sweep or array is admitted once as a
-    `group` of `tasks` jobs, then each task on its own with `group` and `index` set; a task's id is
+    what its project or its pool says; `replace_after_us` after how much silence of a node its
+    workers there are run elsewhere (0: never). A sweep or array is admitted once as a `group` of `tasks` jobs, then each task on its own with `group` and `index` set; a task's id is
     `<group>/<index>`.
     """
 
@@ -104,6 +105,7 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     priority: int
     preemptible: bool = True
     max_duration_us: int = 0
+    replace_after_us: int = 0
     group: str = ""
     index: int = 0
     tasks: int = 0

@@ -54,7 +54,9 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):
-    """Nothing was heard from the node for `silent_us`. What runs there is left running."""
+    """Nothing was heard from the node for `silent_us`, by placement's own steady clock; recorded
+    again when that reaches a lease's end. What runs there is left running but for such leases.
+    """
 
     owner: ClassVar[str] = "placement"
     stream: ClassVar[str] = "node/{node}"

@@ -66,6 +66,8 @@ class Host:
     ) -> None:
         self.service, self.store, self.bus, self.vault = service, store, bus, vault
         self.clock = Clock(monotonic_s)
+        self._monotonic_s = monotonic_s
+        self._held_until_s = 0.0
         self.reader = LogReader(store, bus)
         self.pending = PendingFacts()
         self.counters: Counter[str] = Counter()
@@ -93,6 +95,10 @@ class Host:
     @property
     def leading(self) -> bool:
         return self.epoch > 0
+
+    @property
+    def holds_lease(self) -> bool:
+        return self.leading and self._monotonic_s() < self._held_until_s
 
     def now_us(self) -> int:
         return self.clock.now_us()
@@ -131,6 +137,7 @@ class Host:
         term: Term | None = None
         while term is None and not self._stopping:
             self._fold(await self.reader.take())
+            self._held_until_s = self._monotonic_s() + LEASE_S
             term = await self.store.lead(self._name, self._holder, LEASE_S)
             if term is None:
                 await self.reader.wait(FOLLOW_S)
@@ -243,10 +250,12 @@ class Host:
     async def _renew(self, term: Term) -> None:
         while True:
             await asyncio.sleep(LEASE_S / 3)
+            until_s = self._monotonic_s() + LEASE_S
             try:
                 held = await self.store.renew(self._name, self._holder, term.epoch, LEASE_S)
             except Unavailable:
                 continue  # the next append tells whether somebody else leads
+            self._held_until_s = until_s
             if not held:
                 self.epoch = 0
                 self.wake()

@@ -56,6 +56,13 @@ class Runtime(Protocol):
         """Whether this instance decides."""
         ...
 
+    @property
+    def holds_lease(self) -> bool:
+        """Whether nobody else can lead yet, by this process's own clock: what is promised to who
+        is outside the log is promised within this time.
+        """
+        ...
+
     def now_us(self) -> int:
         """Database time, never below anything folded."""
         ...

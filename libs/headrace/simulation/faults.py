@@ -1,6 +1,7 @@
 """What goes wrong in a history, and when.
 
-Rule: drawn from the seed before anything runs; every fault ends (heals) before the history does.
+Rule: drawn from the seed before anything runs; every fault ends (heals) before the history does,
+and all but the last kind by the time that is asked for.
 """
 
 from __future__ import annotations
@@ -34,9 +35,12 @@ KINDS = (
     "node.worker_killed",
     "node.fenced",
     "agent.crashed",
+    "node.out_of_touch",
 )
 DECIDING = ("admission", "quota", "placement", "metrics")
 FAULTS_MIN, FAULTS_MAX = 4, 9  # of any kind
+OUT_OF_TOUCH_SHARE = 0.12  # of histories: each is that much longer
+OUT_OF_TOUCH_S = 100.0  # longer than the shortest lease with grace and margin
 SERVICE_CRASHES_MAX, AGENT_CRASHES_MAX = 4, 3  # besides those, at named points
 
 
@@ -55,8 +59,10 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
 def draw(
     chance: random.Random, nodes: list[str], until_s: float, agent_points: tuple[str, ...]
 ) -> tuple[Fault, ...]:
-    """A history's faults, in order of time, all over by `until_s`."""
-    kinds = [chance.choice(KINDS) for _ in range(chance.randint(FAULTS_MIN, FAULTS_MAX))]
+    """A history's faults, in order of time, all over by `until_s` but one that goes on
+    for longer than a lease.
+    """
+    kinds = [chance.choice(KINDS[:-1]) for _ in range(chance.randint(FAULTS_MIN, FAULTS_MAX))]
     kinds += ["service.crashed"] * chance.randint(1, SERVICE_CRASHES_MAX)
     kinds += ["agent.crashed"] * chance.randint(1, AGENT_CRASHES_MAX)
     faults = []
@@ -72,7 +78,16 @@ def draw(
                 point=chance.choice(points),
             )
         )
+    if chance.random() < OUT_OF_TOUCH_SHARE:
+        faults.append(_out_of_touch(chance, nodes))
     return tuple(sorted(faults, key=lambda f: (f.at_s, f.kind, f.target)))
+
+
+def _out_of_touch(chance: random.Random, nodes: list[str]) -> Fault:
+    """The one fault that outlasts the others: leases end in it."""
+    at_s = chance.uniform(4.0, 8.0)
+    target = chance.choice(nodes)
+    return Fault(at_s=at_s, for_s=OUT_OF_TOUCH_S, kind="node.out_of_touch", target=target)
 
 
 def _target(chance: random.Random, kind: str, nodes: list[str]) -> str:

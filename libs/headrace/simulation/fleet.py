@@ -35,6 +35,7 @@ class Node:
         self._processes: SimulatedProcesses | None = None
         self._armed = ""
         self._starts = 0
+        self._cut_until_s = 0.0
 
     @property
     def is_up(self) -> bool:
@@ -48,6 +49,8 @@ class Node:
         self._starts += 1
         self._armed = ""
         self.client = f"{self.name}-{self._starts}"
+        if self._world.loop.time() < self._cut_until_s:
+            self._world.broker.disconnect(self.client)
         self._processes = SimulatedProcesses(self.machine, self._passing)
         process = self._process = Process(self.client, self._ended)
         process.on_kill(self._cut)
@@ -57,6 +60,12 @@ class Node:
         """The agent dies; what runs, runs on."""
         if self._process is not None:
             self._process.kill()
+
+    def cut_off(self, for_s: float) -> None:
+        """Whatever agent this machine has or gets is off the bus for so long."""
+        self._cut_until_s = self._world.loop.time() + for_s
+        self._world.broker.disconnect(self.client)
+        self._world.loop.call_later(for_s, self._reconnect)
 
     def crash_at(self, point: str) -> None:
         """Die the next time the agent passes this point."""
@@ -85,6 +94,7 @@ class Node:
             bus=MemoryBus(world.broker, self.client),
             machine=processes,
             devices=self.machine.devices,
+            lease=self.machine.lease,
         )
         world.mutation(agent)
         try:
@@ -116,6 +126,11 @@ class Node:
         self._world.broker.clients.pop(self.client, None)
         if self._processes is not None:
             self._processes.cut()
+
+    def _reconnect(self) -> None:
+        """The agent is on the bus again, unless the machine is cut off still."""
+        if self._world.loop.time() >= self._cut_until_s:
+            self._world.broker.connect(self.client)
 
     def _ended(self, _process: Process, error: BaseException | None) -> None:
         world = self._world

@@ -42,6 +42,7 @@ class Incidents:
             "node.worker_killed": self._kill_worker,
             "node.fenced": self._fence,
             "agent.crashed": self._crash_agent,
+            "node.out_of_touch": self._cut_off,
         }
 
     def schedule(self, faults: tuple[Fault, ...]) -> None:
@@ -99,6 +100,17 @@ class Incidents:
     def _silence(self, fault: Fault) -> None:
         """The agent is cut off for so long that placement calls its node silent."""
         self._disconnect(msgspec.structs.replace(fault, for_s=fault.for_s + SILENCE_S))
+
+    def _cut_off(self, fault: Fault) -> None:
+        """A machine, with whichever agent it has, reaches nobody until its leases have ended: the
+        one on which most depends on that.
+        """
+        nodes = self._world.nodes
+        runs_s = {name: node.machine.leased_s() for name, node in sorted(nodes.items())}
+        longest = max(runs_s, key=lambda name: runs_s[name])
+        name = longest if runs_s[longest] else fault.target
+        self._fired(msgspec.structs.replace(fault, target=name))
+        nodes[name].cut_off(fault.for_s)
 
     def _reboot(self, fault: Fault) -> None:
         node = self._world.nodes[fault.target]

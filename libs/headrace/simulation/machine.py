@@ -42,6 +42,7 @@ class SimulatedMachine:
         self.chance = chance
         self.parts = parts
         self.devices = parts.devices(node, gpus)
+        self.lease = parts.lease()
         self.boot = 1
         self.is_on = True
         self.workers: dict[Any, Worker] = {}
@@ -57,6 +58,12 @@ class SimulatedMachine:
     def running(self) -> list[Any]:
         """The attempts whose processes exist right now."""
         return [key for key, worker in self.workers.items() if worker.phase == "running"]
+
+    def leased_s(self) -> float:
+        """The longest run among those that are to be replaced when this machine cannot be heard."""
+        running = (self.workers[key] for key in self.running())
+        leased = (worker for worker in running if worker.assignment.replace_after_s)
+        return max((float(worker.command[1]) for worker in leased), default=0.0)
 
     def lose_launcher(self) -> None:
         """The launcher dies; workers run on, starts wait for the next one."""
@@ -75,6 +82,7 @@ class SimulatedMachine:
     def power_on(self) -> None:
         """Another boot."""
         self.boot += 1
+        self.lease = self.parts.lease()
         self.is_on = True
 
     def start(self, assignment: Assignment, launch: Launch) -> None:
@@ -112,7 +120,20 @@ class SimulatedMachine:
         assert program == "simulated"  # nothing else runs here
         ends_in_s, code = float(arguments[0]), int(arguments[1])
         worker.timer = self._later(ends_in_s, self._finish, key, "exited", code)
+        self._watch_lease(key)
         self._tell(key)
+
+    def _watch_lease(self, key: Any) -> None:
+        """As a shim does: look when the lease should have ended, and end the worker if it has."""
+        worker = self.workers.get(key)
+        if worker is None or worker.end is not None or not worker.assignment.replace_after_s:
+            return
+        after_s = worker.assignment.replace_after_s
+        if self.lease.covers(after_s):
+            left_s = self.lease.from_ns / 1e9 + after_s - self._now_s()
+            self._later(max(0.001, left_s), self._watch_lease, key)
+        else:
+            self.stop(key, 0)
 
     def _finish(self, key: Any, reason: str, code: int) -> None:
         worker = self.workers[key]
@@ -184,6 +205,7 @@ class SimulatedProcesses:
             enforcement="simulated",
             shares=worker.assignment.shares,
             started_at_us=worker.started_at_us,
+            replace_after_s=worker.assignment.replace_after_s,
             stopping=worker.stopping,
             end=worker.end,
         )

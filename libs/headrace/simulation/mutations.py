@@ -58,6 +58,12 @@ def no_epoch_check(what: Any) -> None:
         what._journal.take = lambda _epoch, _position: None
 
 
+def outlive_the_lease(what: Any) -> None:
+    """No lease ever ends on a node, neither for its agent nor for what it started."""
+    if not isinstance(what, Host):
+        what._leasing._lease.covers = lambda _replace_after_s: True
+
+
 def release_before_proof(what: Any) -> None:
     """Placement takes it for proof that it has asked a gang to stop."""
     if not isinstance(what, Host) or what.service.decider.service != "placement":
@@ -83,6 +89,7 @@ def release_before_proof(what: Any) -> None:
 PLANTED: dict[str, Callable[[Any], None]] = {
     "act-before-append": act_before_append,
     "no-epoch-check": no_epoch_check,
+    "outlive-the-lease": outlive_the_lease,
     "release-before-proof": release_before_proof,
 }
 

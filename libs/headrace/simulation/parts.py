@@ -86,13 +86,25 @@ class AgentParts:
         opened.add = add
         return opened
 
+    def lease(self) -> Any:
+        """The agent's own lease, which a machine holds as long as it is on."""
+        return import_module("headrace.node_agent.lease").Lease()
+
     def devices(self, node: str, gpus: int) -> Any:
         """The agent's own GPUs that are not there."""
         simulated = import_module("headrace.node_agent.devices.simulated")
         return simulated.SimulatedDevices(f"simulated:{gpus}xH100-80GB", node)
 
     def agent(
-        self, *, keys: Keys, journal: Any, node: NodeJoined, bus: Bus, machine: Any, devices: Any
+        self,
+        *,
+        keys: Keys,
+        journal: Any,
+        node: NodeJoined,
+        bus: Bus,
+        machine: Any,
+        devices: Any,
+        lease: Any,
     ) -> Any:
         """A node's agent; `run` it."""
         module = import_module("headrace.node_agent.agent")
@@ -115,6 +127,7 @@ class AgentParts:
             machine=machine,
             journal=journal,
             devices=devices,
+            lease=lease,
             is_granted=is_granted,
             unseal=unseal,
             now_us=lambda: int(time.time() * 1_000_000),

@@ -1,6 +1,7 @@
 """What people ask for in a simulated history: a fleet, its queues, jobs, and changes of mind.
 
-Rule: every job ends by itself within seconds, so that a history in which faults heal must end.
+Rule: every job ends by itself, within seconds but for the one that is there for its lease, so that
+a history in which faults heal must end.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ NODES_MAX = 4
 GPUS_MAX = 4  # per node: small fleets make queues
 JOBS_MIN, JOBS_MAX = 6, 30
 RUN_S_MAX = 4.0
+LEASED_RUN_S = 100.0  # of a job that runs when a lease ends
 PROJECTS = ("vision", "ads")
 
 
@@ -91,6 +93,8 @@ def _job(chance: random.Random, number: int, at_s: float) -> Asked:
         body["preemptibility"] = "non-preemptible"
     if chance.random() < 0.1:
         body["max_duration"] = "2s"
+    if chance.random() < 0.2:
+        body["on_disconnect"] = {"replace_after": "60s"}
     if chance.random() < 0.1:
         body["nodes"] = 1
         body["sweep"] = {
@@ -107,6 +111,18 @@ def _job(chance: random.Random, number: int, at_s: float) -> Asked:
         body=body,
         is_posted=chance.random() < 0.2,
     )
+
+
+def leased() -> Asked:
+    """A job that runs for longer than its lease, for a history in which one ends."""
+    body = {
+        "name": "leased",
+        "command": ["simulated", f"{LEASED_RUN_S}", "0"],
+        "resources": {"gpus": 1},
+        "priority": "very-high",
+        "on_disconnect": {"replace_after": "60s"},
+    }
+    return Asked(at_s=1.0, verb="job.submit", project=PROJECTS[0], key="leased", body=body)
 
 
 def _cancel(chance: random.Random, submitted: Asked) -> Asked:

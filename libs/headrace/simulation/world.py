@@ -1,6 +1,7 @@
 """One simulated history: everything set up from a seed, run to its end, and judged.
 
-Rule: faults and requests come while `BUSY_S` lasts; then everything heals, and within `SETTLE_S`
+Rule: faults and requests come while `BUSY_S` lasts, and in some histories a node is out of touch for
+longer than that; then everything heals, and within `SETTLE_S`
 every job must have ended or wait for a reason.
 """
 
@@ -79,6 +80,7 @@ class World:
         }
         chance = random.Random(f"faults {seed}")
         self.faults = faults.draw(chance, list(self.nodes), BUSY_S, AGENT_POINTS)
+        self.busy_s = max(BUSY_S, *(f.at_s + f.for_s for f in self.faults))
         self.people = People(self)
 
     def tell(self, what: str) -> None:
@@ -115,10 +117,11 @@ class World:
         for node in self.nodes.values():
             node.start()
         await self.people.listen()
-        for asked in self.drawn.asked:
+        is_long = self.busy_s > BUSY_S
+        for asked in (*self.drawn.asked, *((workload.leased(),) if is_long else ())):
             self.people.ask(asked)
         Incidents(self).schedule(self.faults)
-        await asyncio.sleep(BUSY_S)
+        await asyncio.sleep(self.busy_s)
         self._heal()
         await self._settled()
         self.wrong.extend(await judge(self))

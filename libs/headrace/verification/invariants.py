@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from headrace.events import Entry
-from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
 from headrace.events.jobs import (
     JobAdmitted,
@@ -23,7 +23,7 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
-from headrace.events.nodes import NodeChanged, NodeJoined
+from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured
 from headrace.verification.bookings import Bookings
@@ -57,6 +57,9 @@ class Checker:
             GangReleased: self._released,
             AttemptStarted: lives.reported,
             AttemptExited: lives.reported,
+            AttemptExpired: lives.expired,
+            NodeSilent: lives.hearing,
+            NodeHeard: lives.hearing,
             NodeJoined: self._joined,
             NodeChanged: lives.changed,
             QueueConfigured: self._configured,

@@ -24,13 +24,14 @@ class Life:
 
     __slots__ = (
         "admitted", "attempt", "cancelling", "finished", "grant", "group", "nodes", "open_tasks",
-        "preemptible", "requested", "standings", "tasks", "unpaid",
+        "preemptible", "replace_after_us", "requested", "standings", "tasks", "unpaid",
     )  # fmt: skip
 
     def __init__(self, requested: int, *, group: str = "", preemptible: bool = True) -> None:
         self.requested, self.group, self.preemptible = requested, group, preemptible
         self.admitted = self.cancelling = self.finished = NEVER
         self.attempt = self.nodes = self.tasks = self.open_tasks = 0
+        self.replace_after_us = 0
         self.standings: tuple[tuple[int, bool], ...] = ()
         self.grant: Grant | None = None
         self.unpaid: dict[int, tuple[int, int]] = {}  # by attempt: milli, held µs

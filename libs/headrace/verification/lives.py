@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.events import Entry
-from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
 from headrace.events.jobs import (
     JobAdmitted,
@@ -22,13 +22,15 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
-from headrace.events.nodes import NodeChanged, NodeJoined
+from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.platform import UsageAccounted
 from headrace.verification.life import NEVER, Grant, Life
 
 STALENESS_US = 60_000_000  # a gang may be short of a worker for so long before placement acts
+SILENCES_MAX = 8  # changes of one node's silence between a decision's basis and its append
 
 Found = tuple[str, str]  # invariant, what
+Silences = tuple[tuple[int, int], ...]  # by position: for how long a node has been silent, in us
 
 
 class Lives:
@@ -38,6 +40,7 @@ class Lives:
         self._jobs: dict[str, Life] = {}
         self._on_node: dict[str, dict[tuple[str, int], None]] = {}  # what is granted there
         self._boots: dict[str, str] = {}
+        self._silences: dict[str, Silences] = {}
         self._reports: dict[tuple[str, str], int] = {}
         self._short: dict[str, None] = {}  # jobs of which a worker has gone and others have not
 
@@ -64,6 +67,7 @@ class Lives:
             yield "I4", f"{event.job} is admitted before its request was read"
         life.admitted, life.tasks = entry.position, event.tasks
         life.nodes, life.preemptible = event.gang.nodes, event.preemptible
+        life.replace_after_us = event.replace_after_us
 
     def refused(self, entry: Entry, event: JobRefused) -> Iterator[Found]:
         life = self._jobs.get(event.job)
@@ -183,11 +187,28 @@ class Lives:
         else:
             grant.started[event.rank] = entry.position
 
+    def expired(self, entry: Entry, event: AttemptExpired) -> Iterator[Found]:
+        life, grant = self._known(event.job), self._grant(event.job, event.attempt)
+        if grant is None or grant.nodes[event.rank : event.rank + 1] != (event.node,):
+            yield "I3", f"{event.job} rank {event.rank} expires on {event.node} and is not there"
+            return
+        known = self._silences.get(event.node, ())
+        silent_us = next((us for at, us in reversed(known) if at <= entry.header.basis), 0)
+        if not 0 < life.replace_after_us <= silent_us:
+            yield "I2", f"{event.job} expires on {event.node}, silent for {silent_us} us"
+        self._gone(entry, event.job, grant, event.rank)
+
+    def hearing(self, entry: Entry, event: NodeSilent | NodeHeard | NodeJoined) -> Iterator[Found]:
+        silent_us = event.silent_us if isinstance(event, NodeSilent) else 0
+        known = self._silences.get(event.node, ())[1 - SILENCES_MAX :]
+        self._silences[event.node] = (*known, (entry.position, silent_us))
+        return iter(())
+
     def joined(self, entry: Entry, event: NodeJoined) -> Iterator[Found]:
         if self._boots.get(event.node, event.boot) != event.boot:
             self._all_gone(entry, event.node)
         self._boots[event.node] = event.boot
-        return iter(())
+        return self.hearing(entry, event)
 
     def changed(self, entry: Entry, event: NodeChanged) -> Iterator[Found]:
         if event.change == "fence":

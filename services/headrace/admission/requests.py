@@ -167,6 +167,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         priority=planned.priority,
         preemptible=planned.preemptible,
         max_duration_us=planned.max_duration_us,
+        replace_after_us=planned.replace_after_us,
         secrets=planned.secrets,
         trials=drawn(tasks, job_id) if tasks else (),
         trials_parallel=tasks.parallel if tasks else 0,

@@ -12,7 +12,7 @@ import msgspec
 
 from headrace.client.model import AttemptRow, Description, JobRow, WorkerRow
 from headrace.events import Entry
-from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, Worker
 from headrace.events.jobs import JobAdmitted, JobRequested, JobStarted
 from headrace.events.nodes import Device
@@ -20,7 +20,10 @@ from headrace.gateway.happenings import happening, trace_of
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Stored
 
-_SPEC = ("gang", "priority", "preemptible", "protected_minimum", "max_duration_us", "secrets")
+_SPEC = (
+    "gang", "priority", "preemptible", "protected_minimum", "max_duration_us", "replace_after_us",
+    "secrets",
+)  # fmt: skip
 _DECIDED = ("gang", "max_duration_us")  # of it, what admission filled in
 
 
@@ -82,7 +85,7 @@ def _attempts(entries: Sequence[Entry], devices: Mapping[str, Device]) -> list[A
             continue
         if isinstance(event, JobStarted):
             attempt.started_at_us = at_us
-        elif isinstance(event, AttemptStarted | AttemptExited):
+        elif isinstance(event, AttemptStarted | AttemptExited | AttemptExpired):
             _report(attempt, event)
         elif isinstance(event, GangEvicted):
             attempt.evicted, attempt.evicted_at_us = event.reason, at_us
@@ -119,12 +122,15 @@ def _worker(worker: Worker, devices: Mapping[str, Device]) -> WorkerRow:
     )
 
 
-def _report(attempt: AttemptRow, event: AttemptStarted | AttemptExited) -> None:
+def _report(attempt: AttemptRow, event: AttemptStarted | AttemptExited | AttemptExpired) -> None:
     for worker in attempt.workers:
         if worker.rank != event.rank:
             continue
         if isinstance(event, AttemptStarted):
             worker.state, worker.enforcement = "running", event.enforcement
+            worker.isolation = event.isolation
+        elif isinstance(event, AttemptExpired):
+            worker.state, worker.message = "lost", "its node was silent for longer than its lease"
         else:
             worker.state, worker.message = event.reason, event.message
             worker.exit_code = event.exit_code

@@ -15,15 +15,19 @@ from dataclasses import dataclass
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Assignment, Desired, Hello, Launch, Signal, Signed
+from headrace.bus.agents import Assignment, Desired, Launch, Pull, Signed
 from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import reconcile as todo
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.journal import Journal
+from headrace.node_agent.lease import Lease
+from headrace.node_agent.leasing import Leasing
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
 from headrace.node_agent.reporting import Reporter, record_run, report_of
+from headrace.node_agent.signals import hello_of, signal_of
+from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks, wait_until
 
 PULL_S = 30.0  # between two asks for the whole document
@@ -50,6 +54,7 @@ class Surroundings:
     machine: Machine
     journal: Journal
     devices: Devices
+    lease: Lease
     is_granted: Callable[[Signed], bool]
     unseal: Callable[[Assignment], Launch]
     now_us: Callable[[], int]
@@ -63,6 +68,7 @@ class Agent:
         self._bus, self._machine, self._journal = given.bus, given.machine, given.journal
         self._name = given.node.node
         self._desired: dict[AttemptKey, Assignment] = {}
+        self._leasing = Leasing(given.lease, given.machine)
         self._last_document = b""
         self._reporter = Reporter(self._bus, self._journal, self._name, self._receive)
         self._logs = LogRequests(self._bus, self._machine)
@@ -120,11 +126,11 @@ class Agent:
         pause_s = HELLO_S_FIRST
         while True:
             if self._is_known:
-                await wait_until(self._pull_due, PULL_S)
+                await wait_until(self._pull_due, self._leasing.pull_every_s(PULL_S))
                 self._pull_due.clear()
                 if self._is_known:
                     pause_s = HELLO_S_FIRST
-                    await self._ask("pull", b"")
+                    await self._ask("pull", _ENCODER.encode(Pull(sent_ns=kernel.boottime_ns())))
                 continue
             self._known.clear()
             await self._ask("hello", self._hello())
@@ -149,16 +155,11 @@ class Agent:
             self._receive(answer.data)
 
     def _hello(self) -> bytes:
-        header = self._journal.header
+        header, devices = self._journal.header, self._given.devices.inventory()
         node = msgspec.structs.replace(
-            self._given.node,
-            boot=header.boot,
-            incarnation=header.incarnation,
-            devices=self._given.devices.inventory(),
+            self._given.node, boot=header.boot, incarnation=header.incarnation, devices=devices
         )
-        held = ((key, self._machine.look(key)) for key in self._machine.held())
-        running = tuple(key for key, seen in held if seen is not None and seen.end is None)
-        return _ENCODER.encode(Hello(node=node, running=running))
+        return hello_of(node, self._machine)
 
     async def _told(self, message: Message) -> None:
         """A document, or an empty message: a hint that there is a new one."""
@@ -184,6 +185,7 @@ class Agent:
         self._last_document = data
         self._is_known = True
         self._known.set()
+        self._leasing.renew(desired.renewed_ns)
         self._obey(desired)
 
     def _verified(self, data: bytes) -> Desired | None:
@@ -208,7 +210,8 @@ class Agent:
         settled = self._journal.recorded(desired.recorded_through)
         changed = [key for key, wanted in self._desired.items() if before.get(key) != wanted]
         gone = [key for key in before if key not in self._desired]
-        for key in dict.fromkeys([*changed, *gone, *settled]):
+        leased = self._leasing.follow(self._desired)
+        for key in dict.fromkeys([*changed, *gone, *settled, *leased]):
             self._look_at(key)
 
     def _look_at(self, key: AttemptKey) -> None:
@@ -222,8 +225,10 @@ class Agent:
         self, key: AttemptKey, action: todo.Action, assignment: Assignment | None, seen: Seen | None
     ) -> None:
         match action:
-            case todo.Start():
+            case todo.Start() if self._leasing.may_start(action.assignment):
                 self._start(action.assignment)
+            case todo.Start():
+                self._leasing.want(key, self._pull_due)
             case todo.Stop():
                 self._machine.stop(key, action.reason, action.grace_s)
             case todo.ReportStarted():
@@ -269,6 +274,7 @@ class Agent:
         was_connected, inventory = True, self._given.devices.inventory()
         while True:
             await asyncio.sleep(SIGNAL_S)
+            self._leasing.end_uncovered()
             if not self._bus.connected:
                 was_connected = False
                 continue
@@ -279,19 +285,7 @@ class Agent:
             if now != inventory:
                 inventory, self._is_known = now, False
                 self._pull_due.set()
+            incarnation = self._journal.incarnation
+            said = signal_of(self._name, incarnation, self._machine, self._given.devices)
             with contextlib.suppress(BusError):
-                await self._bus.publish(subjects.agent_up(self._name, "signal"), self._signal())
-
-    def _signal(self) -> bytes:
-        busy: dict[str, int] = {}
-        running = 0
-        for key in self._machine.held():
-            seen = self._machine.look(key)
-            if seen is not None and seen.end is None:
-                running += 1
-                for share in seen.shares:
-                    busy[share.device] = busy.get(share.device, 0) + share.milli
-        samples = self._given.devices.samples(busy)
-        incarnation = self._journal.incarnation
-        said = Signal(node=self._name, incarnation=incarnation, samples=samples, running=running)
-        return _ENCODER.encode(said)
+                await self._bus.publish(subjects.agent_up(self._name, "signal"), said)

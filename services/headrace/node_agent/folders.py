@@ -45,6 +45,9 @@ class Intent(msgspec.Struct, kw_only=True):
     enforcement: str
     marker: str
     devices: list[str]
+    replace_after_s: int = 0
+    isolation: str = ""
+    groups: list[str] = []
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 

@@ -30,7 +30,7 @@ class AttemptKey(NamedTuple):
 class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a worker ended, with proof that nothing of it is left; see `events.attempts`."""
 
-    reason: str  # exited | stopped | lost | start-failed
+    reason: str  # exited | stopped | lost | start-failed | oom
     exit_code: int = 0
     message: str = ""
     started_at_us: int = 0  # 0: it never ran
@@ -50,6 +50,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     enforcement: str = "none"
     shares: tuple[Share, ...] = ()
     started_at_us: int = 0
+    replace_after_s: int = 0
+    isolation: str = ""
     stopping: bool = False
     end: End | None = None
 

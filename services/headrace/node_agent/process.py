@@ -27,7 +27,9 @@ from headrace.events.nodes import NodeJoined
 from headrace.node_agent.agent import Agent, Surroundings
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.identity import NodeKeys
+from headrace.node_agent.isolation.cgroups import probe
 from headrace.node_agent.journal_file import FileJournal
+from headrace.node_agent.lease import FileLease
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
@@ -60,13 +62,7 @@ async def _run(settings: NodeSettings) -> None:
     devices = devices_of(settings.gpus, settings.node)
     keys = NodeKeys(settings.node_dir, settings.keys_dir)
     journal = _journal(settings, keys)
-    machine = ProcessMachine(
-        MachineSettings(
-            node_dir=settings.node_dir,
-            enforcement=devices.enforcement,
-            journal=settings.attempt_journal,
-        )
-    )
+    machine = _machine(settings, devices)
     bus = await NatsBus.connect(
         settings.nats_url,
         creds_path=settings.nats_creds,
@@ -81,6 +77,7 @@ async def _run(settings: NodeSettings) -> None:
             machine=machine,
             journal=journal,
             devices=devices,
+            lease=FileLease(settings.node_dir),
             is_granted=keys.is_granted,
             unseal=keys.unseal,
             now_us=lambda: time.time_ns() // 1000,
@@ -94,6 +91,20 @@ async def _run(settings: NodeSettings) -> None:
         await health.stop()
         await bus.close()
         journal.close()
+
+
+def _machine(settings: NodeSettings, devices: Devices) -> ProcessMachine:
+    isolation = probe(settings.node, settings.isolation)
+    _LOG.info("jobs are kept apart level=%s", isolation.level)
+    return ProcessMachine(
+        MachineSettings(
+            node_dir=settings.node_dir,
+            enforcement=devices.enforcement,
+            journal=settings.attempt_journal,
+            isolation=isolation,
+            accounts=settings.accounts,
+        )
+    )
 
 
 def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:

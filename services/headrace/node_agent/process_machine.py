@@ -26,8 +26,9 @@ from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings, spec_of
-from headrace.node_agent.supervision import kernel, shim, tree
+from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS
+from headrace.node_agent.supervision.record import journal
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
 CLEAN_EVERY_LOOKS = 12  # old folders are removed once a minute
@@ -94,6 +95,8 @@ class ProcessMachine:
             traceparent=assignment.traceparent,
             enforcement=self._settings.enforcement,
             shares=assignment.shares,
+            replace_after_s=assignment.replace_after_s,
+            isolation=self._settings.isolation.level,
         )
         marker = secrets.token_hex(16)
         try:
@@ -245,10 +248,10 @@ class ProcessMachine:
         message, started_at_us = "its supervisor was killed", 0
         if intent is not None:
             sessions = intent.pids if witnessed else []
-            killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions)
+            killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions, intent.groups)
             message = f"{message}; {killed} of its processes were left and ended"
             started_at_us = intent.at_us
-            shim.journal(self._settings.journal, "end", held.key, intent.devices)
+            journal(self._settings.journal, "end", held.key, intent.devices)
         if held.seen.end is None:
             _LOG.warning("lost job=%s attempt=%d rank=%d", *held.key)
             self._finish(held, folders.write_lost(held.folder, message, started_at_us))
@@ -291,5 +294,7 @@ def _seen(intent: folders.Intent | None, end: End | None) -> Seen:
         traceparent=intent.traceparent,
         enforcement=intent.enforcement,
         shares=intent.shares,
+        replace_after_s=intent.replace_after_s,
+        isolation=intent.isolation,
         started_at_us=intent.at_us,
     )

@@ -109,6 +109,7 @@ def report_of(
         project=about.project if about is not None else "",
         at_us=at_us,
         enforcement=seen.enforcement if seen is not None else "none",
+        isolation=seen.isolation if seen is not None else "",
         traceparent=about.traceparent if about is not None else "",
     )
     if end is None:

@@ -10,6 +10,8 @@ from pathlib import Path
 import msgspec
 
 from headrace.bus.subjects import token
+from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
+from headrace.node_agent.isolation.cgroups import CHOICES
 
 PORTS = "20000-20499"
 
@@ -29,6 +31,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     run_dir: Path
     http: str
     attempt_journal: str
+    isolation: str
+    accounts: Accounts
 
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> NodeSettings:
@@ -45,13 +49,19 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 gpus=env.get("HEADRACE_NODE_GPUS", "auto"),
                 ports=_ports(env.get("HEADRACE_NODE_PORTS", PORTS)),
                 address=env.get("HEADRACE_NODE_ADDRESS", "127.0.0.1"),
-                labels=_labels(env.get("HEADRACE_NODE_LABELS", "")),
+                labels=_pairs(
+                    "HEADRACE_NODE_LABELS",
+                    env.get("HEADRACE_NODE_LABELS", ""),
+                    "site=berlin,rack=r1",
+                ),
                 nats_url=env["HEADRACE_NATS_URL"],
                 nats_creds=env.get("HEADRACE_NATS_CREDS", ""),
                 keys_dir=Path(env.get("HEADRACE_KEYS_DIR", run_dir)),
                 run_dir=run_dir,
                 http=env.get("HEADRACE_HTTP", "127.0.0.1:0"),
                 attempt_journal=_absolute(env.get("HEADRACE_ATTEMPT_JOURNAL", "")),
+                isolation=_choice("HEADRACE_NODE_ISOLATION", env, CHOICES),
+                accounts=_accounts(env),
             )
         except ValueError as error:
             raise SystemExit(f"headrace node_agent: {error}") from None
@@ -66,6 +76,23 @@ def _absolute(path: str) -> str:
     return os.path.abspath(path) if path else ""
 
 
+def _choice(name: str, env: Mapping[str, str], choices: tuple[str, ...]) -> str:
+    value = env.get(name, choices[0])
+    if value not in choices:
+        raise ValueError(f"{name} = {value!r} is not {' or '.join(choices)}")
+    return value
+
+
+def _accounts(env: Mapping[str, str]) -> Accounts:
+    return Accounts(
+        jobs_user=env.get("HEADRACE_NODE_JOBS_USER", JOBS_USER),
+        users=_pairs(
+            "HEADRACE_NODE_USERS", env.get("HEADRACE_NODE_USERS", ""), "ada=ada,bob=u1001"
+        ),
+        root_allowed=_choice("HEADRACE_NODE_ROOT_JOBS", env, ("never", "allow")) == "allow",
+    )
+
+
 def _ports(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
     if not (first.isdecimal() and last.isdecimal() and 1024 <= int(first) <= int(last) <= 65535):
@@ -73,11 +100,11 @@ def _ports(text: str) -> tuple[int, int]:
     return int(first), int(last)
 
 
-def _labels(text: str) -> dict[str, str]:
-    labels: dict[str, str] = {}
+def _pairs(variable: str, text: str, example: str) -> dict[str, str]:
+    pairs: dict[str, str] = {}
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, equals, value = part.partition("=")
         if not (name and equals):
-            raise ValueError(f"HEADRACE_NODE_LABELS = {text!r} is not like site=berlin,rack=r1")
-        labels[name] = value
-    return dict(sorted(labels.items()))
+            raise ValueError(f"{variable} = {text!r} is not like {example}")
+        pairs[name] = value
+    return dict(sorted(pairs.items()))

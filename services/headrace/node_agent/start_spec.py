@@ -9,6 +9,8 @@ from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent.folders import name_of
+from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
+from headrace.node_agent.isolation.accounts import Accounts, home_of
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
 from headrace.node_agent.worker_environment import environment_of, processes_of
@@ -23,6 +25,8 @@ class MachineSettings:
     node_dir: Path
     enforcement: str = "none"
     journal: str = ""
+    isolation: Isolation = field(default_factory=Processes)
+    accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
     output_bytes_max: int = OUTPUT_BYTES_MAX
     base_environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
@@ -31,15 +35,16 @@ def spec_of(
     assignment: Assignment, launch: Launch, *, settings: MachineSettings, marker: str
 ) -> dict[str, Any]:
     """The `start` line's content; see `supervision.shim.Start`. Raises `ValueError` for an id that
-    is none, and for a launch without a command.
+    is none, for a launch without a command, and for a job that may run as nobody here.
     """
     if not launch.command or not launch.command[0]:
         raise ValueError("the launch has no command")
     folder = name_of(key_of(assignment))
+    account = settings.accounts.of(assignment.user)
     env = environment_of(
         assignment,
         launch,
-        base=settings.base_environment,
+        base=settings.base_environment | home_of(account),
         folder=str(settings.node_dir / folder),
         marker=marker,
     )
@@ -51,6 +56,9 @@ def spec_of(
         "project": assignment.project,
         "traceparent": assignment.traceparent,
         "enforcement": settings.enforcement,
+        "confinement": plan_of(
+            settings.isolation, os.path.basename(folder), _limits(assignment), account
+        ),
         "marker": marker,
         "command": launch.command,
         "setup": launch.setup,
@@ -59,7 +67,12 @@ def spec_of(
         "processes": processes_of(assignment, launch),
         "grace_s": assignment.grace_s,
         "max_duration_s": assignment.max_duration_s,
+        "replace_after_s": assignment.replace_after_s,
         "output_bytes_max": settings.output_bytes_max,
         "journal": settings.journal,
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
     }
+
+
+def _limits(assignment: Assignment) -> Limits:
+    return Limits(cpu_milli=assignment.cpu_milli, memory_bytes=assignment.memory_bytes)

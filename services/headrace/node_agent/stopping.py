@@ -69,7 +69,9 @@ def _sweep(folder: Path, boot: str) -> None:
     """Nobody supervises it any more: end what is left, and write that down."""
     intent = folders.read_intent(folder)
     if intent is not None and intent.boot == boot:
-        tree.sweep(intent.marker, [])  # their sessions' numbers may be somebody else's by now
+        tree.sweep(
+            intent.marker, [], intent.groups
+        )  # their sessions' numbers may be somebody else's by now
     folders.write_lost(folder, "its supervisor was killed", intent.at_us if intent else 0)
 
 

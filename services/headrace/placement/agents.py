@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Hello, Report, Reports
+from headrace.bus.agents import Hello, Pull, Report, Reports
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Fact
 from headrace.events.attempts import AttemptExited, AttemptStarted
@@ -28,10 +28,12 @@ MESSAGE_LENGTH_MAX = 1_000  # of what a person reads about an exit
 ANSWERS_MAX = 10_000  # answers being waited for; beyond that agents ask again
 
 _HELLO = msgspec.json.Decoder(Hello)
+_PULL = msgspec.json.Decoder(Pull)
 _REPORTS = msgspec.json.Decoder(Reports)
 _LOG = logging.getLogger("headrace.placement")
 
-Answer = Callable[[str, str], Awaitable[None]]  # node, reply subject ("": the node's own)
+Answer = Callable[[str, str, int], Awaitable[None]]
+"""Node, reply subject ("": the node's own), and the renewal that this answers (0: none)."""
 
 
 class Agents:
@@ -82,7 +84,7 @@ class Agents:
             return
         machine = self._machine(node)
         if machine is not None and machine.said == said:
-            self._start(self._answer(node, message.reply))
+            self._start(self._answer(node, message.reply, 0))
             return
         self._start(self._after([self._runtime.record(said)], node, message.reply))
 
@@ -92,7 +94,9 @@ class Agents:
         if machine is None or reports.node != node:
             return  # it says hello first
         if reports.incarnation != machine.said.incarnation or reports.boot != machine.said.boot:
-            self._start(self._answer(node, message.reply))  # from which it sees that it is unknown
+            self._start(
+                self._answer(node, message.reply, 0)
+            )  # from which it sees that it is unknown
             return
         journal = (node, reports.incarnation)
         last = max(machine.recorded, self._queued.get(journal, 0))
@@ -108,13 +112,15 @@ class Agents:
         self._start(self._after(recorded[-1:], node, message.reply))
 
     def _pull(self, node: str, message: Message) -> None:
-        self._start(self._answer(node, message.reply))
+        asked = _PULL.decode(message.data) if message.data else Pull()
+        renewed_ns = asked.sent_ns if self._heartbeats.may_renew(node) else 0
+        self._start(self._answer(node, message.reply, renewed_ns))
 
     async def _after(self, recorded: list[Awaitable[int]], node: str, reply: str) -> None:
         """Answer once these are in the log and folded."""
         for position in recorded:
             await position
-        await self._answer(node, reply)
+        await self._answer(node, reply, 0)
 
     def _machine(self, node: str) -> Machine | None:
         state: State = self._runtime.state
@@ -146,6 +152,7 @@ def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
             report=report.sequence,
             at_us=report.at_us,
             enforcement=report.enforcement or "none",
+            isolation=report.isolation[:ID_LENGTH_MAX],
         )
     if report.what != "exited":
         return None

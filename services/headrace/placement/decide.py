@@ -8,6 +8,7 @@ from __future__ import annotations
 from headrace.decider import Decider, Draft
 from headrace.placement.derived import index_of
 from headrace.placement.evolve import LISTENS_TO, evolve
+from headrace.placement.lease_rules import decide_leases
 from headrace.placement.life_rules import decide_groups, decide_lives, overdue
 from headrace.placement.node_rules import decide_changes
 from headrace.placement.pool_rules import decide_pools
@@ -27,6 +28,7 @@ def decide(state: State, now_us: int) -> list[Draft]:
         return []
     drafts = list(decide_changes(state))
     drafts += decide_pools(state)
+    drafts += decide_leases(state)
     drafts += decide_lives(state, LIVES_MAX)
     drafts += decide_groups(state, LIVES_MAX)
     late = [job_id for job_id in late if job_id not in state.due][:LIVES_MAX]

@@ -23,6 +23,7 @@ class Index:
         self.waiting: dict[str, None] = {}
         self.running: dict[str, tuple[str, ...]] = {}  # job: its nodes
         self.on_node: dict[str, dict[str, None]] = {}  # node: jobs with a worker there
+        self.silent: dict[str, None] = {}  # nodes
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
         self.reserved: dict[str, None] = {}  # who waits with a reservation
@@ -167,6 +168,7 @@ def index_of(state: State) -> Index:
 def build(state: State) -> Index:
     """Everything derived, from the state alone."""
     index = Index()
+    index.silent = {name: None for name, machine in state.machines.items() if machine.silent}
     for job_id, job in state.jobs.items():
         index.sync(job_id, job)
         index.watch(job_id, job)

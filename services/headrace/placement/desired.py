@@ -15,8 +15,6 @@ from headrace.placement.launches import Launches
 from headrace.placement.state import Job, Run, State
 from headrace.vault import sign
 
-GRACE_S = 10  # between asking a worker to stop and killing it
-
 Grant = tuple[str, int, int]  # job, attempt, rank
 
 _ENCODER = msgspec.json.Encoder()
@@ -38,19 +36,23 @@ class DesiredStates:
                 if _to_start(job, worker):
                     await self._seal(state, job_id, job, worker)
 
-    def document(self, state: State, node: str, epoch: int, position: int) -> Signed | None:
-        """The node's document now; None when the node is unknown or a launch is not sealed yet."""
+    def document(
+        self, state: State, node: str, at: tuple[int, int], renewed_ns: int = 0
+    ) -> Signed | None:
+        """The node's document `at` this epoch and position; None when the node is unknown or a launch is not sealed yet."""
         machine = state.machines.get(node)
         if machine is None:
             return None
         assignments: list[Assignment] = []
+        grace_s = state.setting("stop_grace_s")
         for job_id in index_of(state).on_node.get(node, ()):
             job = state.jobs[job_id]
             for worker in _here(job, node):
-                assignment = self._assignment(job_id, job, worker, machine.said.public_key)
+                assignment = self._assignment(job_id, job, worker, machine.said.public_key, grace_s)
                 if assignment is None:
                     return None
                 assignments.append(assignment)
+        epoch, position = at
         document = _ENCODER.encode(
             Desired(
                 node=node,
@@ -58,6 +60,7 @@ class DesiredStates:
                 position=position,
                 incarnation=machine.said.incarnation,
                 recorded_through=machine.recorded,
+                renewed_ns=renewed_ns,
                 assignments=tuple(assignments),
             )
         )
@@ -82,7 +85,7 @@ class DesiredStates:
             self._sealed[grant] = (key, await self._launches.sealed(state, job_id, job, worker))
 
     def _assignment(
-        self, job_id: str, job: Job, worker: Worker, public_key: str
+        self, job_id: str, job: Job, worker: Worker, public_key: str, grace_s: int
     ) -> Assignment | None:
         run = job.run
         assert run is not None  # `_here` gives workers of live attempts
@@ -101,8 +104,12 @@ class DesiredStates:
             sealed=known[1],
             stop=bool(run.evicted),
             stop_reason=STOP_REASONS.get(run.evicted, run.evicted),
-            grace_s=GRACE_S,
+            grace_s=grace_s,
             max_duration_s=-(-job.max_duration_us // 1_000_000),
+            replace_after_s=job.replace_after_us // 1_000_000,
+            user=job.user,
+            cpu_milli=run.cpu_milli,
+            memory_bytes=run.memory_bytes,
             traceparent=job.traceparent,
         )
 

@@ -13,7 +13,7 @@ import msgspec
 
 from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
-from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import (
     GangEvicted,
     GangPlaced,
@@ -95,6 +95,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         priority=event.priority,
         preemptible=event.preemptible,
         max_duration_us=event.max_duration_us,
+        replace_after_us=event.replace_after_us,
         group=event.group,
         index=event.index,
         traceparent=entry.header.traceparent,
@@ -174,6 +175,17 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
     exited(state, event.job, (event.rank, end), entry.position)
 
 
+def _expired(state: State, entry: Entry, event: AttemptExpired) -> None:
+    job = state.jobs.get(event.job)
+    if job is None or job.run is None or job.run.attempt != event.attempt:
+        return
+    if _is_there(job.run, event.rank, event.node):
+        silent_s = event.act.numbers.get("silent_us", 0) // 1_000_000
+        message = f"{event.node} was not heard for {silent_s} s: its lease has ended"
+        end = Exit(reason="lost", message=message, at_us=entry.recorded_at_us)
+        exited(state, event.job, (event.rank, end), entry.position)
+
+
 def _is_there(run: Run, rank: int, node: str) -> bool:
     """Whether the attempt has this worker on this node: nobody reports about another's."""
     return 0 <= rank < len(run.workers) and run.workers[rank].node == node
@@ -251,6 +263,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     SearchSuspended: evolve_gangs.suspended,
     AttemptStarted: _started,
     AttemptExited: _exited,
+    AttemptExpired: _expired,
     NodeJoined: _on_nodes(evolve_nodes.joined),
     NodeSilent: _on_nodes(evolve_nodes.silent),
     NodeHeard: _on_nodes(evolve_nodes.heard),

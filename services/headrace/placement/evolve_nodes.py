@@ -43,14 +43,22 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
 
 
 def silent(state: State, entry: Entry, event: NodeSilent) -> Gone:
-    """Nothing new goes there; what runs there is left."""
-    del entry
+    """Nothing new goes there; what runs there is left until its lease ends, if it has one."""
+    machine = state.machines.get(event.node)
+    if machine is None:
+        return []
+    if not machine.silent:
+        machine.silent_at_us = entry.recorded_at_us
+    machine.silent_us = max(machine.silent_us, event.silent_us)
     return _hearing(state, event.node, is_silent=True)
 
 
 def heard(state: State, entry: Entry, event: NodeHeard) -> Gone:
     """It takes work again."""
     del entry
+    machine = state.machines.get(event.node)
+    if machine is not None:
+        machine.silent_us = machine.silent_at_us = 0
     return _hearing(state, event.node, is_silent=False)
 
 
@@ -113,10 +121,13 @@ def _refresh(state: State, name: str) -> None:
     """Work out again what the node accepts."""
     machine, node = state.machines[name], state.nodes[name]
     node.accepting = not (machine.silent or machine.cordoned)
+    index = index_of(state)
+    index.silent.pop(name, None)
+    if machine.silent:
+        index.silent[name] = None
     for device in node.devices:
         refused = device.device in machine.tripped or device.device in machine.broken
         device.usable = device.index >= 0 and not refused
-    index = index_of(state)
     index.total_milli = -1
     index.changed_nodes[name] = None
 

@@ -1,6 +1,8 @@
 """Which nodes are heard: signals are never stored, only the conclusions are.
 
-Rule: a new leader waits a whole silence before it calls anyone silent. Silence stops nothing.
+Rule: a new leader waits a whole silence before it calls anyone silent, and counts every lease from
+its own start. Silence stops nothing; a node that the log calls silent, or is about to, gets no lease
+before the log calls it heard.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import asyncio
 
 from headrace.events.nodes import NodeHeard, NodeSilent
+from headrace.placement.lease_rules import due_us
 from headrace.placement.state import State
 from headrace.runtime.service import Runtime
 
@@ -43,10 +46,18 @@ class Heartbeats:
         now_s = self._loop.time()
         for node, machine in self._state.machines.items():
             last_s = self._heard_s.get(node, self._began_s)
-            if machine.silent or now_s - last_s < silence_s:
-                continue
             silent_us = int((now_s - last_s) * 1_000_000)
-            self._say(NodeSilent(node=node, silent_us=silent_us))
+            if machine.silent:
+                if due_us(self._state, node, silent_us):
+                    self._say(NodeSilent(node=node, silent_us=silent_us))
+            elif now_s - last_s >= silence_s:
+                self._say(NodeSilent(node=node, silent_us=silent_us))
+
+    def may_renew(self, node: str) -> bool:
+        """Whether what has just arrived from the node may renew its lease."""
+        machine = self._state.machines.get(node)
+        is_heard = machine is not None and not machine.silent and node not in self._saying
+        return is_heard and self._runtime.holds_lease
 
     @property
     def _state(self) -> State:

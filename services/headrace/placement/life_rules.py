@@ -132,6 +132,7 @@ def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
     # What went wrong by itself tells more than what was stopped because of it.
     for reason, outcome, name in (
         ("start-failed", "failed", "start-failed"),
+        ("oom", "failed", "oom"),
         ("exited", "failed", "error"),
         ("lost", "again", "node-lost"),
         ("stopped", "again", "node-lost"),  # by somebody else than us

@@ -141,19 +141,19 @@ class PlacementShell:
             return False
         return True
 
-    async def _answer(self, node: str, reply: str) -> None:
+    async def _answer(self, node: str, reply: str, renewed_ns: int) -> None:
         """Answer an agent with its document; it asks again when this fails."""
         if self._runtime is None:
             return
         try:
-            document = await self._document(node)
+            document = await self._document(node, renewed_ns)
             if document:
                 subject = reply or subjects.agent_down(node, "desired")
                 await self._runtime.bus.publish(subject, document)
         except (StoreError, BusError) as error:
             _LOG.warning("agent not answered node=%s error=%s", node, type(error).__name__)
 
-    async def _document(self, node: str) -> bytes:
+    async def _document(self, node: str, renewed_ns: int = 0) -> bytes:
         """The node's signed document as it stands now; empty when the node is not known or this
         instance does not lead any more.
         """
@@ -163,7 +163,8 @@ class PlacementShell:
             if node not in state.machines:
                 break
             await desired.prepare(state, node)
-            signed = desired.document(runtime.state, node, runtime.epoch, runtime.position)
+            at = (runtime.epoch, runtime.position)
+            signed = desired.document(runtime.state, node, at, renewed_ns)
             if signed is not None:
                 return msgspec.json.encode(signed)
         return b""

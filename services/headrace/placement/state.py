@@ -23,10 +23,17 @@ ATTEMPTS_LOST_MAX = 3
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
 
+STOP_GRACE_S = 10
+REPLACE_MARGIN_S = 5
+SILENT_TOGETHER_S = 60
+
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
     "reserve_after_s": RESERVE_AFTER_S,  # who waits longer is told when it starts at the latest
     "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
+    "stop_grace_s": STOP_GRACE_S,  # between asking a worker to stop and killing it
+    "replace_margin_s": REPLACE_MARGIN_S,  # for clocks and looks, beyond a lease and the grace
+    "silent_together_s": SILENT_TOGETHER_S,  # silences that begin within it have one cause
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
 
@@ -106,6 +113,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     priority: int = 0
     preemptible: bool = True
     max_duration_us: int = 0
+    replace_after_us: int = 0
     group: str = ""
     index: int = 0
     traceparent: str = ""
@@ -151,13 +159,16 @@ class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
 class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What is known of a node beside its devices: what it last `said`, at position `joined`.
 
-    `recorded` is the last report of its journal that is in the log.
+    `recorded` is the last report of its journal that is in the log. While it is `silent`,
+    `silent_us` is for how long at least, and `silent_at_us` when that was recorded first.
     """
 
     said: NodeJoined
     joined: int
     recorded: int = 0
     silent: bool = False
+    silent_us: int = 0
+    silent_at_us: int = 0
     cordoned: bool = False
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy

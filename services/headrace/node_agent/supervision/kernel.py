@@ -10,6 +10,7 @@ _PRCTL = _LIBC.prctl
 _FALLOCATE = _LIBC.fallocate
 _FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
+_PR_SET_NO_NEW_PRIVS = 38
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 
 
@@ -23,6 +24,11 @@ def die_with(parent: int) -> None:
 def adopt_orphans() -> None:
     """Become the parent of every descendant whose own parent ends (a child subreaper)."""
     _PRCTL(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def gain_no_privileges() -> None:
+    """No program that this process becomes has more rights than it has now."""
+    _PRCTL(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
 def rename(name: str) -> None:

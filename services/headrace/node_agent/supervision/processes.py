@@ -7,6 +7,7 @@ go from memory to memory.
 import errno
 import os
 import signal
+from collections.abc import Callable
 
 from headrace.node_agent.supervision import kernel
 
@@ -22,8 +23,11 @@ class CannotStart(Exception):
         self.exit_code = exit_code
 
 
-def start(argv: list[str], env: dict[str, str], folder: str, output: int) -> int:
-    """Start the command in a session of its own, with its output to a descriptor; its pid.
+def start(
+    argv: list[str], env: dict[str, str], folder: str, output: int, enter: Callable[[], None]
+) -> int:
+    """Start the command in a session of its own, with its output to a descriptor; its pid. `enter`
+    is what the new process does first.
 
     It dies when the caller does, whose standard input it shares. Raises `CannotStart` with one line for people.
     """
@@ -33,7 +37,8 @@ def start(argv: list[str], env: dict[str, str], folder: str, output: int) -> int
     if pid == 0:
         try:
             os.setsid()
-            kernel.die_with(me)
+            enter()
+            kernel.die_with(me)  # last: another account would forget it
             os.dup2(output, 1)
             os.dup2(output, 2)
             os.chdir(folder)

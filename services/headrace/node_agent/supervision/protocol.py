@@ -7,13 +7,14 @@ To the launcher: `{"start": {...}}` (see `shim.Attempt`) and `{"quit": true}`. F
 FOLDER, "why": text}`, and from the shim itself `{"started": FOLDER, "at_us": n}`.
 """
 
-VERSION = 1  # another version is asked to quit and replaced; its shims are not touched
+VERSION = 2  # another version is asked to quit and replaced; its shims are not touched
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
 CONNECTIONS_MAX = 8  # the agent, one that replaces it, and the operator's stop
 
 SOCKET = "launcher.sock"  # in the node's folder, as are the next two
 LAUNCHER_LOCK = "launcher.lock"
 LAUNCHER_LOG = "launcher.log"
+LEASE = "lease"  # written by the agent, read by shims: see `lease_line`
 ATTEMPTS = "attempts"  # attempts/<job>.<attempt>.<rank>/ holds the rest
 
 INTENT = "intent.json"  # written before anything is started, and locked by the shim while it lives;
@@ -28,3 +29,17 @@ MARKER = "HEADRACE_ATTEMPT_KEY"  # in the environment of everything an attempt s
 GRACE_S = 10.0  # between SIGTERM and SIGKILL, when nobody says otherwise
 OUTPUT_BYTES_MAX = 1_073_741_824  # kept of one process's output, unless the agent says otherwise
 OUTPUT_HEAD_BYTES = 1_048_576  # of which this much is always the beginning
+
+
+def lease_line(boot: str, from_ns: int) -> bytes:
+    """The node's lease in its file, always as long: the boot it is of, and since when it counts by
+    `CLOCK_BOOTTIME`, twice, so that half a line cannot pass for one.
+    """
+    return f"{boot} {from_ns:020} {from_ns:020}\n".encode()
+
+
+def lease_of(line: bytes, boot: str) -> int:
+    """Since when the lease in this line counts; 0 when it is none of this boot."""
+    words = line.split()
+    is_whole = len(words) == 3 and words[0] == boot.encode() and words[1] == words[2]
+    return int(words[1]) if is_whole and words[1].isdigit() else 0

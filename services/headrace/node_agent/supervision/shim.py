@@ -9,7 +9,6 @@ it reads as `lost`, which is what happened.
 """
 
 import contextlib
-import fcntl
 import json
 import os
 import signal
@@ -17,22 +16,22 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.node_agent.supervision import kernel, processes, tree
+from headrace.node_agent.supervision.confinement import Confinement, remove
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.protocol import (
-    EXIT,
     GRACE_S,
-    INTENT,
+    LEASE,
     OUTPUT,
     STOP,
     STOP_REASON,
-    VERSION,
     WORK,
+    lease_of,
 )
+from headrace.node_agent.supervision.record import Record, journal
 
 LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
 LOOK_S = 5.0  # between two looks at output and deadline (sleep of the machine counts)
 KILL_AGAIN_S_FIRST, KILL_AGAIN_S_MAX = 0.02, 1.0  # between two rounds of SIGKILL
-EXIT_TRIES, EXIT_AGAIN_S = 60, 1.0  # to write how it ended
 TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
@@ -42,8 +41,8 @@ Tell = Callable[[dict[str, Any]], None]
 Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
 `command`, `setup`, `cwd`, `env`, `processes` (each process's own env), `grace_s`,
-`max_duration_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
-`enforcement`."""
+`max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
+`enforcement`, `confinement` (see there)."""
 
 
 def run(spec: Start, boot: str, tell: Tell) -> None:
@@ -54,39 +53,17 @@ def run(spec: Start, boot: str, tell: Tell) -> None:
     os.setsid()
     kernel.adopt_orphans()
     kernel.rename("headrace-shim")
-    intent = _claim(spec["folder"])
-    if intent is not None:
-        _Attempt(spec, intent, boot, tell).run()
-
-
-def journal(path: str, what: str, identity: tuple[str, int, int], devices: list[str]) -> None:
-    """Add `start|end job attempt rank boottime_ns devices` to a journal outside Headrace."""
-    if not path:
-        return
-    job, attempt, rank = identity
-    line = f"{what} {job} {attempt} {rank} {kernel.boottime_ns()} {','.join(devices) or '-'}\n"
-    with contextlib.suppress(OSError):
-        kernel.write(path, line.encode(), os.O_APPEND)
-
-
-def _claim(folder: str) -> int | None:
-    """Enter the folder and lock its intent; None when this attempt runs or has run."""
-    with contextlib.suppress(FileExistsError):
-        os.mkdir(folder)
-    os.chdir(folder)
-    intent = os.open(INTENT, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-    try:
-        fcntl.lockf(intent, fcntl.LOCK_EX | fcntl.LOCK_NB)  # this process's own, not its children's
-    except OSError:
-        return None
-    return None if os.fstat(intent).st_size else intent
+    record = Record.claim(spec["folder"])
+    if record is not None:
+        _Attempt(spec, record, boot, tell).run()
 
 
 class _Attempt:
     """One attempt under way."""
 
-    def __init__(self, spec: Start, intent: int, boot: str, tell: Tell) -> None:
-        self._spec, self._intent, self._tell = spec, intent, tell
+    def __init__(self, spec: Start, record: Record, boot: str, tell: Tell) -> None:
+        self._spec, self._record, self._tell = spec, record, tell
+        self._confinement = Confinement(spec["confinement"])
         spec["count"] = len(spec["processes"])
         self._output = Output(spec["output_bytes_max"])
         self._alive: dict[int, int] = {}  # pid to process index
@@ -104,15 +81,17 @@ class _Attempt:
         self._kill_again_s = KILL_AGAIN_S_FIRST
         limit_s = spec["max_duration_s"]
         self._deadline_ns = kernel.boottime_ns() + limit_s * 1_000_000_000 if limit_s else 0
+        self._lease_ends_ns = self._read_lease_end_ns()
 
     def run(self) -> None:
         """Start, supervise to the end, and say how it ended."""
-        self._add(self._what_is_meant())
+        self._record.meant(self._spec, self._end["boot"])
         os.mkdir(WORK)
         os.mkdir(OUTPUT)
         self._note("start")
         try:
-            if self._set_up():
+            self._confine()
+            if self._is_covered() and self._set_up():
                 self._work()
         except processes.CannotStart as error:
             self._end.update(reason="start-failed", exit_code=error.exit_code, message=str(error))
@@ -121,8 +100,19 @@ class _Attempt:
         while self._turn():
             pass
         self._note("end")
+        remove(self._confinement.folders)
         self._end.update(processes=self._ended, ended_at_us=kernel.now_us())
-        self._write_exit()
+        self._record.ended(self._end)
+
+    def _confine(self) -> None:
+        """Make room for the worker alone. Raises `CannotStart`."""
+        try:
+            self._confinement.create()
+            kernel.write(STOP_REASON, b"")
+            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON)
+        except OSError as error:
+            message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
+            raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None
 
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""
@@ -143,14 +133,14 @@ class _Attempt:
             self._start(index, self._spec["command"])
         at_us = kernel.now_us()
         self._end["started_at_us"] = at_us
-        with contextlib.suppress(OSError):  # a full disk must not end what runs
-            self._add({"at_us": at_us, "pids": list(self._alive)})
+        self._record.started(at_us, list(self._alive))
         self._tell({"started": self._spec["folder"], "at_us": at_us})
 
     def _start(self, index: int, command: list[str]) -> None:
         env = {**self._spec["env"], **self._spec["processes"][index]}
         folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
-        pid = processes.start(command, env, folder, self._output.of(index))
+        output, enter = self._output.of(index), self._confinement.enter
+        pid = processes.start(command, env, folder, output, enter)
         self._alive[pid] = index
 
     def _turn(self) -> bool:
@@ -180,6 +170,8 @@ class _Attempt:
         if code == 0 or self._end["exit_code"]:
             return
         ending = processes.ending_of(code, status)
+        if lack := self._confinement.ran_out_of_memory():
+            ending, self._end["reason"] = lack, "oom"
         prefix = f"process {index}: " if self._spec["count"] > 1 else ""
         self._end["exit_code"] = code
         self._end["message"] = self._end["message"] or f"{prefix}{ending}"
@@ -202,15 +194,41 @@ class _Attempt:
             message = "max_duration reached"
             self._end.update(reason="stopped", exit_code=TIMEOUT_EXIT_CODE, message=message)
             self._stop_all("timeout", self._spec["grace_s"])
+        elif self._lease_ends_ns and now_ns >= self._lease_ends_ns and not self._ending:
+            self._is_covered()
         if now_ns >= self._trim_at_ns:
             self._output.trim()
             self._trim_at_ns = now_ns + _LOOK_NS
 
     def _wait_s(self) -> float:
-        until_ns = self._kill_at_ns if self._ending else self._deadline_ns
+        deadlines_ns = (self._deadline_ns, self._lease_ends_ns)
+        until_ns = self._kill_at_ns if self._ending else min(filter(None, deadlines_ns), default=0)
         if not until_ns:
             return LOOK_S
         return min(LOOK_S, max(0.0, (until_ns - kernel.boottime_ns()) / 1e9))
+
+    def _read_lease_end_ns(self) -> int:
+        """When the node's lease ends for this attempt, as it is now; 0 for one that is kept."""
+        after_s = self._spec["replace_after_s"]
+        if not after_s:
+            return 0
+        try:
+            from_ns = lease_of(kernel.read(f"../../{LEASE}", 256), self._end["boot"])
+        except OSError:
+            from_ns = 0
+        return from_ns + int(after_s * 1_000_000_000)
+
+    def _is_covered(self) -> bool:
+        """Whether the lease, as it has been renewed meanwhile, covers this; it ends if not, for
+        somebody else may run its successor soon.
+        """
+        self._lease_ends_ns = max(self._lease_ends_ns, self._read_lease_end_ns())
+        if not self._lease_ends_ns or kernel.boottime_ns() < self._lease_ends_ns:
+            return True
+        message = "stopped: disconnected: the node's lease has ended"
+        self._end.update(reason="stopped", message=message)
+        self._stop_all("disconnected", self._spec["grace_s"])
+        return False
 
     def _stop_asked(self) -> None:
         """The agent or an operator wants it to end; `stop.json` says why and how soon."""
@@ -244,31 +262,9 @@ class _Attempt:
         self._asked.update(orphans)
         tree.send(orphans, signal.SIGTERM)
 
-    def _write_exit(self) -> None:
-        """So that a reader sees all of it or nothing; again while the disk is full."""
-        content = json.dumps(self._end).encode()
-        for _ in range(EXIT_TRIES):
-            try:
-                kernel.write(f"{EXIT}.new", content)
-                os.rename(f"{EXIT}.new", EXIT)
-            except OSError:
-                signal.sigtimedwait((), EXIT_AGAIN_S)
-            else:
-                return
-
-    def _what_is_meant(self) -> dict[str, Any]:
-        who = {key: self._spec[key] for key in (*_IDENTITY, *_ABOUT)}
-        facts = {"version": VERSION, "boot": self._end["boot"], "meant_at_us": kernel.now_us()}
-        return {**facts, "pid": os.getpid(), **who}
-
-    def _add(self, line: dict[str, Any]) -> None:
-        os.write(self._intent, json.dumps(line).encode() + b"\n")
-
     def _note(self, what: str) -> None:
-        job, attempt, rank = (self._spec[key] for key in _IDENTITY)
-        journal(self._spec["journal"], what, (job, attempt, rank), self._spec["devices"])
+        identity = (self._spec["job"], self._spec["attempt"], self._spec["rank"])
+        journal(self._spec["journal"], what, identity, self._spec["devices"])
 
 
-_KEPT = ("count", "grace_s", "journal", "devices", "job", "attempt", "rank")
-_IDENTITY = ("job", "attempt", "rank")
-_ABOUT = ("project", "traceparent", "marker", "devices", "enforcement")
+_KEPT = ("count", "grace_s", "replace_after_s", "journal", "devices", "job", "attempt", "rank")

@@ -1,4 +1,5 @@
-"""Which processes belong to an attempt: by descent, by the mark in their environment, by session.
+"""Which processes belong to an attempt: by descent, by the mark in their environment, by session, by
+control group.
 
 Rule: a process that has ended but is not reaped yet (a zombie) does not count: it holds nothing.
 """
@@ -8,6 +9,7 @@ import signal
 import time
 
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.confinement import pids_in, remove
 from headrace.node_agent.supervision.protocol import MARKER
 
 SWEEP_S_FIRST = 0.005  # between two looks while something is being killed
@@ -36,10 +38,13 @@ def children(parent: int) -> list[int]:
     return [pid for pid, (of, _) in processes().items() if of == parent]
 
 
-def of_attempt(marker: str, sessions: list[int]) -> list[int]:
-    """The living processes with this mark or in these sessions, and their descendants."""
+def of_attempt(marker: str, sessions: list[int], groups: list[str]) -> list[int]:
+    """The living processes with this mark, in these sessions or in these control groups, and their
+    descendants.
+    """
     alive = processes()
     roots = {pid for pid in alive if alive[pid][1] in sessions or is_marked(pid, marker)}
+    roots.update(pid for pid in pids_in(groups) if pid in alive)
     roots.discard(os.getpid())
     return sorted(roots.union(_descendants(roots, alive)))
 
@@ -62,7 +67,7 @@ def send(pids: list[int], number: int) -> None:
             continue
 
 
-def sweep(marker: str, sessions: list[int]) -> int:
+def sweep(marker: str, sessions: list[int], groups: list[str]) -> int:
     """Kill what is left of an attempt whose shim has gone, until nothing is; how many there were.
 
     Returns only on proof, however long a process cannot be killed.
@@ -70,13 +75,14 @@ def sweep(marker: str, sessions: list[int]) -> int:
     killed: set[int] = set()
     pause_s, empty = SWEEP_S_FIRST, 0
     while empty < EMPTY_LOOKS:
-        found = of_attempt(marker, sessions)
+        found = of_attempt(marker, sessions, groups)
         empty = 0 if found else empty + 1
         killed.update(found)
         send(found, signal.SIGKILL)
         if found:
             time.sleep(pause_s)
             pause_s = min(pause_s * 2, SWEEP_S_MAX)
+    remove(groups)
     return len(killed)
 
 

@@ -1,0 +1,75 @@
+"""What the host offers to keep jobs apart, probed once, and what that makes of one attempt.
+
+Rule: the best level that the host really grants is used, by trying it; its name is in the record of
+every attempt. Levels, best first:
+
+* `systemd+cgroup2`: a subtree that systemd delegated to the agent's unit (`Delegate=yes`)
+* `cgroup2`: a writable cgroup v2 tree
+* `cgroup1`: writable cgroup v1 hierarchies; only these can keep a job from other jobs' devices, which
+  in cgroup v2 would need an eBPF program
+* `processes`: sessions, no core files; neither memory nor CPU is limited
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What one worker may use; 0 is no limit. `denied` are devices of other jobs, as the kernel
+    names them (`c 195:3`).
+    """
+
+    cpu_milli: int = 0
+    memory_bytes: int = 0
+    denied: Sequence[str] = ()
+
+
+Group = tuple[str, list[tuple[str, str, bool]]]  # folder, and (file, value, is_needed) each
+
+
+class Isolation(Protocol):
+    """A level of isolation."""
+
+    level: str
+
+    def groups(self, name: str, limits: Limits) -> list[Group]:
+        """The control groups of an attempt's worker of this name."""
+        ...
+
+    def oom_file(self, name: str) -> str:
+        """Where the kernel counts what the memory limit killed; empty if nowhere."""
+        ...
+
+
+class Processes:
+    """Nothing but sessions: what every host offers."""
+
+    level = "processes"
+
+    def groups(self, name: str, limits: Limits) -> list[Group]:
+        """None."""
+        del name, limits
+        return []
+
+    def oom_file(self, name: str) -> str:
+        """Nowhere."""
+        del name
+        return ""
+
+
+def plan_of(
+    isolation: Isolation, name: str, limits: Limits, account: tuple[int, int, list[int]] | None
+) -> dict[str, Any]:
+    """What the shim is told: see `supervision.confinement.Plan`."""
+    is_limited = bool(limits.memory_bytes)
+    return {
+        "level": isolation.level,
+        "groups": isolation.groups(name, limits),
+        "oom": isolation.oom_file(name) if is_limited else "",
+        "memory_bytes": limits.memory_bytes,
+        "account": account,
+    }

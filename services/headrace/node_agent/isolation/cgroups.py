@@ -1,0 +1,164 @@
+"""Control groups of either version, as far as this host lets the agent have them.
+
+Rule: what counts is what works. Probing makes a group, limits it and removes it; whatever fails on
+the way leaves the next level.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.node_agent.isolation import Group, Isolation, Limits, Processes
+from headrace.node_agent.supervision import kernel
+
+AUTO, PROCESSES = "auto", "processes"  # what a node may be set to
+CHOICES = (AUTO, PROCESSES)
+PERIOD_US = 100_000
+QUOTA_US_MIN = 1_000  # the kernel takes no less
+TASKS_MAX = 65_536  # processes and threads of one worker: a fork bomb stops before the machine does
+VERSION1 = ("memory", "cpu", "pids", "devices")
+VERSION2 = ("memory", "cpu", "pids")
+
+
+@dataclass(frozen=True)
+class Cgroup2:
+    """Groups below one folder of the unified tree."""
+
+    base: str
+    level: str = "cgroup2"
+
+    def groups(self, name: str, limits: Limits) -> list[Group]:
+        """One group with every limit."""
+        files = [("pids.max", str(TASKS_MAX), False)]
+        if limits.memory_bytes:
+            files += [
+                ("memory.max", str(limits.memory_bytes), True),
+                ("memory.swap.max", "0", False),
+                ("memory.oom.group", "1", False),
+            ]
+        if limits.cpu_milli:
+            files.append(("cpu.max", f"{_quota_us(limits)} {PERIOD_US}", True))
+        return [(f"{self.base}/{name}", files)]
+
+    def oom_file(self, name: str) -> str:
+        """The group's own count."""
+        return f"{self.base}/{name}/memory.events"
+
+
+@dataclass(frozen=True)
+class Cgroup1:
+    """Groups below one folder of each hierarchy, by controller."""
+
+    bases: Mapping[str, str]
+    level: str = "cgroup1"
+
+    def groups(self, name: str, limits: Limits) -> list[Group]:
+        """One group per controller, also where nothing is limited: what is in it can be found."""
+        files: dict[str, list[tuple[str, str, bool]]] = {base: [] for base in self.bases}
+        files["pids"] = [("pids.max", str(TASKS_MAX), False)]
+        if limits.memory_bytes:
+            both = str(limits.memory_bytes)
+            files["memory"] = [
+                ("memory.limit_in_bytes", both, True),
+                ("memory.memsw.limit_in_bytes", both, False),  # where swap is counted
+            ]
+        if limits.cpu_milli:
+            files["cpu"] = [("cpu.cfs_quota_us", str(_quota_us(limits)), True)]
+        files["devices"] = [("devices.deny", f"{device} rwm", True) for device in limits.denied]
+        return [
+            (f"{base}/{name}", files[controller])
+            for controller, base in self.bases.items()
+            if files[controller]
+        ]
+
+    def oom_file(self, name: str) -> str:
+        """The memory group's count."""
+        return f"{self.bases['memory']}/{name}/memory.oom_control"
+
+
+def probe(node: str, choice: str = AUTO) -> Isolation:
+    """The best level that this host grants to the agent."""
+    if choice == PROCESSES:
+        return Processes()
+    mounts = _mounts(_text("/proc/self/mountinfo"))
+    own = _own_groups(_text("/proc/self/cgroup"))
+    with contextlib.suppress(OSError, KeyError):
+        return _version2(Path(mounts["cgroup2"] + own[""]), node)
+    with contextlib.suppress(OSError, KeyError):
+        return _version1({c: Path(mounts[c] + own[c].rstrip("/")) for c in VERSION1}, node)
+    return Processes()
+
+
+def _version2(here: Path, node: str) -> Cgroup2:
+    """Raises `OSError` where the tree is not ours, or lacks a controller."""
+    offered = (here / "cgroup.controllers").read_text(encoding="ascii").split()
+    if not set(VERSION2) <= set(offered):
+        raise FileNotFoundError
+    if (here / "cgroup.type").exists():  # not the root: a group holds processes or groups
+        leaf = here / "agent"
+        leaf.mkdir(exist_ok=True)
+        for pid in (here / "cgroup.procs").read_text(encoding="ascii").split():
+            with contextlib.suppress(ProcessLookupError):
+                (leaf / "cgroup.procs").write_text(pid)
+    base = here / f"headrace-{node}"
+    for folder in (here, base):
+        folder.mkdir(exist_ok=True)
+        enabled = " ".join(f"+{controller}" for controller in VERSION2)
+        (folder / "cgroup.subtree_control").write_text(enabled)
+    is_delegated = kernel.read("/proc/1/comm", 64).strip() == b"systemd"
+    found = Cgroup2(str(base), "systemd+cgroup2" if is_delegated else "cgroup2")
+    _try(found)
+    return found
+
+
+def _version1(here: Mapping[str, Path], node: str) -> Cgroup1:
+    """Raises `OSError` where a hierarchy is not ours."""
+    bases = {controller: path / f"headrace-{node}" for controller, path in here.items()}
+    for base in bases.values():
+        base.mkdir(exist_ok=True)
+    found = Cgroup1({controller: str(base) for controller, base in bases.items()})
+    _try(found)
+    return found
+
+
+def _try(isolation: Isolation) -> None:
+    """Make a group as an attempt would get it, and remove it."""
+    groups = isolation.groups("probe", Limits(cpu_milli=1000, memory_bytes=1 << 30))
+    for folder, files in groups:
+        Path(folder).mkdir(exist_ok=True)
+        for file, value, is_needed in files:
+            if is_needed:
+                (Path(folder) / file).write_text(value, encoding="ascii")
+    for folder, _ in groups:
+        Path(folder).rmdir()
+
+
+def _quota_us(limits: Limits) -> int:
+    return max(QUOTA_US_MIN, limits.cpu_milli * PERIOD_US // 1000)
+
+
+def _mounts(mountinfo: str) -> dict[str, str]:
+    """Where each v1 controller is mounted, and `cgroup2`."""
+    found: dict[str, str] = {}
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        where, kind = before.split()[4], after.split()
+        if kind[:1] == ["cgroup2"]:
+            found["cgroup2"] = where.rstrip("/")
+        elif kind[:1] == ["cgroup"]:
+            found.update(dict.fromkeys(kind[2].split(","), where))
+    return found
+
+
+def _own_groups(text: str) -> dict[str, str]:
+    """Which group this process is in, by v1 controller, and under "" in the unified tree."""
+    lines = (line.split(":", 2) for line in text.splitlines())
+    return {name: path.rstrip("/") for _, names, path in lines for name in names.split(",")}
+
+
+def _text(path: str) -> str:
+    return os.fsdecode(kernel.read(path, 1_048_576))

@@ -1,0 +1,91 @@
+"""What keeps an attempt's processes to their share: control groups, an account, their place in the
+kernel's line when memory runs out.
+
+Rule: plain data, planned by the agent (`isolation/`), which knows the host; nothing here asks what
+kind of groups they are. A group is removed when nothing is left in it.
+"""
+
+import contextlib
+import os
+from typing import Any
+
+from headrace.node_agent.supervision import kernel
+
+OOM_SCORE_ADJ = 500  # jobs go before the platform that runs them
+_MIB = 1_048_576
+
+Plan = dict[str, Any]
+"""`level` (its name), `groups` (each `[folder, [[file, value, is_needed], …]]`), `oom` (a file with a
+line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `account` (`[uid, gid, [groups]]` or None)."""
+
+
+class Confinement:
+    """One attempt's plan, carried out."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self.folders: list[str] = [folder for folder, _ in plan["groups"]]
+
+    def create(self) -> None:
+        """Make the groups with their limits. Raises `OSError`."""
+        for folder, limits in self._plan["groups"]:
+            with contextlib.suppress(FileExistsError):
+                os.makedirs(folder)
+            for file, value, is_needed in limits:
+                try:
+                    kernel.write(f"{folder}/{file}", value.encode(), flags=0)
+                except OSError:
+                    if is_needed:
+                        raise
+
+    def enter(self) -> None:
+        """In a new process: join the groups, stand in line, and be the account from now on. Raises
+        `OSError`.
+        """
+        for folder in self.folders:
+            kernel.write(f"{folder}/cgroup.procs", b"0", flags=0)
+        with contextlib.suppress(OSError):
+            kernel.write("/proc/self/oom_score_adj", str(OOM_SCORE_ADJ).encode(), flags=0)
+        if self._plan["account"] is not None:
+            user, group, groups = self._plan["account"]
+            os.setgroups(groups)
+            os.setgid(group)
+            os.setuid(user)
+            kernel.gain_no_privileges()
+
+    def hand_over(self, *paths: str) -> None:
+        """Let the account have these files and folders, and the way to them from the node's."""
+        if self._plan["account"] is not None:
+            for path in paths:
+                os.chown(path, *self._plan["account"][:2])
+            for way in (".", "..", "../.."):
+                os.chmod(way, 0o711)  # noqa: S103  (to pass through, not to look)
+
+    def ran_out_of_memory(self) -> str:
+        """One line for people if the groups' limit ended a process; empty if it did not."""
+        if not self._plan["oom"]:
+            return ""
+        with contextlib.suppress(OSError, ValueError):
+            for line in kernel.read(self._plan["oom"], 4096).splitlines():
+                name, _, count = line.partition(b" ")
+                if name == b"oom_kill" and int(count):
+                    limit = -(-self._plan["memory_bytes"] // _MIB)
+                    level = self._plan["level"]
+                    return f"out of memory: its limit is {limit} MiB (resources.memory), held by {level}"
+        return ""
+
+
+def pids_in(folders: list[str]) -> list[int]:
+    """The processes in these groups."""
+    found: set[int] = set()
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            found.update(map(int, kernel.read(f"{folder}/cgroup.procs", 1_048_576).split()))
+    return sorted(found)
+
+
+def remove(folders: list[str]) -> None:
+    """Take these groups away: nothing is left in them."""
+    for folder in folders:
+        with contextlib.suppress(OSError):
+            os.rmdir(folder)

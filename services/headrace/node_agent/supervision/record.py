@@ -1,0 +1,79 @@
+"""What a shim writes down of its attempt: what was meant, what runs, how it ended.
+
+Rule: what is meant is written before anything is started, and under a lock that lives as long as the
+shim; how it ended is written once, whole or not at all, and again while the disk is full.
+"""
+
+import contextlib
+import fcntl
+import json
+import os
+import signal
+from typing import Any
+
+from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.protocol import EXIT, INTENT, VERSION
+
+EXIT_TRIES, EXIT_AGAIN_S = 60, 1.0  # to write how it ended
+
+_KEPT = (
+    "job", "attempt", "rank", "project", "traceparent", "marker", "devices", "enforcement",
+    "replace_after_s",
+)  # fmt: skip
+
+
+class Record:
+    """The files of one attempt, in the working directory."""
+
+    def __init__(self, intent: int) -> None:
+        self._intent = intent
+
+    @classmethod
+    def claim(cls, folder: str) -> "Record | None":
+        """Enter the folder and lock its intent; None when this attempt runs or has run."""
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(folder)
+        os.chdir(folder)
+        intent = os.open(INTENT, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            fcntl.lockf(intent, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its own, not its children's
+        except OSError:
+            return None
+        return None if os.fstat(intent).st_size else cls(intent)
+
+    def meant(self, spec: dict[str, Any], boot: str) -> None:
+        """Write what is about to run. Raises `OSError`: then nothing may."""
+        facts: dict[str, Any] = {"version": VERSION, "boot": boot, "meant_at_us": kernel.now_us()}
+        plan = spec["confinement"]
+        facts |= {"isolation": plan["level"], "groups": [folder for folder, _ in plan["groups"]]}
+        self._add({**facts, "pid": os.getpid(), **{key: spec[key] for key in _KEPT}})
+
+    def started(self, at_us: int, pids: list[int]) -> None:
+        """These processes run. A full disk must not end them."""
+        with contextlib.suppress(OSError):
+            self._add({"at_us": at_us, "pids": pids})
+
+    def ended(self, end: dict[str, Any]) -> None:
+        """So that a reader sees all of it or nothing."""
+        content = json.dumps(end).encode()
+        for _ in range(EXIT_TRIES):
+            try:
+                kernel.write(f"{EXIT}.new", content)
+                os.rename(f"{EXIT}.new", EXIT)
+            except OSError:
+                signal.sigtimedwait((), EXIT_AGAIN_S)
+            else:
+                return
+
+    def _add(self, line: dict[str, Any]) -> None:
+        os.write(self._intent, json.dumps(line).encode() + b"\n")
+
+
+def journal(path: str, what: str, identity: tuple[str, int, int], devices: list[str]) -> None:
+    """Add `start|end job attempt rank boottime_ns devices` to a journal outside Headrace."""
+    if not path:
+        return
+    job, attempt, rank = identity
+    line = f"{what} {job} {attempt} {rank} {kernel.boottime_ns()} {','.join(devices) or '-'}\n"
+    with contextlib.suppress(OSError):
+        kernel.write(path, line.encode(), os.O_APPEND)

@@ -1,0 +1,255 @@
+"""What keeps jobs apart: planned for every kind of host, tried on what this one offers."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.node_agent.rig import Node, kill, until
+
+from headrace.node_agent.isolation import Limits, Processes, plan_of
+from headrace.node_agent.isolation.accounts import Accounts, NoAccount
+from headrace.node_agent.isolation.cgroups import (
+    PROCESSES,
+    TASKS_MAX,
+    Cgroup1,
+    Cgroup2,
+    _mounts,
+    _own_groups,
+    probe,
+)
+from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.confinement import OOM_SCORE_ADJ, pids_in
+
+SH = "/bin/sh"
+NODE = f"test-{os.getpid()}"
+EVERY_LIMIT = Limits(cpu_milli=1000, memory_bytes=2**30, denied=["c 1:5"])
+IS_ROOT = os.geteuid() == 0
+as_root = pytest.mark.skipif(not IS_ROOT, reason="only root runs jobs in other accounts")
+MOUNTINFO = """\
+30 25 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
+31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:3 - cgroup cgroup rw,cpu,cpuacct
+32 25 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw,nsdelegate
+33 25 0:29 / /tmp rw - tmpfs tmpfs rw
+"""
+OWN = "4:memory:/system.slice/a.service\n3:cpu,cpuacct:/\n0::/system.slice/a.service\n"
+
+
+def test_every_limit_is_a_file_of_one_group_in_version_2() -> None:
+    groups = Cgroup2("/base").groups("j.1.0", Limits(cpu_milli=1500, memory_bytes=2**29))
+    assert groups == [
+        (
+            "/base/j.1.0",
+            [
+                ("pids.max", str(TASKS_MAX), False),
+                ("memory.max", "536870912", True),
+                ("memory.swap.max", "0", False),
+                ("memory.oom.group", "1", False),
+                ("cpu.max", "150000 100000", True),
+            ],
+        )
+    ]
+    assert Cgroup2("/base").groups("j", Limits())[0][1] == [("pids.max", str(TASKS_MAX), False)]
+
+
+def test_each_controller_has_a_group_in_version_1() -> None:
+    bases = {name: f"/{name}" for name in ("memory", "cpu", "pids", "devices")}
+    limits = Limits(cpu_milli=1, memory_bytes=4096, denied=["c 195:3"])
+    assert Cgroup1(bases).groups("j", limits) == [
+        (
+            "/memory/j",
+            [
+                ("memory.limit_in_bytes", "4096", True),
+                ("memory.memsw.limit_in_bytes", "4096", False),
+            ],
+        ),
+        ("/cpu/j", [("cpu.cfs_quota_us", "1000", True)]),
+        ("/pids/j", [("pids.max", str(TASKS_MAX), False)]),
+        ("/devices/j", [("devices.deny", "c 195:3 rwm", True)]),
+    ]
+    assert [folder for folder, _ in Cgroup1(bases).groups("j", Limits())] == ["/pids/j"]
+
+
+def test_where_only_processes_are_kept_apart_nothing_is_limited_and_the_record_says_so() -> None:
+    plan = plan_of(Processes(), "j", Limits(cpu_milli=1, memory_bytes=1), None)
+    assert plan == {
+        "level": "processes",
+        "groups": [],
+        "oom": "",
+        "memory_bytes": 1,
+        "account": None,
+    }
+    assert probe(NODE, PROCESSES).level == "processes"
+
+
+def test_the_hosts_tables_are_understood() -> None:
+    assert _mounts(MOUNTINFO) == {
+        "memory": "/sys/fs/cgroup/memory",
+        "cpu": "/sys/fs/cgroup/cpu,cpuacct",
+        "cpuacct": "/sys/fs/cgroup/cpu,cpuacct",
+        "rw": "/sys/fs/cgroup/memory",
+        "cgroup2": "/sys/fs/cgroup/unified",
+    } | {"rw": "/sys/fs/cgroup/cpu,cpuacct"}
+    assert _own_groups(OWN) == {
+        "memory": "/system.slice/a.service",
+        "cpu": "",
+        "cpuacct": "",
+        "": "/system.slice/a.service",
+    }
+
+
+def test_what_this_host_offers_is_one_of_the_levels() -> None:
+    found = probe(NODE)
+    assert found.level in {"systemd+cgroup2", "cgroup2", "cgroup1", "processes"}
+
+
+@pytest.fixture
+async def confined(node: Node) -> AsyncIterator[Node]:
+    """The node, with the best that this host offers."""
+    node.isolation = probe(NODE)
+    if node.isolation.level == "processes":
+        pytest.skip("this host grants no control groups")
+    await node.kill_agent()
+    await node.start()
+    await node.ready()
+    yield node
+    await node.close()
+    bases = {Path(folder).parent for folder, _ in node.isolation.groups("x", EVERY_LIMIT)}
+    for base in bases:
+        base.rmdir()
+
+
+def existing(folders: list[str]) -> list[str]:
+    return [folder for folder in folders if Path(folder).exists()]
+
+
+async def test_a_worker_runs_in_its_groups_which_go_with_it(confined: Node) -> None:
+    key = await confined.placement.want(
+        "job-1", SH, "-c", "sleep 1000 & wait", cpu_milli=1000, memory_bytes=2**28
+    )
+    await confined.placement.started(key)
+    intent = confined.intent(key)
+    assert all(len(pids_in([folder])) == 2 for folder in intent.groups)
+    assert confined.shim(key) not in pids_in(intent.groups)
+
+    await confined.placement.stop(key, grace_s=5)
+
+    await confined.placement.ended(key)
+    assert existing(intent.groups) == []
+    assert confined.placement.of(key)[0].isolation == confined.isolation.level
+
+
+async def test_who_uses_more_memory_than_it_asked_for_ends_with_that_reason(confined: Node) -> None:
+    hog = "x = bytearray(200 * 1024 * 1024); print(len(x))"
+    memory_bytes = 64 * 1024 * 1024
+    key = await confined.placement.want(
+        "job-1", sys.executable, "-c", hog, memory_bytes=memory_bytes
+    )
+    other = await confined.placement.want("job-2", "true", memory_bytes=memory_bytes)
+
+    end = await confined.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("oom", 137)
+    level = confined.isolation.level
+    said = f"out of memory: its limit is 64 MiB (resources.memory), held by {level}"
+    assert end.message == said
+    assert (await confined.placement.ended(other)).reason == "exited"
+
+
+async def test_what_hides_from_its_mark_is_found_in_its_group(confined: Node) -> None:
+    script = "(setsid env -i sleep 1000 &); echo on; sleep 1001"
+    key = await confined.placement.want("job-1", SH, "-c", script)
+    await confined.placement.started(key)
+    await until(lambda: len(pids_in(confined.intent(key).groups)) >= 3, "it hides")
+    groups = confined.intent(key).groups
+
+    await confined.kill_agent()
+    kill(confined.launcher())
+    kill(confined.shim(key))
+    await confined.start()
+
+    assert (await confined.placement.ended(key)).reason == "lost"
+    assert pids_in(groups) == []
+
+
+async def test_jobs_go_before_the_platform_when_memory_runs_out(node: Node) -> None:
+    key = await node.placement.want("job-1", "cat", "/proc/self/oom_score_adj")
+    await node.placement.ended(key)
+
+    assert (await node.placement.logs(key)).data == f"{OOM_SCORE_ADJ}\n".encode()
+    own = kernel.read("/proc/self/oom_score_adj", 16)
+    assert int(own) < OOM_SCORE_ADJ
+
+
+@pytest.fixture
+async def guarded(tmp_path: Path) -> AsyncIterator[Node]:
+    """A node where nobody is root, in a folder that everybody can get to."""
+    for folder in (tmp_path, *tmp_path.parents):
+        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
+            folder.chmod(folder.stat().st_mode | 0o011)
+    node = Node(tmp_path)
+    node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon", "eve": "root"})
+    await node.placement.open()
+    await node.start()
+    await node.ready()
+    yield node
+    await node.close()
+
+
+@as_root
+@pytest.mark.parametrize(("user", "account"), [("bob", "nobody"), ("ada", "daemon")])
+async def test_a_job_runs_in_its_users_account_or_in_the_one_for_jobs(
+    guarded: Node, user: str, account: str
+) -> None:
+    script = 'id -un; echo "$HOME"; grep NoNewPrivs /proc/self/status; touch here; kill -TERM $$'
+    key = await guarded.placement.want("job-1", SH, "-c", script, user=user)
+    end = await guarded.placement.ended(key)
+
+    said = (await guarded.placement.logs(key)).data.decode().splitlines()
+    assert said == [account, pwd.getpwnam(account).pw_dir, "NoNewPrivs:\t1"]
+    assert (end.reason, end.exit_code) == ("exited", 143)
+    assert (guarded.folder(key) / "work" / "here").owner() == account
+
+
+@as_root
+async def test_a_job_in_another_account_dies_with_its_shim_and_learns_why_it_ends(
+    guarded: Node,
+) -> None:
+    key = await guarded.placement.want("job-1", "sleep", "1000")
+    await guarded.placement.started(key)
+    marker = guarded.intent(key).marker
+    kill(guarded.shim(key))
+    assert (await guarded.placement.ended(key)).reason == "lost"
+    assert guarded.left_of(marker) == []
+
+    script = 'trap "cat $HEADRACE_STOP_REASON_FILE; exit 0" TERM; echo on; while :; do :; done'
+    asked = await guarded.placement.want("job-2", SH, "-c", script)
+    log = guarded.folder(asked) / "0.log"
+    await until(lambda: log.exists() and log.read_bytes() == b"on\n", "it runs")
+    await guarded.placement.stop(asked, "preempted", grace_s=10)
+    await guarded.placement.ended(asked)
+    assert log.read_bytes().endswith(b"preempted")
+
+
+@as_root
+async def test_who_is_mapped_to_root_runs_nowhere(guarded: Node) -> None:
+    key = await guarded.placement.want("job-1", "true", user="eve")
+
+    end = await guarded.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("start-failed", 126)
+    assert end.message == "eve is mapped to root, which is root here"
+
+
+@as_root
+def test_nobody_is_root_unless_the_node_says_so() -> None:
+    missing = "headrace-no-such-account"
+    with pytest.raises(NoAccount, match=f"useradd --system {missing}"):
+        Accounts(jobs_user=missing).of("ada")
+    assert Accounts(jobs_user=missing, root_allowed=True).of("ada") is None
+    with pytest.raises(NoAccount, match="is not an account here"):
+        Accounts(jobs_user="nobody", users={"ada": missing}).of("ada")
