@@ -30,7 +30,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     known to have started or is to stop, and where the launch can never be opened again. `stop` asks for the end,
     for `stop_reason`, within `grace_s`. `position` is that of `gang.placed`: the grant's id. With
     `replace_after_s` the worker ends when the node's lease is that old. It may use `cpu_milli` and
-    `memory_bytes` of the node (0: no limit), in the account of `user`.
+    `memory_bytes` of the node (0: no limit), in the account of `user`. `stop_signal` is what asks it
+    to end (SIGTERM unless said). `phase` is locked, paused or, after either, running, as the
+    decision at `phase_at` wants ("": nothing was ever wanted).
     """
 
     job: str
@@ -49,6 +51,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpu_milli: int = 0
     memory_bytes: int = 0
     traceparent: str = ""
+    stop_signal: str = ""
+    phase: str = ""
+    phase_at: int = 0
 
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,7 +90,9 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the agent's journal. `what` is started or exited; see `events.attempts`."""
+    """One line of the agent's journal. `what` is started, exited, locked, paused, resumed or
+    pause_failed; see `events.attempts`.
+    """
 
     sequence: int
     what: str
@@ -100,6 +107,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     enforcement: str = ""
     isolation: str = ""
     traceparent: str = ""
+    asked_at: int = 0
+    gpu_bytes: int = 0
+    took_us: int = 0
+    broken: bool = False
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,7 +31,9 @@ VERBS = {
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
     "why": Verb("explaining", "why a job waits, and what would let it start"),
     "logs": Verb("following", "what a job's workers wrote"),
-    "cancel": Verb("submitting", "end jobs"),
+    "cancel": Verb("changing", "end jobs"),
+    "pause": Verb("changing", "have jobs leave their GPUs, with all they did where that works"),
+    "resume": Verb("changing", "let paused jobs go on"),
     "events": Verb("following", "the log, from any moment on"),
     "apply": Verb("admin", "create or change departments and projects"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
@@ -45,9 +47,7 @@ VERBS = {
     "status": Verb("platform", "what of it runs, and whether it is well"),
 }
 
-NOT_YET = frozenset(
-    ("attach", "delete", "exec", "login", "open", "outputs", "pause", "resume", "whatif")
-)
+NOT_YET = frozenset(("attach", "delete", "exec", "login", "open", "outputs", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:

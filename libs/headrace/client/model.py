@@ -15,7 +15,7 @@ MAX_PAGE = 1_000  # rows or events in one answer
 LOGS_HEARTBEAT = b"\n"  # a line of a job's output that only says that the gateway is there
 LOGS_END = b"null\n"  # the last line; without it the connection broke
 
-LIVE = ("submitted", "waiting", "held", "starting", "running", "stopping")
+LIVE = ("submitted", "waiting", "held", "starting", "running", "stopping", "paused")
 ENDED = ("succeeded", "failed", "cancelled", "refused")
 
 

@@ -56,16 +56,29 @@ class Topology(Part):
     preferred: str = ""
 
 
+class CheckpointPart(Part):
+    """How the job saves itself: asked by `signal` it has `grace` to do so, into `dir`, and to end."""
+
+    dir: str = ""
+    signal: str = "USR1"
+    grace: str = "60s"
+
+
 class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "checkpoint", "image", "python", "retry", "after",
+        "volumes", "outputs", "image", "python", "retry", "after",
         "schedule", "triggers", "deadline", "notify", "roles",
         "succeeds_when", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
         "drain",
     )  # fmt: skip
-    parts: ClassVar[Parts] = {"resources": Resources, "sweep": Sweep, "topology": Topology}
+    parts: ClassVar[Parts] = {
+        "resources": Resources,
+        "sweep": Sweep,
+        "topology": Topology,
+        "checkpoint": CheckpointPart,
+    }
 
     type: str = "training"
     name: str = ""
@@ -86,11 +99,11 @@ class JobFile(Part):
     pools: list[str] = []
     topology: Topology = msgspec.field(default_factory=Topology)
     max_duration: str = ""
+    checkpoint: CheckpointPart | None = None
     on_disconnect: str | dict[str, str] = "keep"
     allow_plain_secret: bool = False
     volumes: NotYet = None
     outputs: NotYet = None
-    checkpoint: NotYet = None
     image: NotYet = None
     python: NotYet = None
     retry: NotYet = None

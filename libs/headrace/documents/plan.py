@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from headrace.documents import checkpoints
 from headrace.documents.accelerators import accelerators
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
@@ -22,7 +23,7 @@ from headrace.documents.refusing import DocumentError, not_yet, refuse, with_lin
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.events import Refusal
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.jobs import Accelerator, Checkpoint, Gang
 
 NODES_MAX = 1_024
 COMMAND_BYTES_MAX = 65_536  # command and setup each
@@ -68,6 +69,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_duration_us: int = 0
     replace_after_us: int = 0  # 0: losing contact changes nothing
     protected_minimum: bool = False
+    checkpoint: Checkpoint | None = None
     tasks: Tasks | None = None
 
 
@@ -89,7 +91,8 @@ def _plan(job: JobFile) -> Plan:
         gang=gang,
         command=_argv("command", job.command),
         setup=_argv("setup", job.setup) if job.setup else (),
-        env=environment(job.env, allow_plain_secret=job.allow_plain_secret),
+        env=checkpoints.environment_of(job.checkpoint)
+        | environment(job.env, allow_plain_secret=job.allow_plain_secret),
         secrets=secret_names(job.secrets, job.env),
         workdir=_workdir(job.workdir),
         processes=max(1, gang.accelerators[0].milli // MILLI) if gang.per_gpu_processes else 1,
@@ -98,6 +101,7 @@ def _plan(job: JobFile) -> Plan:
         max_duration_us=max_duration_us(job.max_duration),
         replace_after_us=replace_after_us(job.on_disconnect),
         protected_minimum=job.preemptibility == "semi-preemptible",
+        checkpoint=checkpoints.checkpoint_of(job.checkpoint),
         tasks=tasks,
     )
     check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)

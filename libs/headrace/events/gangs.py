@@ -1,7 +1,8 @@
 """Gangs: a job's workers, placed together, evicted together, released together.
 
-Rule: a device is booked by `gang.placed` and given back by `gang.released` only, and
-`gang.released` is decided only on proof that every worker of the attempt has gone.
+Rule: a device is booked by `gang.placed` or `gang.resumed` and given back by `gang.released` or
+`gang.paused` only. `gang.released` is decided only on proof that every worker of the attempt has
+gone, `gang.paused` only on proof that none of them uses its devices.
 """
 
 from __future__ import annotations
@@ -61,9 +62,9 @@ class GangPlaced(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="g
 
 
 class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.evicted.v1"):
-    """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed, …
+    """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed, paused, …
 
-    Its devices stay booked until `gang.released`.
+    `way` is signal when the job is to save itself first, by its checkpoint signal. Its devices stay booked until `gang.released`.
     """
 
     owner: ClassVar[str] = "placement"
@@ -75,6 +76,7 @@ class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     reason: str
     gainer: str = ""  # the job this makes room for
     act: Act
+    way: str = ""
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -53,6 +53,15 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by_price: bool = False
 
 
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a job saves itself: its processes get `signal` (a name without SIG) and `grace_us` to do
+    so and end.
+    """
+
+    signal: str
+    grace_us: int
+
+
 class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.requested.v1"):
     """A job file arrived and was understood; nothing has been decided about it yet.
 
@@ -82,6 +91,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     stop_after_failures: int = 0
     kind_of_group: str = ""  # "sweep" or "array" when `trials` is set
     protected_minimum: bool = False
+    checkpoint: Checkpoint | None = None
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):
@@ -113,6 +123,7 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     stop_after_failures: int = 0
     warning: str = ""
     protected_minimum: bool = False
+    checkpoint: Checkpoint | None = None
 
 
 class JobRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.refused.v1"):

@@ -32,7 +32,9 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     `boot` is the kernel's boot id, `incarnation` names the agent's journal: reports are numbered
     within it. `public_key` (X25519, base64) is what launches for this node are sealed to. Among the
     `labels` are its site and its domain at each level of a topology. Only who tolerates all of its
-    `taints` is placed on it.
+    `taints` is placed on it. `pausing` is what its driver was found to do with running processes:
+    checkpoint (move what they have on a GPU to memory and back), migrate (back to another GPU),
+    ipc (of processes that share GPU memory).
     """
 
     owner: ClassVar[str] = "placement"
@@ -51,6 +53,7 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     labels: dict[str, str] = {}
     version: str = ""
     taints: tuple[str, ...] = ()
+    pausing: tuple[str, ...] = ()
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):

@@ -15,13 +15,14 @@ NODES_MAX = 4
 GPUS_MAX = 4  # per node: small fleets make queues
 JOBS_MIN, JOBS_MAX = 6, 30
 RUN_S_MAX = 4.0
+PAUSED = 0.3  # of the jobs, and resumed
 LEASED_RUN_S = 100.0  # of a job that runs when a lease ends
 PROJECTS = ("vision", "ads")
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """One request: when, and through which door. `after` is the key of a request to be answered
-    first; a cancellation means the job of that one.
+    first; to cancel, pause or resume means the job of that one.
     """
 
     at_s: float
@@ -49,7 +50,10 @@ def draw(chance: random.Random, until_s: float) -> Workload:
         submitted = _job(chance, number, at_s)
         asked.append(submitted)
         if chance.random() < 0.15:
-            asked.append(_cancel(chance, submitted))
+            asked.append(_about(chance, submitted, "cancel"))
+        if chance.random() < PAUSED:
+            asked.append(paused := _about(chance, submitted, "pause"))
+            asked.append(_about(chance, paused, "resume"))
     return Workload(nodes=nodes, asked=tuple(sorted(asked, key=lambda a: (a.at_s, a.key))))
 
 
@@ -94,6 +98,8 @@ def _job(chance: random.Random, number: int, at_s: float) -> Asked:
     if chance.random() < 0.1:
         body["max_duration"] = "2s"
     if chance.random() < 0.2:
+        body["checkpoint"] = {"signal": "USR1", "grace": "5s"}
+    if chance.random() < 0.2:
         body["on_disconnect"] = {"replace_after": "60s"}
     if chance.random() < 0.1:
         body["nodes"] = 1
@@ -125,12 +131,13 @@ def leased() -> Asked:
     return Asked(at_s=1.0, verb="job.submit", project=PROJECTS[0], key="leased", body=body)
 
 
-def _cancel(chance: random.Random, submitted: Asked) -> Asked:
+def _about(chance: random.Random, earlier: Asked, what: str) -> Asked:
+    """A change of mind about the job of an earlier request."""
     return Asked(
-        at_s=submitted.at_s + chance.uniform(0.0, 4.0),
-        verb="job.cancel",
-        project=submitted.project,
-        key=f"{submitted.key}-cancel",
+        at_s=earlier.at_s + chance.uniform(0.0, 4.0),
+        verb=f"job.{what}",
+        project=earlier.project,
+        key=f"{earlier.key}-{what}",
         body={},
-        after=submitted.key,
+        after=earlier.key,
     )

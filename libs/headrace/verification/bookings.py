@@ -9,6 +9,7 @@ from headrace.events import Entry
 from headrace.events.gangs import GangPlaced, GangReleased
 from headrace.events.guards import DEVICE_MILLI, guards_of
 from headrace.events.nodes import NodeJoined
+from headrace.events.pauses import GangPaused, GangResumed
 from headrace.events.queues import Queue, QueueConfigured
 
 UNLIMITED = -1
@@ -27,6 +28,7 @@ class Bookings:
         self._milli: Counter[str] = Counter()  # by guard key
         self._node: dict[str, str] = {}  # which node has the device
         self._held: dict[str, tuple[str, int, bool]] = {}  # job: project, milli, firm
+        self._resting: dict[str, tuple[str, int, bool]] = {}  # as held, of who left its devices
         self._configured_at = 0
 
     def joined(self, event: NodeJoined) -> None:
@@ -45,6 +47,32 @@ class Bookings:
 
     def placed(self, entry: Entry, event: GangPlaced, *, firm: bool) -> Iterator[Found]:
         """Book the gang; what is wrong with that."""
+        yield from self._books(event)
+        yield from self._granted(entry, event, firm=firm)
+
+    def resumed(self, entry: Entry, event: GangResumed, *, firm: bool) -> Iterator[Found]:
+        """Book what has left its devices again; what is wrong with that."""
+        yield from self._books(event)
+        _, milli, _ = self._resting.pop(event.job, (event.project, 0, firm))
+        if milli != event.milli:
+            yield "I1", f"{event.job} left {milli} milli and books {event.milli} again"
+        yield from self._granted(entry, event, firm=firm)
+
+    def paused(self, event: GangPaused) -> Iterator[Found]:
+        """Give the gang's devices back; what is wrong with that."""
+        yield from self._gives(event)
+        self._resting[event.job] = self._held.pop(event.job, (event.project, 0, False))
+        yield from self._left(event, self._resting[event.job])
+
+    def released(self, event: GangReleased) -> Iterator[Found]:
+        """Give the gang's devices back, if it still had them; what is wrong with that."""
+        yield from self._gives(event)
+        if self._resting.pop(event.job, None) is None:
+            yield from self._left(event, self._held.pop(event.job, (event.project, 0, False)))
+        elif event.shares:
+            yield "I1", f"{event.job} gives devices back that it had left"
+
+    def _books(self, event: GangPlaced | GangResumed) -> Iterator[Found]:
         for worker in event.workers:
             for share in worker.devices:
                 if self._node.get(share.device) != worker.node:
@@ -58,20 +86,24 @@ class Bookings:
         shares = [share.milli for worker in event.workers for share in worker.devices]
         if sum(shares) != event.milli:
             yield "I1", f"{event.job} says {event.milli} milli and books {sum(shares)}"
-        yield from self._granted(entry, event, firm=firm)
 
-    def released(self, event: GangReleased) -> Iterator[Found]:
-        """Give the gang's devices back; what is wrong with that."""
+    def _gives(self, event: GangReleased | GangPaused) -> Iterator[Found]:
         for guard in guards_of(event):
             self._milli[guard.key] += guard.delta
             if self._milli[guard.key] < 0:
                 yield "I1", f"{guard.key} is given back without being booked"
-        project, milli, firm = self._held.pop(event.job, (event.project, 0, False))
+
+    def _left(
+        self, event: GangReleased | GangPaused, held: tuple[str, int, bool]
+    ) -> Iterator[Found]:
+        project, milli, firm = held
         if milli != event.milli:
             yield "I1", f"{event.job} held {milli} milli and gives {event.milli} back"
         self._use(project, -milli, firm=firm)
 
-    def _granted(self, entry: Entry, event: GangPlaced, *, firm: bool) -> Iterator[Found]:
+    def _granted(
+        self, entry: Entry, event: GangPlaced | GangResumed, *, firm: bool
+    ) -> Iterator[Found]:
         self._held[event.job] = (event.project, event.milli, firm)
         self._use(event.project, event.milli, firm=firm)
         if entry.header.basis < self._configured_at:

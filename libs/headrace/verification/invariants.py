@@ -2,7 +2,7 @@
 
 I1 no device above its capacity · I2 one live attempt per job · I3 attempts in order · I4 legal
 transitions, one end · I5 quotas and limits at every grant · I6 requests once · I7 gangs whole.
-I8 is `chain`, I11 `journal`, I14 `replay`.
+I15 pauses: all or none, on proof. I8 is `chain`, I11 `journal`, I14 `replay`.
 """
 
 from __future__ import annotations
@@ -24,14 +24,29 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.pauses import (
+    AttemptLocked,
+    AttemptPaused,
+    AttemptPauseFailed,
+    AttemptResumed,
+    GangPaused,
+    GangPausing,
+    GangResumed,
+    JobPaused,
+)
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured
 from headrace.verification.bookings import Bookings
-from headrace.verification.lives import Found, Lives
+from headrace.verification.lives import Found, Lives, Report
+from headrace.verification.pauses import Pauses
 from headrace.verification.requests import Requests
 from headrace.verification.violation import Violation
 
 Check = Callable[[Entry, Any], Iterable[Found]]
+
+
+def _nothing(_entry: Entry, _event: Any) -> Iterable[Found]:
+    return ()
 
 
 class Checker:
@@ -41,6 +56,7 @@ class Checker:
         self.lives = Lives()
         self.bookings = Bookings()
         self.requests = Requests()
+        self.pauses = Pauses(self.lives.known)
         self._epochs: dict[str, int] = {}
         lives = self.lives
         self._on: dict[type[Any], Check] = {
@@ -65,6 +81,14 @@ class Checker:
             QueueConfigured: self._configured,
             ServiceLed: self._led,
             UsageAccounted: lives.accounted,
+            GangPausing: self.pauses.pausing,
+            GangPaused: self._paused,
+            GangResumed: self._resumed,
+            JobPaused: self.pauses.stands,
+            AttemptLocked: self._moved(self.pauses.locked),
+            AttemptPaused: self._moved(self.pauses.left),
+            AttemptResumed: self._moved(_nothing),
+            AttemptPauseFailed: self._moved(_nothing),
         }
 
     def check(self, entry: Entry) -> list[Violation]:
@@ -86,6 +110,23 @@ class Checker:
     def _released(self, entry: Entry, event: GangReleased) -> Iterable[Found]:
         yield from self.lives.released(entry, event)
         yield from self.bookings.released(event)
+
+    def _paused(self, entry: Entry, event: GangPaused) -> Iterable[Found]:
+        yield from self.pauses.paused(entry, event)
+        yield from self.bookings.paused(event)
+
+    def _resumed(self, entry: Entry, event: GangResumed) -> Iterable[Found]:
+        yield from self.pauses.resumed(entry, event)
+        yield from self.bookings.resumed(entry, event, firm=self.lives.is_firm(event.job))
+
+    def _moved(self, check: Check) -> Check:
+        """A worker's report about leaving or coming back."""
+
+        def moved(entry: Entry, event: Report) -> Iterable[Found]:
+            yield from self.lives.numbered(event)
+            yield from check(entry, event)
+
+        return moved
 
     def _joined(self, entry: Entry, event: NodeJoined) -> Iterable[Found]:
         self.bookings.joined(event)

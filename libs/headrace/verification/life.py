@@ -9,13 +9,18 @@ class Grant:
     """A live attempt: where its workers are, and what the log has proof of."""
 
     __slots__ = (
-        "attempt", "begun", "evicted", "gone", "milli", "nodes", "short", "short_us", "started",
+        "attempt", "begun", "evicted", "gone", "left", "locked", "milli", "nodes", "paused", "phase_at",
+        "short", "short_us", "started",
     )  # fmt: skip
 
     def __init__(self, attempt: int, nodes: tuple[str, ...], milli: int) -> None:
         self.attempt, self.nodes, self.milli = attempt, nodes, milli
         self.started: dict[int, int] = {}  # rank to position
         self.gone: dict[int, int] = {}
+        self.left: dict[int, int] = {}  # rank to position: it is off its devices
+        self.locked: dict[int, int] = {}
+        self.phase_at = NEVER  # the last decision about leaving or coming back
+        self.paused = False
         self.begun = self.evicted = self.short = self.short_us = NEVER
 
 

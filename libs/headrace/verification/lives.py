@@ -23,6 +23,12 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.pauses import (
+    AttemptLocked,
+    AttemptPaused,
+    AttemptPauseFailed,
+    AttemptResumed,
+)
 from headrace.events.platform import UsageAccounted
 from headrace.verification.life import NEVER, Grant, Life
 
@@ -30,6 +36,14 @@ STALENESS_US = 60_000_000  # a gang may be short of a worker for so long before 
 SILENCES_MAX = 8  # changes of one node's silence between a decision's basis and its append
 
 Found = tuple[str, str]  # invariant, what
+Report = (
+    AttemptStarted
+    | AttemptExited
+    | AttemptLocked
+    | AttemptPaused
+    | AttemptResumed
+    | AttemptPauseFailed
+)
 Silences = tuple[tuple[int, int], ...]  # by position: for how long a node has been silent, in us
 
 
@@ -77,17 +91,17 @@ class Lives:
             life.finished = entry.position
 
     def cancelling(self, entry: Entry, event: JobCancelling) -> Iterator[Found]:
-        life = self._known(event.job)
+        life = self.known(event.job)
         yield from self._alive(entry, event.job, life)
         life.cancelling = min(life.cancelling, entry.position)
 
     def standing(self, entry: Entry, event: JobEligible | JobHeld) -> Iterator[Found]:
-        life = self._known(event.job)
+        life = self.known(event.job)
         yield from self._alive(entry, event.job, life)
         life.stand(entry.position, eligible=isinstance(event, JobEligible))
 
     def placed(self, entry: Entry, event: GangPlaced) -> Iterator[Found]:
-        life, job, basis = self._known(event.job), event.job, entry.header.basis
+        life, job, basis = self.known(event.job), event.job, entry.header.basis
         yield from self._alive(entry, job, life)
         if life.grant is not None:
             yield "I2", f"{job} attempt {event.attempt} placed beside {life.grant.attempt}"
@@ -127,7 +141,7 @@ class Lives:
             self._short.pop(event.job, None)
 
     def released(self, entry: Entry, event: GangReleased) -> Iterator[Found]:
-        life, grant = self._known(event.job), self._grant(event.job, event.attempt)
+        life, grant = self.known(event.job), self._grant(event.job, event.attempt)
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} is released and not placed"
             return
@@ -142,7 +156,7 @@ class Lives:
         self._short.pop(event.job, None)
 
     def finished(self, entry: Entry, event: JobFinished) -> Iterator[Found]:
-        life = self._known(event.job)
+        life = self.known(event.job)
         if life.finished != NEVER:
             yield "I4", f"{event.job} ends again"
         if life.admitted == NEVER:
@@ -160,16 +174,20 @@ class Lives:
 
     def accounted(self, entry: Entry, event: UsageAccounted) -> Iterator[Found]:
         del entry
-        life = self._known(event.job)
+        life = self.known(event.job)
         if life.unpaid.pop(event.attempt, None) != (event.milli, event.held_us):
             yield "I4", f"{event.job} attempt {event.attempt} is not accounted as it was released"
 
-    def reported(self, entry: Entry, event: AttemptStarted | AttemptExited) -> Iterator[Found]:
+    def numbered(self, event: Report) -> Iterator[Found]:
+        """A report of a node's journal comes once, in order."""
         journal = (event.node, event.incarnation)
         if event.report <= self._reports.get(journal, 0):
             yield "I3", f"report {event.report} of {event.node} is recorded again"
         self._reports[journal] = event.report
-        life = self._known(event.job)
+
+    def reported(self, entry: Entry, event: AttemptStarted | AttemptExited) -> Iterator[Found]:
+        yield from self.numbered(event)
+        life = self.known(event.job)
         grant = self._grant(event.job, event.attempt)
         if grant is None:
             if event.attempt > life.attempt:
@@ -188,7 +206,7 @@ class Lives:
             grant.started[event.rank] = entry.position
 
     def expired(self, entry: Entry, event: AttemptExpired) -> Iterator[Found]:
-        life, grant = self._known(event.job), self._grant(event.job, event.attempt)
+        life, grant = self.known(event.job), self._grant(event.job, event.attempt)
         if grant is None or grant.nodes[event.rank : event.rank + 1] != (event.node,):
             yield "I3", f"{event.job} rank {event.rank} expires on {event.node} and is not there"
             return
@@ -219,7 +237,7 @@ class Lives:
         """Gangs short of a worker that placement knew of, for too long, when it decided this."""
         header = entry.header
         for job in list(self._short):
-            grant = self._known(job).grant
+            grant = self.known(job).grant
             if grant is None or grant.evicted != NEVER or len(grant.gone) == len(grant.nodes):
                 del self._short[job]
             elif header.basis >= grant.short and header.decided_at_us > (
@@ -232,12 +250,12 @@ class Lives:
         """Jobs that have not ended, for reports on liveness: id to `Life`."""
         return {job: life for job, life in self._jobs.items() if life.finished == NEVER}
 
-    def _known(self, job: str) -> Life:
+    def known(self, job: str) -> Life:
         """The job's record; an empty one when nobody asked for it, which the checks then tell."""
         return self._jobs.get(job) or Life(requested=NEVER)
 
     def _grant(self, job: str, attempt: int) -> Grant | None:
-        grant = self._known(job).grant
+        grant = self.known(job).grant
         return grant if grant is not None and grant.attempt == attempt else None
 
     def _alive(self, entry: Entry, job: str, life: Life) -> Iterator[Found]:
@@ -248,7 +266,7 @@ class Lives:
 
     def _all_gone(self, entry: Entry, node: str) -> None:
         for job, rank in self._on_node.get(node, {}):
-            grant = self._known(job).grant
+            grant = self.known(job).grant
             if grant is not None:
                 self._gone(entry, job, grant, rank)
 

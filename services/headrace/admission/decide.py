@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from headrace.admission import access_rules, cancel_rules, job_rules
+from headrace.admission import access_rules, cancel_rules, job_rules, pause_rules
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.decider import Decider, Draft
-from headrace.events import Decision, Event, access, jobs
+from headrace.events import Decision, Event, access, jobs, pauses
 
 
 def decide(state: State, now_us: int) -> Sequence[Draft]:
@@ -78,6 +78,8 @@ def _stops(state: State) -> Iterator[Draft]:
 _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     jobs.JobRequested: job_rules.requested,
     jobs.JobCancelRequested: cancel_rules.cancel,
+    pauses.JobPauseRequested: pause_rules.pause,
+    pauses.JobResumeRequested: pause_rules.resume,
     access.SecretSetRequested: access_rules.set_secret,
     access.PublisherRequested: access_rules.create_publisher,
     access.ProjectEraseRequested: access_rules.erase,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.admission.state import Asked, Group, Live, Machine, Pending, State, Stop
-from headrace.events import Entry, Event, access, jobs, nodes, platform, pools, queues
+from headrace.events import Entry, Event, access, jobs, nodes, pauses, platform, pools, queues
 
 
 def evolve(state: State, entry: Entry) -> None:
@@ -72,6 +72,16 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
     state.expanding.pop(event.job, None)  # what was not admitted yet never will be
     stop = Stop(causation=entry.header.causation, user=event.user, reason=event.reason)
     _stop(state, event.job, stop, group)
+
+
+def _pausing(state: State, _entry: Entry, event: pauses.JobPausing) -> None:
+    if event.job in state.live:
+        state.live[event.job].pausing = True
+
+
+def _resuming(state: State, _entry: Entry, event: pauses.JobResuming) -> None:
+    if event.job in state.live:
+        state.live[event.job].pausing = False
 
 
 def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
@@ -166,6 +176,8 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     jobs.JobRefused: _refused,
     jobs.JobCancelling: _cancelling,
     jobs.JobFinished: _finished,
+    pauses.JobPausing: _pausing,
+    pauses.JobResuming: _resuming,
     queues.QueueConfigured: _queue,
     pools.PoolConfigured: _pool,
     nodes.NodeJoined: _joined,
@@ -181,6 +193,10 @@ LISTENS_TO: tuple[type[Event], ...] = (
     jobs.JobRequested,
     jobs.JobCancelRequested,
     jobs.JobCancelRefused,
+    pauses.JobPauseRequested,
+    pauses.JobPauseRefused,
+    pauses.JobResumeRequested,
+    pauses.JobResumeRefused,
     access.SecretSetRequested,
     access.SecretRefused,
     access.PublisherRequested,

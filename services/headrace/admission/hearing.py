@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 
 from headrace.admission.state import State
-from headrace.events import Decision, access, jobs
+from headrace.events import Decision, access, jobs, pauses
 
 
 class Hearing:
@@ -20,6 +20,7 @@ class Hearing:
         self._admitted: dict[str, None] = {}
         self._admitted_of: Counter[str] = Counter()  # by project
         self._stopped: dict[str, None] = {}
+        self._pausing: dict[str, bool] = {}
         self._erased: dict[str, None] = {}
         self._secrets: dict[tuple[str, str], None] = {}
         self._publishers: dict[tuple[str, str], str] = {}
@@ -31,6 +32,8 @@ class Hearing:
             self._admitted_of[event.project] += max(1, event.tasks)
         elif isinstance(event, jobs.JobCancelling):
             self._stopped[event.job] = None
+        elif isinstance(event, pauses.JobPausing | pauses.JobResuming):
+            self._pausing[event.job] = isinstance(event, pauses.JobPausing)
         elif isinstance(event, access.SecretSet):
             self._secrets[event.project, event.name] = None
         elif isinstance(event, access.PublisherCreated):
@@ -49,6 +52,14 @@ class Hearing:
     def is_stopped(self, group: str) -> bool:
         """Whether the group is cancelled, so that no more of its tasks are admitted."""
         return group in self._stopped
+
+    def is_pausing(self, job: str) -> bool:
+        """Whether the people of this live job want it paused."""
+        return self._pausing.get(job, self.state.live[job].pausing)
+
+    def is_ending(self, job: str) -> bool:
+        """Whether this live job is to end."""
+        return job in self._stopped or self.state.live[job].cancelling
 
     def is_erasing(self, project: str) -> bool:
         """Whether the project's keys are about to be dropped."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.events import access, jobs, nodes, pools, queues
+from headrace.events import access, jobs, nodes, pauses, pools, queues
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
@@ -18,6 +18,8 @@ SETTINGS = {
 Asked = (
     jobs.JobRequested
     | jobs.JobCancelRequested
+    | pauses.JobPauseRequested
+    | pauses.JobResumeRequested
     | access.SecretSetRequested
     | access.PublisherRequested
     | access.ProjectEraseRequested
@@ -39,6 +41,7 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
     group: str = ""
     traceparent: str = ""
     cancelling: bool = False
+    pausing: bool = False
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):

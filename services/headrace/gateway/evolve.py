@@ -23,6 +23,14 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.pauses import (
+    GangPaused,
+    GangPausing,
+    GangResumed,
+    JobPaused,
+    JobPausing,
+    JobResuming,
+)
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway.projection import ENDED_JOBS_MAX, Job, Node, Projection, ProjectUse
@@ -75,7 +83,7 @@ def _held(projection: Projection, _: Entry, event: JobHeld) -> None:
             _move(projection, job, "held")
 
 
-def _placed(projection: Projection, _: Entry, event: GangPlaced) -> None:
+def _placed(projection: Projection, _: Entry, event: GangPlaced | GangResumed) -> None:
     for worker in event.workers:
         for share in worker.devices:
             holders = projection.held.setdefault(share.device, {})
@@ -85,7 +93,48 @@ def _placed(projection: Projection, _: Entry, event: GangPlaced) -> None:
     if job is not None:
         job.attempt, job.workers, job.held_milli = event.attempt, event.workers, event.milli
         job.why = ""
-        _move(projection, job, "starting")
+        _move(projection, job, "running" if isinstance(event, GangResumed) else "starting")
+
+
+def _to_pause(projection: Projection, _: Entry, event: JobPausing) -> None:
+    job = projection.live.get(event.job)
+    if job is not None:
+        job.why = f"is to pause, for {event.user}" if event.user else "is to pause"
+
+
+def _leaving(projection: Projection, _: Entry, event: GangPausing) -> None:
+    job = projection.live.get(event.job)
+    if job is not None and event.phase == "locked":
+        job.evictions += bool(event.gainer)
+        job.why = f"{event.reason} for {event.gainer}" if event.gainer else "leaves its GPUs"
+        _move(projection, job, "stopping")
+
+
+def _left(projection: Projection, entry: Entry, event: GangPaused) -> None:
+    _give_back(projection, event)
+    job = projection.live.get(event.job)
+    if job is not None:
+        job.held_milli = 0
+        job.gpu_us += event.milli * event.held_us // 1000
+        job.waiting_since_us = entry.recorded_at_us
+        job.why = f"paused by {event.way}, in the memory of its nodes"
+        _move(projection, job, "waiting")
+
+
+def _paused(projection: Projection, _: Entry, event: JobPaused) -> None:
+    job = projection.live.get(event.job)
+    if job is not None:
+        lost = f"; lost: {event.lost}" if event.lost else ""
+        job.why = f"paused by {event.way}{lost}" if event.way != "waiting" else "paused"
+        _move(projection, job, "paused")
+
+
+def _resuming(projection: Projection, entry: Entry, event: JobResuming) -> None:
+    job = projection.live.get(event.job)
+    if job is not None and job.state == "paused":
+        job.waiting_since_us = entry.recorded_at_us
+        job.why = "is resumed"
+        _move(projection, job, "waiting")
 
 
 def _started(projection: Projection, entry: Entry, event: JobStarted) -> None:
@@ -122,20 +171,25 @@ def _evicted(projection: Projection, _: Entry, event: GangEvicted) -> None:
 
 
 def _released(projection: Projection, entry: Entry, event: GangReleased) -> None:
+    _give_back(projection, event)
+    job = projection.live.get(event.job)
+    if job is not None:
+        job.held_milli = 0
+        job.gpu_us = job.gpu_us_before + event.milli * event.held_us // 1000
+        job.gpu_us_before = job.gpu_us
+        if event.again:
+            job.waiting_since_us = entry.recorded_at_us
+            job.started_at_us = 0
+            _move(projection, job, "waiting")
+
+
+def _give_back(projection: Projection, event: GangReleased | GangPaused) -> None:
     for share in event.shares:
         holders = projection.held.get(share.device, {})
         holders.pop(event.job, None)
         if not holders:
             projection.held.pop(share.device, None)
-    _use(projection, event.project).held_milli -= event.milli
-    job = projection.live.get(event.job)
-    if job is not None:
-        job.held_milli = 0
-        job.gpu_us += event.milli * event.held_us // 1000
-        if event.again:
-            job.waiting_since_us = entry.recorded_at_us
-            job.started_at_us = 0
-            _move(projection, job, "waiting")
+    _use(projection, event.project).held_milli -= sum(share.milli for share in event.shares)
 
 
 def _finished(projection: Projection, entry: Entry, event: JobFinished) -> None:
@@ -203,6 +257,12 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     GangPlaced: _placed,
     GangEvicted: _evicted,
     GangReleased: _released,
+    JobPausing: _to_pause,
+    JobPaused: _paused,
+    JobResuming: _resuming,
+    GangPausing: _leaving,
+    GangPaused: _left,
+    GangResumed: _placed,
     NodeJoined: _joined,
     NodeSilent: _silent,
     NodeHeard: _heard,

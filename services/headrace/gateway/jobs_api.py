@@ -111,12 +111,33 @@ async def cancel_job(
     gateway: Gate, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
     """Its workers are asked to stop, with the grace the job has. `job` may be a prefix."""
-    found = await gateway.job(job, index)
-    answer = await gateway.asker.ask(
-        "job.cancel", found.project, {"job": found.job}, key=key, traceparent=trace
-    )
-    answer.job = found.job
-    return response_of(await gateway.visible(answer))
+    return await _about(gateway, "job.cancel", await gateway.job(job, index), (key, trace))
+
+
+@post(
+    ["/jobs/{job:str}/pause", "/jobs/{job:str}/{index:int}/pause"],
+    summary="Pause a job",
+    status_code=HTTP_200_OK,
+)
+async def pause_job(
+    gateway: Gate, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
+) -> Response[Answer]:
+    """It leaves its GPUs until it is resumed: where its nodes can, with all it did. `job` may be a
+    prefix.
+    """
+    return await _about(gateway, "job.pause", await gateway.job(job, index), (key, trace))
+
+
+@post(
+    ["/jobs/{job:str}/resume", "/jobs/{job:str}/{index:int}/resume"],
+    summary="Resume a paused job",
+    status_code=HTTP_200_OK,
+)
+async def resume_job(
+    gateway: Gate, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
+) -> Response[Answer]:
+    """It competes for GPUs again. `job` may be a prefix."""
+    return await _about(gateway, "job.resume", await gateway.job(job, index), (key, trace))
 
 
 @get(["/jobs/{job:str}/why", "/jobs/{job:str}/{index:int}/why"], summary="Why a job waits")
@@ -187,3 +208,14 @@ def _offsets(text: str) -> Offsets:
     except ValueError as error:
         rule = "attempt.rank.process.offset, separated by commas"
         raise BadRequest("offsets", text, rule) from error
+
+
+async def _about(
+    gateway: Gateway, verb: str, found: Job, sent: tuple[str, str]
+) -> Response[Answer]:
+    """Ask this of the job, with the request's key and trace."""
+    key, trace = sent
+    body = {"job": found.job}
+    answer = await gateway.asker.ask(verb, found.project, body, key=key, traceparent=trace)
+    answer.job = found.job
+    return response_of(await gateway.visible(answer))

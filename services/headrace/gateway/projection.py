@@ -39,6 +39,7 @@ class Job(msgspec.Struct, kw_only=True):
     workers: tuple[Worker, ...] = ()
     held_milli: int = 0
     gpu_us: int = 0
+    gpu_us_before: int = 0  # by earlier attempts
     evictions: int = 0
     started_at_us: int = 0
     ended_at_us: int = 0

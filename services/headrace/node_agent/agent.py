@@ -25,7 +25,7 @@ from headrace.node_agent.lease import Lease
 from headrace.node_agent.leasing import Leasing
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
-from headrace.node_agent.reporting import Reporter, record_run, report_of
+from headrace.node_agent.reporting import Reporter, moved_report_of, record_run, report_of
 from headrace.node_agent.signals import hello_of, signal_of
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks, wait_until
@@ -230,7 +230,14 @@ class Agent:
             case todo.Start():
                 self._leasing.want(key, self._pull_due)
             case todo.Stop():
-                self._machine.stop(key, action.reason, action.grace_s)
+                self._machine.stop(key, action.reason, action.grace_s, action.signal)
+            case todo.Move():
+                self._machine.move(action.assignment)
+            case todo.ReportMoved():
+                self._journal.add(
+                    moved_report_of(key, assignment, action.pause, self._given.now_us())
+                )
+                self._reporter.wake(linger=False)
             case todo.ReportStarted():
                 self._report("started", key, assignment, seen, at_us=action.at_us)
             case todo.ReportExited():

@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.events.gangs import Share
-from headrace.node_agent.machine import AttemptKey, End
+from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, STOP
 
@@ -87,6 +87,7 @@ class Exit(msgspec.Struct, kw_only=True):
 class _Stop(msgspec.Struct, kw_only=True):
     reason: str
     grace_s: int
+    signal: str = ""
 
 
 _INTENT = msgspec.json.Decoder(Intent)
@@ -135,6 +136,24 @@ def read_intent(folder: Path) -> Intent | None:
     return intent
 
 
+def seen_of(intent: Intent | None, end: End | None) -> Seen:
+    """What this says of the attempt."""
+    phase = "starting" if intent is None or not intent.at_us else "running"
+    seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
+    if intent is None:
+        return seen
+    return msgspec.structs.replace(
+        seen,
+        project=intent.project,
+        traceparent=intent.traceparent,
+        enforcement=intent.enforcement,
+        shares=intent.shares,
+        replace_after_s=intent.replace_after_s,
+        isolation=intent.isolation,
+        started_at_us=intent.at_us,
+    )
+
+
 def shim_of(folder: Path) -> int:
     """The pid of the living shim that holds this attempt; 0 when there is none."""
     return holder_of(folder / INTENT)
@@ -173,9 +192,10 @@ def write_lost(folder: Path, message: str, started_at_us: int) -> End:
     return exit_.end
 
 
-def write_stop(folder: Path, reason: str, grace_s: int) -> None:
-    """Leave word for the shim why and how soon it is to end everything."""
-    kernel.write(f"{folder}/{STOP}.new", msgspec.json.encode(_Stop(reason=reason, grace_s=grace_s)))
+def write_stop(folder: Path, reason: str, grace_s: int, signal: str = "") -> None:
+    """Leave word for the shim why, how soon and by which signal it is to end everything."""
+    stop = _Stop(reason=reason, grace_s=grace_s, signal=signal)
+    kernel.write(f"{folder}/{STOP}.new", msgspec.json.encode(stop))
     os.rename(f"{folder}/{STOP}.new", f"{folder}/{STOP}")
 
 

@@ -60,7 +60,7 @@ class Journal:
         return self.header.incarnation
 
     def add(self, report: Report) -> None:
-        """Keep a report under the next number; one of its kind per attempt."""
+        """Keep a report under the next number; one of its kind per attempt, or per wish."""
         numbered = msgspec.structs.replace(report, sequence=self._last + 1)
         self._keep(Line(report=numbered))
         self._hold(numbered)
@@ -74,6 +74,7 @@ class Journal:
             started="started" in numbers,
             exited="exited" in numbers,
             settled=max(numbers.values()) <= self.recorded_through,
+            phase_at=max((int(what[1:]) for what in numbers if what[0] == "@"), default=0),
         )
 
     def attempts(self) -> list[AttemptKey]:
@@ -125,7 +126,7 @@ class Journal:
     def _hold(self, report: Report) -> None:
         self._last = max(self._last, report.sequence)
         self._reports[report.sequence] = report
-        self._numbers.setdefault(_key(report), {})[report.what] = report.sequence
+        self._numbers.setdefault(_key(report), {})[_name(report)] = report.sequence
 
     def _drop(self, key: AttemptKey) -> None:
         for number in self._numbers.pop(key, {}).values():
@@ -168,3 +169,8 @@ class Journal:
 
 def _key(report: Report) -> AttemptKey:
     return AttemptKey(report.job, report.attempt, report.rank)
+
+
+def _name(report: Report) -> str:
+    """What there is one of: each start and end, and each answer to what was asked at a position."""
+    return f"@{report.asked_at}" if report.asked_at else report.what

@@ -30,6 +30,7 @@ from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.isolation.cgroups import probe
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
+from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
@@ -62,7 +63,9 @@ async def _run(settings: NodeSettings) -> None:
     devices = devices_of(settings.gpus, settings.node)
     keys = NodeKeys(settings.node_dir, settings.keys_dir)
     journal = _journal(settings, keys)
-    machine = _machine(settings, devices)
+    driver = driver_of(settings.gpus, settings.node_dir, devices)
+    pausing = await asyncio.to_thread(driver.probe)
+    machine = _machine(settings, devices, driver)
     bus = await NatsBus.connect(
         settings.nats_url,
         creds_path=settings.nats_creds,
@@ -72,7 +75,7 @@ async def _run(settings: NodeSettings) -> None:
     )
     agent = Agent(
         Surroundings(
-            node=_node(settings, devices, keys),
+            node=_node(settings, devices, keys, pausing),
             bus=bus,
             machine=machine,
             journal=journal,
@@ -93,7 +96,7 @@ async def _run(settings: NodeSettings) -> None:
         journal.close()
 
 
-def _machine(settings: NodeSettings, devices: Devices) -> ProcessMachine:
+def _machine(settings: NodeSettings, devices: Devices, driver: Driver) -> ProcessMachine:
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
     return ProcessMachine(
@@ -103,6 +106,7 @@ def _machine(settings: NodeSettings, devices: Devices) -> ProcessMachine:
             journal=settings.attempt_journal,
             isolation=isolation,
             accounts=settings.accounts,
+            driver=driver,
         )
     )
 
@@ -141,7 +145,22 @@ def devices_of(gpus: str, node: str) -> Devices:
     return SimulatedDevices(gpus, node)
 
 
-def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoined:
+def driver_of(gpus: str, node_dir: Path, devices: Devices) -> Driver:
+    """What moves processes off those devices, if anything can."""
+    if gpus != "auto":
+        from headrace.node_agent.pausing.simulated import SimulatedDriver
+
+        return SimulatedDriver(node_dir)
+    if not devices.inventory():
+        return NoDriver()
+    from headrace.node_agent.pausing.cuda import CudaDriver
+
+    return CudaDriver()
+
+
+def _node(
+    settings: NodeSettings, devices: Devices, keys: NodeKeys, pausing: tuple[str, ...]
+) -> NodeJoined:
     return NodeJoined(
         node=settings.node,
         host=host_name(),
@@ -155,6 +174,7 @@ def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoine
         port_last=settings.ports[1],
         labels=settings.labels,
         version=_version(),
+        pausing=pausing,
     )
 
 

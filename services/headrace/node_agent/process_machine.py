@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import secrets
@@ -24,6 +25,8 @@ from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.node_agent import folders, logs
 from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Seen
+from headrace.node_agent.pausing.pausing import Pausing
+from headrace.node_agent.pausing.record import Record
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
@@ -45,7 +48,7 @@ class _Held:
     seen: Seen
     spec: dict[str, Any] | None = None  # kept until its shim is known
     pidfd: int = -1
-    stop: tuple[str, int] | None = None
+    stop: tuple[str, int, str] | None = None
 
 
 class ProcessMachine:
@@ -59,6 +62,7 @@ class ProcessMachine:
         self._changed: Callable[[AttemptKey], None] = lambda _key: None
         self._link = LauncherLink(self._node_dir, said=self._said, connected=self._look_again)
         self._boot = kernel.boot_id()
+        self._pausing = Pausing(settings.driver, settings.journal)
         self._tasks: set[asyncio.Task[None]] = set()
         self._ended = 0
 
@@ -83,7 +87,7 @@ class ProcessMachine:
         except ValueError:
             return None
         end = folders.read_exit(folder)
-        return None if end is None else _seen(folders.read_intent(folder), end)
+        return None if end is None else folders.seen_of(folders.read_intent(folder), end)
 
     def start(self, assignment: Assignment, launch: Launch) -> None:
         key = key_of(assignment)
@@ -109,12 +113,21 @@ class ProcessMachine:
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)
 
-    def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
+    def stop(self, key: AttemptKey, reason: str, grace_s: int, signal: str = "") -> None:
         held = self._held.get(key)
         if held is not None and held.seen.end is None:
-            held.stop = (reason, grace_s)
+            held.stop = (reason, grace_s, signal)
             held.seen = msgspec.structs.replace(held.seen, stopping=True)
-            self._pass_stop_on(held)
+            has_devices = not held.seen.is_away or (grace_s > 0 and reason != "disconnected")
+            then = functools.partial(self._pass_stop_on, held)
+            self._pausing.before_stop(held.folder, may_return=has_devices, then=then)
+
+    def move(self, assignment: Assignment) -> None:
+        held = self._held.get(key_of(assignment))
+        if held is not None and held.seen.phase == "running" and not held.seen.stopping:
+            devices = tuple(share.device for share in assignment.shares)
+            wanted = Record(phase=assignment.phase, phase_at=assignment.phase_at, devices=devices)
+            self._pausing.ask(held.folder, wanted, functools.partial(self._moved, held, assignment))
 
     def forget(self, key: AttemptKey) -> None:
         held = self._held.get(key)
@@ -122,28 +135,31 @@ class ProcessMachine:
             del self._held[key]
 
     def read_logs(self, wanted: LogsWanted) -> LogsChunk:
-        key = AttemptKey(wanted.job, wanted.attempt, wanted.rank)
-        try:
-            folder = self._node_dir / folders.name_of(key)
-        except ValueError as error:
-            return LogsChunk(offset=0, ended=True, missing=str(error))
-        held = self._held.get(key)
-        if held is None and not folder.exists():
-            missing = "this node has no output of it any more"
-            return LogsChunk(offset=wanted.offset, ended=True, missing=missing)
-        return logs.read(folder, wanted, has_ended=held is None or held.seen.end is not None)
+        held = self._held.get(AttemptKey(wanted.job, wanted.attempt, wanted.rank))
+        if held is not None:
+            return logs.read(held.folder, wanted, has_ended=held.seen.end is not None)
+        return logs.read_ended(self._node_dir, wanted)
 
     async def close(self) -> None:
         await self._link.close()
+        self._pausing.close()
         for task in self._tasks:
             task.cancel()
         for held in self._held.values():
             self._unwatch(held)
 
+    def _moved(self, held: _Held, assignment: Assignment) -> None:
+        pause = self._pausing.seen(held.folder)
+        held.seen = msgspec.structs.replace(held.seen, pause=pause, shares=assignment.shares)
+        self._changed(held.key)
+
     def _adopt(self, key: AttemptKey, folder: Path) -> None:
         """Take over what an earlier agent started and nobody has seen the end of."""
         intent = folders.read_intent(folder)
-        held = self._held[key] = _Held(key, folder, _seen(intent, None))
+        seen = msgspec.structs.replace(
+            folders.seen_of(intent, None), pause=self._pausing.seen(folder)
+        )
+        held = self._held[key] = _Held(key, folder, seen)
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
@@ -281,20 +297,3 @@ class ProcessMachine:
         task = asyncio.get_running_loop().create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _seen(intent: folders.Intent | None, end: End | None) -> Seen:
-    phase = "starting" if intent is None or not intent.at_us else "running"
-    seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
-    if intent is None:
-        return seen
-    return msgspec.structs.replace(
-        seen,
-        project=intent.project,
-        traceparent=intent.traceparent,
-        enforcement=intent.enforcement,
-        shares=intent.shares,
-        replace_after_s=intent.replace_after_s,
-        isolation=intent.isolation,
-        started_at_us=intent.at_us,
-    )

@@ -27,7 +27,7 @@ def signal_of(node: str, incarnation: str, machine: Machine, devices: Devices) -
         seen = machine.look(key)
         if seen is not None and seen.end is None:
             running += 1
-            for share in seen.shares:
+            for share in () if seen.is_away else seen.shares:
                 busy[share.device] = busy.get(share.device, 0) + share.milli
     samples = devices.samples(busy)
     said = Signal(node=node, incarnation=incarnation, samples=samples, running=running)

@@ -11,6 +11,7 @@ from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent.folders import name_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
+from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
 from headrace.node_agent.worker_environment import environment_of, processes_of
@@ -19,7 +20,7 @@ from headrace.node_agent.worker_environment import environment_of, processes_of
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings:
     """`enforcement` is what keeps workers to their share; `journal` a file outside Headrace that
-    every attempt's start and end is written to, or ""; `base_environment` the agent's own.
+    every attempt's start and end is written to, or ""; `driver` moves processes off their GPUs; `base_environment` the agent's own.
     """
 
     node_dir: Path
@@ -28,6 +29,7 @@ class MachineSettings:
     isolation: Isolation = field(default_factory=Processes)
     accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
     output_bytes_max: int = OUTPUT_BYTES_MAX
+    driver: Driver = field(default_factory=NoDriver)
     base_environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 

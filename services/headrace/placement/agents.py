@@ -18,6 +18,12 @@ from headrace.bus.agents import Hello, Pull, Report, Reports
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Fact
 from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.pauses import (
+    AttemptLocked,
+    AttemptPaused,
+    AttemptPauseFailed,
+    AttemptResumed,
+)
 from headrace.placement.heartbeats import Heartbeats
 from headrace.placement.state import Machine, State
 from headrace.runtime.service import Runtime
@@ -141,31 +147,60 @@ def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
     """The report as the log keeps it; None for one that says nothing the log knows."""
     if max(len(report.job), len(report.project)) > ID_LENGTH_MAX:
         return None
-    if report.what == "started":
-        return AttemptStarted(
-            job=report.job,
-            project=report.project,
-            attempt=report.attempt,
-            rank=report.rank,
-            node=node,
-            incarnation=incarnation,
-            report=report.sequence,
-            at_us=report.at_us,
-            enforcement=report.enforcement or "none",
-            isolation=report.isolation[:ID_LENGTH_MAX],
-        )
-    if report.what != "exited":
+    make = _FACTS.get(report.what)
+    if make is None:
         return None
+    about: dict[str, Any] = {
+        "job": report.job,
+        "project": report.project,
+        "attempt": report.attempt,
+        "rank": report.rank,
+        "node": node,
+        "incarnation": incarnation,
+        "report": report.sequence,
+        "at_us": report.at_us,
+    }
+    return make(report, about)
+
+
+def _started(report: Report, about: dict[str, Any]) -> Fact:
+    enforcement, isolation = report.enforcement or "none", report.isolation[:ID_LENGTH_MAX]
+    return AttemptStarted(**about, enforcement=enforcement, isolation=isolation)
+
+
+def _exited(report: Report, about: dict[str, Any]) -> Fact:
     return AttemptExited(
-        job=report.job,
-        project=report.project,
-        attempt=report.attempt,
-        rank=report.rank,
-        node=node,
-        incarnation=incarnation,
-        report=report.sequence,
+        **about,
         reason=(report.reason or "exited")[:ID_LENGTH_MAX],
         exit_code=report.exit_code,
         message=report.message[:MESSAGE_LENGTH_MAX],
-        at_us=report.at_us,
     )
+
+
+def _locked(report: Report, about: dict[str, Any]) -> Fact:
+    return AttemptLocked(**about, asked_at=report.asked_at, gpu_bytes=max(0, report.gpu_bytes))
+
+
+def _paused(report: Report, about: dict[str, Any]) -> Fact:
+    return AttemptPaused(**about, asked_at=report.asked_at, took_us=max(0, report.took_us))
+
+
+def _resumed(report: Report, about: dict[str, Any]) -> Fact:
+    return AttemptResumed(**about, asked_at=report.asked_at, took_us=max(0, report.took_us))
+
+
+def _pause_failed(report: Report, about: dict[str, Any]) -> Fact:
+    message = report.message[:MESSAGE_LENGTH_MAX]
+    return AttemptPauseFailed(
+        **about, asked_at=report.asked_at, message=message, broken=report.broken
+    )
+
+
+_FACTS: dict[str, Callable[[Report, dict[str, Any]], Fact]] = {
+    "started": _started,
+    "exited": _exited,
+    "locked": _locked,
+    "paused": _paused,
+    "resumed": _resumed,
+    "pause_failed": _pause_failed,
+}

@@ -9,8 +9,9 @@ from __future__ import annotations
 from heapq import heappop, heappush
 
 from headrace.placement.life_rules import is_due
-from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of
+from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of, takes_part
 from headrace.placement.option_rules import family_of
+from headrace.placement.pause_rules import deadline_us
 from headrace.placement.state import Job, Run, State
 from headrace.scheduling.rations import specs_of
 from headrace.scheduling.world import World
@@ -27,6 +28,7 @@ class Index:
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
         self.reserved: dict[str, None] = {}  # who waits with a reservation
+        self.pausing: dict[str, None] = {}  # leaves its devices, has left them, or comes back
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
         self.moments: list[
@@ -55,7 +57,8 @@ class Index:
         self._relate(family_of(job.project, job_id), job_id, waits=job.waiting)
         if (job.run is not None) != (job_id in self.running):
             self._run(job_id, job.run)
-        _member(self.stopping, job_id, present=job.run is not None and bool(job.run.evicted))
+        _member(self.stopping, job_id, present=job.run is not None and job.run.leaving)
+        _member(self.pausing, job_id, present=job.run is not None and job.run.pause is not None)
         _member(self.gaining, job_id, present=job.gaining and job.waiting)
         _member(self.reserved, job_id, present=job.reserved is not None and job.waiting)
 
@@ -70,7 +73,8 @@ class Index:
         self._relate(family_of(owner[0], job_id), job_id, waits=False)
         if job_id in self.running:
             self._run(job_id, None)
-        for members in (self.waiting, self.stopping, self.gaining, self.reserved):
+        groups = (self.waiting, self.stopping, self.gaining, self.reserved, self.pausing)
+        for members in groups:
             members.pop(job_id, None)
 
     def follows(self) -> None:
@@ -81,8 +85,13 @@ class Index:
     def watch(self, job_id: str, job: Job) -> None:
         """Remember when the attempt that has just begun must end."""
         if job.max_duration_us and job.run is not None and job.run.begun_us:
-            deadline_us = job.run.begun_us + job.max_duration_us
-            heappush(self.timers, (deadline_us, job_id, job.run.attempt))
+            heappush(self.timers, (_ends_us(job, job.run), job_id, job.run.attempt))
+
+    def watch_pause(self, state: State, job_id: str, job: Job) -> None:
+        """Remember when a pause, or a wait for devices that were left, has taken too long."""
+        due_us = deadline_us(state, job)
+        if job.run is not None and due_us is not None:
+            heappush(self.moments, (due_us, job_id, job.run.attempt))
 
     def measured(self, family: str) -> None:
         """More is known of how fast the jobs of this family run."""
@@ -102,9 +111,8 @@ class Index:
     def next_deadline_us(self, state: State) -> int | None:
         """When the next attempt reaches its maximum duration."""
         while self.timers:
-            deadline_us, job_id, attempt = self.timers[0]
-            if _ticking(state, job_id, attempt):
-                return deadline_us
+            if _ticking(state, *self.timers[0]):
+                return self.timers[0][0]
             heappop(self.timers)
         return None
 
@@ -136,8 +144,8 @@ class Index:
             return []
         late = {
             job_id
-            for deadline_us, job_id, attempt in self.timers
-            if deadline_us <= now_us and _ticking(state, job_id, attempt)
+            for due_us, job_id, attempt in self.timers
+            if due_us <= now_us and _ticking(state, due_us, job_id, attempt)
         }
         return sorted(late)
 
@@ -172,6 +180,7 @@ def build(state: State) -> Index:
     for job_id, job in state.jobs.items():
         index.sync(job_id, job)
         index.watch(job_id, job)
+        index.watch_pause(state, job_id, job)
     for queue in state.evictions:
         index.watch_budgets(state, queue)
     state.__dict__["index"] = index
@@ -193,6 +202,7 @@ def settle(state: State, job_id: str, job: Job) -> None:
     else:
         state.due.pop(job_id, None)
     index_of(state).sync(job_id, job)
+    index_of(state).watch_pause(state, job_id, job)
 
 
 def world_of(state: State) -> World:
@@ -210,6 +220,9 @@ def world_of(state: State) -> World:
     if index.learned != state.learned.number:
         index.learned = state.learned.number
         world.learn(state.learned)
+    index.changed_jobs.update(
+        index.pausing
+    )  # others may have the devices of these, or not any more
     _follow_machines(state, index, world)
     if index.changed_queues:  # and to other queues, perhaps
         index.changed_jobs = dict.fromkeys(state.jobs)
@@ -219,7 +232,7 @@ def world_of(state: State) -> World:
             world.set_queues(queues)
     for job_id in index.changed_jobs:
         job = state.jobs.get(job_id)
-        if job is not None and (job.waiting or job.run is not None):
+        if job is not None and takes_part(state, job):
             world.enter(gang_of(state, job_id, job))
             for moment_us in moments_of(state, job):
                 attempt = job.run.attempt if job.run is not None else 0
@@ -249,10 +262,17 @@ def _users(index: Index) -> dict[str, list[str]]:
     return users
 
 
-def _ticking(state: State, job_id: str, attempt: int) -> bool:
+def _ticking(state: State, due_us: int, job_id: str, attempt: int) -> bool:
+    """Whether that is still when the attempt must end: while it is paused its time stands still."""
     job = state.jobs.get(job_id)
     run = job.run if job is not None else None
-    return run is not None and run.attempt == attempt and not run.evicted and not run.gone
+    if job is None or run is None or run.attempt != attempt or run.evicted or run.gone:
+        return False
+    return run.booked and due_us == _ends_us(job, run)
+
+
+def _ends_us(job: Job, run: Run) -> int:
+    return run.begun_us + run.rested_us + job.max_duration_us
 
 
 def _matters(state: State, job_id: str, attempt: int) -> bool:

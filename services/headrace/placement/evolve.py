@@ -46,6 +46,7 @@ from headrace.placement import (
     evolve_gangs,
     evolve_groups,
     evolve_nodes,
+    evolve_pauses,
     evolve_performance,
     pool_rules,
 )
@@ -72,7 +73,7 @@ def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
 def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
     state.queues[event.name] = event.queue
     runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
-    holdings = [(queue, run.milli, not soft) for queue, run, soft in runs if run is not None]
+    holdings = [(q, run.milli, not soft) for q, run, soft in runs if run is not None and run.booked]
     state.usage = usage_of(state.queues, holdings)
     if event.queue.evictions_max <= 0:
         state.evictions.pop(event.name, None)
@@ -96,6 +97,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         preemptible=event.preemptible,
         max_duration_us=event.max_duration_us,
         replace_after_us=event.replace_after_us,
+        checkpoint=event.checkpoint,
         group=event.group,
         index=event.index,
         traceparent=entry.header.traceparent,
@@ -117,11 +119,12 @@ def _arrived(state: State, gang: Gang) -> None:
             )
 
 
-def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
+def _eligible(state: State, entry: Entry, event: JobEligible) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
         job.eligible, job.held = True, ""
         settle(state, event.job, job)
+        evolve_pauses.competes(state, entry, event)
 
 
 def _held(state: State, _entry: Entry, event: JobHeld) -> None:
@@ -272,6 +275,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeChangeRefused: evolve_nodes.change_refused,
     PerformanceMeasured: evolve_performance.measured,
     **pool_rules.ON,
+    **evolve_pauses.ON,
 }
 
 LISTENS_TO = tuple(_ON)

@@ -13,9 +13,10 @@ from headrace.events.gangs import (
     GangReserved,
     SearchSuspended,
 )
-from headrace.placement import evolve_nodes
+from headrace.placement import evolve_pauses
 from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
+from headrace.placement.pause_rules import LEAVES
 from headrace.placement.state import Reserved, Run, Searching, State
 from headrace.scheduling.eviction_budgets import counted
 from headrace.scheduling.rations import path_up
@@ -38,6 +39,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         milli=event.milli,
         cpu_milli=event.cpu_milli,
         memory_bytes=event.memory_bytes,
+        booked_us=entry.recorded_at_us,
     )
     for worker in event.workers:
         node = state.nodes.get(worker.node)
@@ -66,18 +68,24 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
     """It is to stop; whoever that is for comes first."""
     job = state.jobs.get(event.job)
     if job is not None and job.run is not None and job.run.attempt == event.attempt:
+        again = job.run.pause is not None and job.run.gainer == event.gainer
         job.run.evicted, job.run.gainer = event.reason, event.gainer
-        job.run.evicted_us = entry.recorded_at_us
-        if event.reason in FOR_OTHERS:
-            _spend(state, job.project, entry.recorded_at_us)
+        job.run.evicted_us, job.run.way = entry.recorded_at_us, event.way
+        if event.reason in FOR_OTHERS and not again:
+            spend(state, job.project, entry.recorded_at_us)
         settle(state, event.job, job)
-    gainer = state.jobs.get(event.gainer)
-    if gainer is not None and gainer.waiting:
-        gainer.gaining = True
-        settle(state, event.gainer, gainer)
+    gaining(state, event.gainer)
 
 
-def _spend(state: State, project: str, at_us: int) -> None:
+def gaining(state: State, gainer: str) -> None:
+    """Somebody is stopped for this job: it comes first."""
+    job = state.jobs.get(gainer)
+    if job is not None and job.waiting:
+        job.gaining = True
+        settle(state, gainer, job)
+
+
+def spend(state: State, project: str, at_us: int) -> None:
     """One job more was taken from the project and all that is above it."""
     for queue in path_up(state.queues, project):
         bound, per_us = queue.evictions_max, queue.evictions_per_us
@@ -94,18 +102,13 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
     run = job.run if job is not None else None
     if job is None or run is None or run.attempt != event.attempt:
         return
-    for worker in run.workers:
-        node = state.nodes.get(worker.node)
-        if node is not None:
-            node.give(worker.devices, run.cpu_milli, run.memory_bytes)
-            evolve_nodes.forget_gone(node)
-    add_usage(state.queues, state.usage, job.project, -run.milli, firm=not job.preemptible)
+    evolve_pauses.give_back(state, job, run)
     if run.port:
         address = run.workers[0].address
         ports = state.ports.get(address, {})
         if ports.get(run.port) == event.job:
             del ports[run.port]
-    job.lost += int(event.again and run.evicted not in FOR_OTHERS)
+    job.lost += int(event.again and run.evicted not in (*FOR_OTHERS, *LEAVES))
     job.run, job.closing = None, not event.again
     settle(state, event.job, job)
 

@@ -32,6 +32,7 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
         joined=entry.position,
         recorded=before.recorded if before is not None and same_journal else 0,
         cordoned=before is not None and before.cordoned,
+        kept_bytes=before.kept_bytes if before is not None else 0,
         tripped=before.tripped if before is not None else {},
         broken={d.device: None for d in event.devices if not d.healthy},
     )

@@ -6,14 +6,14 @@ wait again. `is_due` says whether there is something to decide; `evolve` asks it
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 from headrace.decider import Draft
 from headrace.events import Decision
-from headrace.events.gangs import Act, GangEvicted, GangReleased, Share
+from headrace.events.gangs import Act, GangEvicted, GangReleased
 from headrace.events.jobs import JobFinished, JobStarted
-from headrace.placement.state import Exit, Group, Job, Run, State
+from headrace.placement import pause_rules
+from headrace.placement.state import Exit, Group, Job, Run, State, summed
 
 EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
 
@@ -28,10 +28,12 @@ def is_due(job: Job) -> bool:
     """Whether the job's life needs a decision now."""
     run = job.run
     if run is None:
-        return bool(job.cancelling)
+        return bool(job.cancelling) or pause_rules.is_due(job)
     if run.gone or (not run.begun_us and len(run.started) == len(run.workers)):
         return True
-    return not run.evicted and (bool(job.cancelling) or _failing(run) is not None)
+    if run.evicted:
+        return False
+    return bool(job.cancelling) or _failing(run) is not None or pause_rules.is_due(job)
 
 
 def decide_lives(state: State, limit: int) -> Iterator[Draft]:
@@ -63,7 +65,7 @@ def evict(job_id: str, job: Job, run: Run, reason: str, act: Act, *, gainer: str
 def overdue(job_id: str, job: Job, now_us: int) -> Draft:
     """The attempt has run as long as it may."""
     assert job.run is not None  # timers watch running jobs only
-    ran_us = now_us - job.run.begun_us
+    ran_us = now_us - job.run.begun_us - job.run.rested_us
     numbers = {"max_duration_us": job.max_duration_us, "ran_us": ran_us}
     act = Act(rule="max-duration", numbers=numbers)
     return Draft(
@@ -75,6 +77,9 @@ def overdue(job_id: str, job: Job, now_us: int) -> Draft:
 
 def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
     run = job.run
+    if run is None and not job.cancelling:
+        yield from pause_rules.decide_pause(state, job_id, job)
+        return
     if run is None:
         end = _finish(job_id, job, None, ("cancelled", job.cancelling, None))
         yield _draft(job, end, job.cancelled_at)
@@ -95,6 +100,8 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
         numbers = {"rank": rank, "exit_code": run.exits[rank].exit_code}
         act = Act(rule="worker-failed", numbers=numbers)
         yield _draft(job, evict(job_id, job, run, "worker-failed", act), run.cause)
+    elif not run.evicted and not started and pause_rules.is_due(job):
+        yield from pause_rules.decide_pause(state, job_id, job)
 
 
 def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
@@ -107,14 +114,17 @@ def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
         job=job_id,
         project=job.project,
         attempt=run.attempt,
-        shares=_summed(run),
+        shares=summed(run.workers) if run.booked else (),
         milli=run.milli,
-        held_us=max(0, ended_us - run.placed_us),
+        held_us=run.held_us + (max(0, ended_us - run.booked_us) if run.booked else 0),
         again=again,
     )
     yield _draft(job, released, run.cause)
     if not again:
         yield _draft(job, _finish(job_id, job, run, (outcome, reason, end)), run.cause)
+    elif job.pausing:
+        worked_us = max(0, ended_us - _begun_us(run) - run.rested_us)
+        yield _draft(job, pause_rules.paused_by_end(job_id, job, run, worked_us), run.cause)
 
 
 def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
@@ -127,7 +137,7 @@ def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
         return "cancelled", job.cancelling, failed
     if run.evicted == "timeout" or (job.max_duration_us and failed.exit_code == EXIT_TIMEOUT):
         return "failed", "timeout", failed
-    if run.evicted in FOR_OTHERS:
+    if run.evicted in (*FOR_OTHERS, *pause_rules.LEAVES):
         return "again", run.evicted, failed
     # What went wrong by itself tells more than what was stopped because of it.
     for reason, outcome, name in (
@@ -161,7 +171,7 @@ def _finish(
         message=end.message if end is not None else "",
         exit_code=end.exit_code if end is not None else 0,
         waited_us=waited_us,
-        ran_us=max(0, ended_us - begun_us),
+        ran_us=max(0, ended_us - begun_us - (run.rested_us if run is not None else 0)),
     )
 
 
@@ -194,14 +204,6 @@ def _group_end(group_id: str, group: Group) -> JobFinished:
 def _failing(run: Run) -> int | None:
     """The rank of a worker that has gone and leaves the others without it."""
     return next((rank for rank, end in run.exits.items() if not end.clean), None)
-
-
-def _summed(run: Run) -> tuple[Share, ...]:
-    totals: Counter[str] = Counter()
-    for worker in run.workers:
-        for share in worker.devices:
-            totals[share.device] += share.milli
-    return tuple(Share(device=device, milli=totals[device]) for device in sorted(totals))
 
 
 def _draft(job: Job, event: Decision, causation: int) -> Draft:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import msgspec
+
 from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.jobs import Accelerator
 from headrace.events.jobs import Gang as Asked
@@ -57,7 +59,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         devices=len(node.devices),
         kinds=tuple(_kind(device) if device.usable else None for device in node.devices),
         cpu_milli=node.cpu_milli,
-        memory_bytes=node.memory_bytes,
+        memory_bytes=max(0, node.memory_bytes - machine.kept_bytes),
         labels=labels,
         taints=machine.said.taints,
         accepting=node.accepting,
@@ -83,16 +85,41 @@ def gang_of(state: State, job_id: str, job: Job) -> Gang:
         staleness_grace_us=-1,  # a worker that is lost ends its attempt at once
         options=options if len(options) > 1 else (),
     )
+    if run is not None and not run.booked:
+        return _bound(state, job_id, run, gang)
     if run is None:
         for rank in range(job.gang.nodes):
             gang.add(_task(job_id, rank, options[0]))
         return gang
-    running = RELEASING if run.evicted or run.exits else RUNNING
+    running = RELEASING if run.leaving else RUNNING
     for worker in run.workers:
         task = _task(job_id, worker.rank, _shape_of(worker, options, state.nodes))
         task.state, task.place = running, _place(worker, run, state.nodes)
         gang.add(task)
     return gang
+
+
+def takes_part(state: State, job: Job) -> bool:
+    """Whether the scheduling core is to know of this job: it holds devices, or could get some now.
+    What is kept of it goes nowhere else, so it asks for nothing while that cannot be had.
+    """
+    run = job.run
+    if run is None or run.booked:
+        return run is not None or job.waiting
+    return job.waiting and all(migrates(state, w) or has_own(state, w) for w in run.workers)
+
+
+def migrates(state: State, worker: Worker) -> bool:
+    """Whether what the worker had on its devices can go to others of its node."""
+    machine = state.machines.get(worker.node)
+    return machine is not None and "migrate" in machine.said.pausing
+
+
+def has_own(state: State, worker: Worker) -> bool:
+    """Whether the very devices that the worker has left are free."""
+    node = state.nodes.get(worker.node)
+    free = {d.device: DEVICE_MILLI - d.used_milli for d in node.devices if d.usable} if node else {}
+    return all(free.get(share.device, -1) >= share.milli for share in worker.devices)
 
 
 def moments_of(state: State, job: Job) -> Iterator[int]:
@@ -145,6 +172,17 @@ def seat_of(seat: Seat, job: Job, nodes: Mapping[str, Node]) -> Place | None:
 def task_name(job_id: str, rank: int) -> str:
     """What the scheduling core calls a worker."""
     return f"{job_id}/{rank}"
+
+
+def _bound(state: State, job_id: str, run: Run, gang: Gang) -> Gang:
+    """Its workers can go on where their processes are, in the memory that is kept for them."""
+    options = gang.options or tuple(options_for(state, job_id, state.jobs[job_id]))
+    gang.options, gang.started_at_us = (), None
+    for worker in run.workers:
+        shape = _shape_of(worker, options, state.nodes)
+        here = msgspec.structs.replace(shape, only=(worker.node,), memory_bytes=0)
+        gang.add(_task(job_id, worker.rank, here))
+    return gang
 
 
 def _task(job_id: str, rank: int, shape: Shape) -> Task:

@@ -8,20 +8,25 @@ turn. What is still held counts against every limit until it is released.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 import msgspec
 
 from headrace.decider import Draft
+from headrace.events import Decision
 from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
+from headrace.events.pauses import GangResumed
 from headrace.placement.derived import index_of, total_milli, world_of
 from headrace.placement.life_rules import evict
-from headrace.placement.modelling import options_for, shares_of
+from headrace.placement.modelling import has_own, migrates, options_for, shares_of
 from headrace.placement.option_rules import names_of, numbers_of
+from headrace.placement.pause_rules import CHECKPOINT, leave
 from headrace.placement.reservation_rules import recorded, reserved_in
-from headrace.placement.state import State
+from headrace.placement.state import Job, Run, State, summed
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
+from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Shape, Task
 from headrace.scheduling.legality import leveled
 from headrace.scheduling.placing import choices, place_gang
@@ -62,7 +67,8 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     world = world_of(state)
     world.begin(now_us)
     mark = world.mark()
-    for job_id in sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j)):
+    gaining = (job_id for job_id in index.gaining if job_id in world.gangs)
+    for job_id in sorted(gaining, key=lambda j: (-state.jobs[j].priority, j)):
         gang = world.gangs[job_id]
         any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
     reserved = reserved_in(state)
@@ -102,7 +108,7 @@ def _read(state: State, world: World, mark: int) -> Room:
     for name in dict.fromkeys(task.gang for task in world.changed(mark)):
         gang = world.gangs[name]
         tasks = sorted(gang.all_tasks(), key=lambda task: task.rank)
-        if state.jobs[name].run is not None:
+        if not state.jobs[name].waiting:
             if any(task.place is not None and task.state != RUNNING for task in tasks):
                 stopped[name] = world.gains[name]
                 if not gang.any_in((EVICTED,)):
@@ -135,8 +141,11 @@ def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) 
         numbers[f"{side}share_milli"] = account.share[GPU]
     names = {"queue": theirs, "gainer_queue": mine, "gainer_project": gainer.queue}
     act = Act(rule=gain.rule, numbers=numbers, names=names)
-    reason = "moved" if moved else REASONS[gain.rule]
-    event = evict(job_id, job, job.run, reason, act, gainer=gain.gang)
+    event: Decision
+    if moved:  # what stays in its node's memory would not leave the node
+        event = evict(job_id, job, job.run, "moved", act, gainer=gain.gang)
+    else:
+        event = leave(state, job_id, job, REASONS[gain.rule], act, gainer=gain.gang)
     return Draft(event=event, traceparent=job.traceparent)
 
 
@@ -148,6 +157,7 @@ class _Placements:
         self._world = world
         self._tree = Tree(state.queues, state.usage, total_milli(state))
         self._ports: dict[str, int] = {}
+        self._taken: Counter[str] = Counter()  # milli of each device, in this turn
 
     def drafts(self, placed: dict[str, Seated]) -> list[Draft]:
         """A decision for each that no limit forbids, counting all that is held."""
@@ -159,6 +169,10 @@ class _Placements:
         milli = sum(share.milli for worker in workers for share in worker.devices)
         firm = not job.preemptible
         if self._tree.gate(job.project, milli, firm=firm) is not None:
+            return None
+        if job.run is not None:
+            return self._resumed(job_id, job, job.run, seated)
+        if not self._take(workers):
             return None
         port = self._port(workers[0])
         if port is None:
@@ -178,6 +192,40 @@ class _Placements:
             act=self._act(job_id, milli, seated),
         )
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
+
+    def _resumed(self, job_id: str, job: Job, run: Run, seated: Seated) -> Draft | None:
+        """Back to its own devices where these are free, else to those that were found."""
+        workers = seated.workers
+        if all(has_own(self._state, worker) for worker in run.workers):
+            workers = run.workers
+        elif not all(migrates(self._state, worker) for worker in run.workers):
+            return None
+        if not self._take(workers):
+            return None
+        self._tree.add(job.project, run.milli, firm=not job.preemptible)
+        act = Act(rule="resumes", numbers={"rested_us": run.rested_us}, names={"way": CHECKPOINT})
+        event = GangResumed(
+            job=job_id,
+            project=job.project,
+            attempt=run.attempt,
+            workers=workers,
+            milli=run.milli,
+            act=act,
+        )
+        return Draft(event=event, causation=run.position, traceparent=job.traceparent)
+
+    def _take(self, workers: Sequence[Worker]) -> bool:
+        """Whether these devices are free in this turn; who goes back to its own may take another's,
+        who is then served in the next.
+        """
+        nodes = {worker.node: self._state.nodes[worker.node] for worker in workers}
+        used = {d.device: d.used_milli for node in nodes.values() for d in node.devices}
+        wanted = {share.device: share.milli for share in summed(workers)}
+        for device, milli in wanted.items():
+            if self._taken[device] + used[device] + milli > DEVICE_MILLI:
+                return False
+        self._taken.update(wanted)
+        return True
 
     def _act(self, job_id: str, milli: int, seated: Seated) -> Act:
         job = self._state.jobs[job_id]

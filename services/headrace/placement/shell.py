@@ -20,6 +20,7 @@ from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
 from headrace.events.jobs import JobRequested
 from headrace.events.nodes import NodeChanged, NodeJoined
+from headrace.events.pauses import GangPaused, GangPausing, GangResumed
 from headrace.placement.agents import Agents
 from headrace.placement.derived import index_of
 from headrace.placement.desired import DesiredStates
@@ -83,7 +84,7 @@ class PlacementShell:
                 nodes = tuple(dict.fromkeys(worker.node for worker in event.workers))
                 self._placed_on[event.job] = nodes
                 self._tell(nodes)
-            elif isinstance(event, GangEvicted):
+            elif isinstance(event, GangEvicted | GangPausing | GangPaused | GangResumed):
                 self._tell(self._placed_on.get(event.job, ()))
             elif isinstance(event, GangReleased):
                 nodes = self._placed_on.pop(event.job, ())

@@ -6,15 +6,18 @@ Rule: every field is folded from the log and survives a snapshot byte for byte. 
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 import msgspec
 
-from headrace.events.gangs import Seat, Worker
-from headrace.events.jobs import Gang
+from headrace.events.gangs import Seat, Share, Worker
+from headrace.events.jobs import Checkpoint, Gang
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
 from headrace.scheduling.arrivals import Arrivals
-from headrace.scheduling.cluster import Booking, Node
+from headrace.scheduling.cluster import Node
 from headrace.scheduling.tree import Usage
 
 SILENCE_S = 10
@@ -26,6 +29,10 @@ RESERVE_AFTER_S = 600
 STOP_GRACE_S = 10
 REPLACE_MARGIN_S = 5
 SILENT_TOGETHER_S = 60
+PAUSE_WITHIN_S = 60
+RESUME_ELSEWHERE_AFTER_S = 600
+
+LOCKED, PAUSED, RUNNING = "locked", "paused", "running"  # phases wanted of an attempt
 
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
@@ -34,6 +41,8 @@ SETTINGS = {
     "stop_grace_s": STOP_GRACE_S,  # between asking a worker to stop and killing it
     "replace_margin_s": REPLACE_MARGIN_S,  # for clocks and looks, beyond a lease and the grace
     "silent_together_s": SILENT_TOGETHER_S,  # silences that begin within it have one cause
+    "pause_within_s": PAUSE_WITHIN_S,  # who takes longer to leave its devices is ended
+    "resume_elsewhere_after_s": RESUME_ELSEWHERE_AFTER_S,  # who waits longer for its node leaves it
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
 
@@ -52,11 +61,38 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.reason == "exited" and self.exit_code == 0
 
 
+class Pause(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """How far an attempt is with leaving its devices, or with coming back to them.
+
+    `phase` is wanted of every worker since the decision at `position`. `reached` has the ranks that
+    said so, with what they have on their devices while they are locked, and `reached_us` when the
+    last of them did. `failed` is why one cannot, `broken` whether it cannot go on either. `at_us`
+    is since when it tries to leave, or waits to come back. `booked`: it holds its devices.
+    """
+
+    phase: str
+    position: int
+    at_us: int
+    reason: str
+    gainer: str = ""
+    reached: dict[int, int] = {}
+    reached_us: int = 0
+    failed: str = ""
+    broken: bool = False
+    booked: bool = True
+    image_bytes: tuple[int, ...] = ()
+
+    def is_reached(self, run: Run) -> bool:
+        """Every worker does what is wanted of it."""
+        return len(self.reached) == len(run.workers)
+
+
 class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
     """The live attempt of a job. `started` and `exits` are by rank, in the order recorded.
 
     `begun_us` is when every worker ran (0: not yet); `evicted` why it is to stop ("": it is not).
-    `cause` is the position of the last report about it.
+    `way` is how it ends then. `cause` is the position of the last report about it. Its devices are
+    booked since `booked_us`, and were before for `held_us`; it did not run for `rested_us`.
     """
 
     attempt: int
@@ -73,19 +109,29 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
     evicted: str = ""
     evicted_us: int = 0
     gainer: str = ""
+    way: str = ""
     cause: int = 0
+    pause: Pause | None = None
+    booked_us: int = 0
+    held_us: int = 0
+    rested_us: int = 0
+
+    @property
+    def booked(self) -> bool:
+        """Whether its devices are taken; what is paused has left them."""
+        return self.pause is None or self.pause.booked
+
+    @property
+    def leaving(self) -> bool:
+        """Whether it is about to give its devices back."""
+        pause = self.pause
+        leaves = pause is not None and pause.booked and pause.phase != RUNNING
+        return leaves or bool(self.evicted or self.exits)
 
     @property
     def gone(self) -> bool:
         """Every worker has gone, with proof."""
         return len(self.exits) == len(self.workers)
-
-    @property
-    def booking(self) -> Booking:
-        """What it holds until it is released."""
-        return Booking(
-            workers=self.workers, cpu_milli=self.cpu_milli, memory_bytes=self.memory_bytes
-        )
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +147,8 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`. `gaining`:
     others are being stopped for it, so it comes first. `closing`: its last attempt is released and
-    `job.finished` follows in the same decision.
+    `job.finished` follows in the same decision. `pausing`: its people want it paused, by the decision
+    at `pausing_at`; `paused` is how it is ("": it is not).
     """
 
     project: str
@@ -126,13 +173,19 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     attempt: int = 0
     lost: int = 0
     waited_us: int = -1
+    checkpoint: Checkpoint | None = None
+    pausing: bool = False
+    pausing_at: int = 0
+    paused: str = ""
     reserved: Reserved | None = None
     run: Run | None = None
 
     @property
     def waiting(self) -> bool:
         """Competes for devices now."""
-        return self.eligible and self.run is None and not self.cancelling and not self.closing
+        run = self.run
+        free = run is None or not (run.booked or run.evicted or run.exits)
+        return self.eligible and free and not (self.cancelling or self.closing or self.pausing)
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -170,6 +223,7 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     silent_us: int = 0
     silent_at_us: int = 0
     cordoned: bool = False
+    kept_bytes: int = 0  # of its memory, by processes that have left their devices
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
 
@@ -235,3 +289,12 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     def setting(self, name: str) -> int:
         """A number that `decide` reads: as the current leader recorded it."""
         return self.settings.get(name, SETTINGS[name])
+
+
+def summed(workers: Iterable[Worker]) -> tuple[Share, ...]:
+    """What these workers have of each device, by device."""
+    totals: Counter[str] = Counter()
+    for worker in workers:
+        for share in worker.devices:
+            totals[share.device] += share.milli
+    return tuple(Share(device=device, milli=totals[device]) for device in sorted(totals))

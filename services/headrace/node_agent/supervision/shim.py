@@ -22,6 +22,7 @@ from headrace.node_agent.supervision.protocol import (
     GRACE_S,
     LEASE,
     OUTPUT,
+    PAUSE,
     STOP,
     STOP_REASON,
     WORK,
@@ -81,6 +82,7 @@ class _Attempt:
         self._kill_again_s = KILL_AGAIN_S_FIRST
         limit_s = spec["max_duration_s"]
         self._deadline_ns = kernel.boottime_ns() + limit_s * 1_000_000_000 if limit_s else 0
+        self._rested_ns = 0
         self._lease_ends_ns = self._read_lease_end_ns()
 
     def run(self) -> None:
@@ -190,6 +192,8 @@ class _Attempt:
             tree.send(tree.descendants(os.getpid()), signal.SIGKILL)
             self._kill_at_ns = now_ns + int(self._kill_again_s * 1e9)
             self._kill_again_s = min(self._kill_again_s * 2, KILL_AGAIN_S_MAX)
+        elif self._deadline_ns and now_ns >= self._deadline_ns and self._rest():
+            pass  # its time stands still while it is paused
         elif self._deadline_ns and now_ns >= self._deadline_ns and not self._ending:
             message = "max_duration reached"
             self._end.update(reason="stopped", exit_code=TIMEOUT_EXIT_CODE, message=message)
@@ -206,6 +210,18 @@ class _Attempt:
         if not until_ns:
             return LOOK_S
         return min(LOOK_S, max(0.0, (until_ns - kernel.boottime_ns()) / 1e9))
+
+    def _rest(self) -> bool:
+        """Put the deadline off by how long the worker has been paused; whether that is anything."""
+        try:
+            pause = json.loads(kernel.read(PAUSE, 16_384))
+            since_ns, rested_ns = int(pause.get("since_ns", 0)), int(pause.get("rested_ns", 0))
+        except (OSError, ValueError):
+            return False
+        rested_ns += kernel.boottime_ns() - since_ns if since_ns else 0
+        more_ns, self._rested_ns = rested_ns - self._rested_ns, rested_ns
+        self._deadline_ns += max(0, more_ns)
+        return more_ns > 0
 
     def _read_lease_end_ns(self) -> int:
         """When the node's lease ends for this attempt, as it is now; 0 for one that is kept."""
@@ -239,10 +255,10 @@ class _Attempt:
         reason, grace_s = asked.get("reason", "stopped"), asked.get("grace_s", GRACE_S)
         if not self._ending:
             self._end.update(reason="stopped", message=f"stopped: {reason}")
-            self._stop_all(reason, grace_s)
+            self._stop_all(reason, grace_s, processes.signal_of(asked.get("signal", "")))
         self._kill_at_ns = min(self._kill_at_ns, kernel.boottime_ns() + int(grace_s * 1e9))
 
-    def _stop_all(self, reason: str, grace_s: float) -> None:
+    def _stop_all(self, reason: str, grace_s: float, by: int = signal.SIGTERM) -> None:
         """Ask everything to end, and note when it will be made to."""
         self._ending = True
         self._kill_at_ns = kernel.boottime_ns() + int(grace_s * 1e9)
@@ -251,7 +267,7 @@ class _Attempt:
                 kernel.write(STOP_REASON, reason.encode())
         asked = tree.descendants(os.getpid())
         self._asked.update(asked)
-        tree.send(asked, signal.SIGTERM)
+        tree.send(asked, by)
         tree.send(asked, signal.SIGCONT)  # one that is stopped could not hear it
 
     def _ask_orphans(self) -> None:

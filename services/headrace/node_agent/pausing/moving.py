@@ -1,0 +1,71 @@
+"""Takes one worker's processes off their GPUs and back, step by step of the ladder.
+
+Rule: may be interrupted anywhere and called again. A process that is checkpointed does not run at
+all: it would hold a CPU, and could find out that its GPUs are gone.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+
+from headrace.node_agent.pausing import RUNNING, Driver, DriverError
+from headrace.node_agent.pausing.ladder import PAUSED, Step, Way, broken, steps, turned
+from headrace.node_agent.supervision import tree
+
+ROUNDS_MAX = 16  # of listing a tree that goes on forking while it is stopped
+
+Pids = Callable[[], list[int]]
+
+
+def move(driver: Driver, pids: Pids, wanted: str, devices: Mapping[str, str]) -> Way:
+    """Take the worker whose processes `pids` lists to where it is `wanted`, or back again; where it
+    is then. `devices` maps those that it had to those that it has now.
+    """
+    way = Way(wanted)
+    while not way.is_broken:
+        if way.wanted != PAUSED:
+            tree.send(pids(), signal.SIGCONT)  # a process's own threads move it back
+        try:
+            states = _states(driver, pids())
+            if lost := broken(states):
+                return turned(Way(RUNNING, way.failed), lost)
+            todo = list(steps(way.wanted, states))
+            for step in todo:
+                _do(driver, step, devices)
+        except DriverError as error:
+            way = turned(way, str(error))
+            continue
+        if not todo:
+            break
+    if way.wanted == PAUSED:
+        _freeze(pids)
+    return way
+
+
+def _do(driver: Driver, step: Step, devices: Mapping[str, str]) -> None:
+    match step.what:
+        case "lock":
+            driver.lock(step.pid)
+        case "checkpoint":
+            driver.checkpoint(step.pid)
+        case "restore":
+            driver.restore(step.pid, devices)
+        case _:
+            driver.unlock(step.pid)
+
+
+def _states(driver: Driver, pids: list[int]) -> dict[int, str]:
+    known = ((pid, driver.state(pid)) for pid in pids)
+    return {pid: state for pid, state in known if state is not None}
+
+
+def _freeze(pids: Pids) -> None:
+    """Stop everything, also what was being forked meanwhile."""
+    stopped: set[int] = set()
+    for _ in range(ROUNDS_MAX):
+        fresh = [pid for pid in pids() if pid not in stopped]
+        if not fresh:
+            return
+        tree.send(fresh, signal.SIGSTOP)
+        stopped.update(fresh)
