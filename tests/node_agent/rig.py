@@ -40,6 +40,7 @@ from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
 from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
@@ -95,13 +96,29 @@ class Placement:
         await self.tell()
         return key
 
-    async def stop(self, key: AttemptKey, reason: str = "cancelled", grace_s: int = 10) -> None:
+    async def stop(
+        self, key: AttemptKey, reason: str = "cancelled", grace_s: int = 10, by: str = ""
+    ) -> None:
         wanted = self.wanted[key]
         self.wanted[key] = msgspec.structs.replace(
-            wanted, stop=True, stop_reason=reason, grace_s=grace_s
+            wanted, stop=True, stop_reason=reason, grace_s=grace_s, stop_signal=by
         )
         self.position += 1
         await self.tell()
+
+    async def move(self, key: AttemptKey, phase: str, **changes: object) -> Report:
+        """Want this phase of a worker; what came of it."""
+        self.position += 1
+        self.wanted[key] = msgspec.structs.replace(
+            self.wanted[key], phase=phase, phase_at=self.position, **changes
+        )
+        await self.tell()
+        return await self.moved(key, self.position)
+
+    async def moved(self, key: AttemptKey, asked_at: int) -> Report:
+        """What came of the wish made at this position."""
+        await until(lambda: any(r.asked_at == asked_at for r in self.of(key)), f"answer of {key}")
+        return next(r for r in self.of(key) if r.asked_at == asked_at)
 
     async def tell(self) -> None:
         if self.node is not None:
@@ -196,6 +213,7 @@ class Node:
         self.output_bytes_max = 1_000_000
         self.isolation: Isolation = Processes()
         self.accounts = Accounts(root_allowed=True)
+        self.driver: Driver = NoDriver()
         self.task: asyncio.Task[None] | None = None
         self.incarnations = 0
 
@@ -212,6 +230,7 @@ class Node:
                 output_bytes_max=self.output_bytes_max,
                 isolation=self.isolation,
                 accounts=self.accounts,
+                driver=self.driver,
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
             )
         )

@@ -7,13 +7,15 @@ all: it would hold a CPU, and could find out that its GPUs are gone.
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Mapping
 
 from headrace.node_agent.pausing import RUNNING, Driver, DriverError
 from headrace.node_agent.pausing.ladder import PAUSED, Step, Way, broken, steps, turned
-from headrace.node_agent.supervision import tree
+from headrace.node_agent.supervision import kernel, tree
 
-ROUNDS_MAX = 16  # of listing a tree that goes on forking while it is stopped
+LOOKS_MAX = 32  # at a tree that is being stopped and may go on forking
+LOOK_S_FIRST, LOOK_S_MAX = 0.0002, 0.1
 
 Pids = Callable[[], list[int]]
 
@@ -61,11 +63,12 @@ def _states(driver: Driver, pids: list[int]) -> dict[int, str]:
 
 
 def _freeze(pids: Pids) -> None:
-    """Stop everything, also what was being forked meanwhile."""
-    stopped: set[int] = set()
-    for _ in range(ROUNDS_MAX):
-        fresh = [pid for pid in pids() if pid not in stopped]
-        if not fresh:
+    """Stop everything, also what was being forked meanwhile, and see it stopped. What the kernel
+    cannot stop in that time has no GPU to use.
+    """
+    for look in range(LOOKS_MAX):
+        moving = [pid for pid in pids() if kernel.stat(pid)[:1] not in ([b"T"], [])]
+        if not moving:
             return
-        tree.send(fresh, signal.SIGSTOP)
-        stopped.update(fresh)
+        tree.send(moving, signal.SIGSTOP)
+        time.sleep(min(LOOK_S_FIRST * 2**look, LOOK_S_MAX))
