@@ -14,7 +14,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
-        test-containers \
+        test-containers test-gpu \
         test-frameworks test-readme bench bench-openb bench-scheduler conformance \
         determinism constraints system-deps clean
 
@@ -69,6 +69,9 @@ test-agent-faults: $(STAMP) ## what a node comes through: agents killed, machine
 
 test-containers: $(STAMP) ## store and bus contracts against servers in containers
 	$(BIN)/pytest --quiet -m containers tests/containers
+
+test-gpu: $(STAMP) ## what only a machine with a GPU shows; says what it skipped
+	$(BIN)/pytest --quiet -rs -m gpu tests/gpu
 
 test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
 	$(BIN)/pytest --quiet -m readme tests/end_to_end

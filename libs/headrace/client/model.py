@@ -140,6 +140,7 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     eviction_rule: str = ""
     eviction_numbers: dict[str, int] = {}
     eviction_names: dict[str, str] = {}
+    paused: str = ""  # by which way it has left its devices
     released_at_us: int = 0
     held_us: int = 0
 
