@@ -44,7 +44,7 @@ def test_a_paused_job_frees_its_gpus_and_goes_on_as_the_same_process(fleet, tmp_
     assert all(is_stopped(pid) for pid in pids)
     said = fleet.json("describe", job)
     assert said["attempts"][0]["paused"] == "cuda-checkpoint"
-    assert said["job"]["held_milli"] == 0
+    assert not said["job"].get("held_milli")
     assert "headrace resume" in fleet.headrace("why", job).stdout
 
     other = fleet.headrace("run", "--gpus", "8", "--", "true")
