@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
-        test-frameworks test-readme bench bench-openb bench-scheduler conformance \
+        test-frameworks test-readme bench bench-openb bench-scheduler bench-agent conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -70,8 +70,8 @@ test-agent-faults: $(STAMP) ## what a node comes through: agents killed, machine
 test-containers: $(STAMP) ## store and bus contracts against servers in containers
 	$(BIN)/pytest --quiet -m containers tests/containers
 
-test-gpu: $(STAMP) ## what only a machine with a GPU shows; says what it skipped
-	$(BIN)/pytest --quiet -rs -m gpu tests/gpu
+test-gpu: $(STAMP) ## devices and shares on this machine's GPUs; says what it could not try
+	$(BIN)/pytest --quiet -m gpu -s tests/gpu
 
 test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
 	$(BIN)/pytest --quiet -m readme tests/end_to_end
@@ -91,6 +91,9 @@ bench-openb: $(STAMP) ## placement on a published trace: make bench-openb OPENB=
 bench-scheduler: $(STAMP) ## what the scheduling core's turns cost on 5,000 nodes with 100,000 pending jobs
 	@$(BIN)/python -m tests.bench.scheduler
 
+bench-agent: $(STAMP) ## what a node costs: an idle agent, starts, shims, adoption
+	@$(BIN)/python -m tests.bench.agent
+
 conformance: $(STAMP) ## the scheduling core on KAI-Scheduler's scenarios: make conformance CASES=file
 	@$(BIN)/python -m tests.conformance "$(CASES)"
 
@@ -104,7 +107,7 @@ constraints: ## pin every dependency anew, with hashes
 	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
 
 system-deps: ## Debian packages that the tests of containers and of networks need
-	apt-get update -q && apt-get install -yq docker.io iproute2
+	apt-get update -q && apt-get install -yq docker.io iproute2 nftables
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -7,11 +7,14 @@ are minutes. What really ran is read from a journal that the workers keep outsid
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import copy
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -179,13 +182,31 @@ class Machine:
             "HEADRACE_NODE_GPUS": "simulated:1xH100-80GB",
             "HEADRACE_NATS_URL": f"nats://{self.network.host}:{self._port}",
             "HEADRACE_KEYS_DIR": str(self.keys_dir),
-            "HEADRACE_RUN_DIR": str(self.keys_dir),
+            "HEADRACE_RUN_DIR": str(self.dir),
             "HEADRACE_ATTEMPT_JOURNAL": str(self._fleet.journal),
         }
         command = (*self.network.prefix, sys.executable, "-m", "headrace.node_agent")
         with self.said.open("ab") as log:
             self.agent = subprocess.Popen(command, env=env, stderr=log, start_new_session=True)
         return self.agent
+
+    @contextlib.contextmanager
+    def impostor(self) -> Iterator[Machine]:
+        """An agent of the same name with a folder of its own, as a copied machine has one."""
+        other = copy.copy(self)
+        other.dir = self.dir.with_suffix(".copy")
+        other.said = self.said.with_suffix(".copy.log")
+        agent = other.start_agent()
+        try:
+            yield other
+        finally:
+            agent.kill()
+            agent.wait()
+            stop_all(other.dir)
+
+    def attempts(self) -> list[AttemptKey]:
+        """What has ever been started here."""
+        return [key for key, _ in folders.keys_in(self.dir)]
 
     def kill_agent(self, number: int = signal.SIGKILL) -> None:
         assert self.agent is not None

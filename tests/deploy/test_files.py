@@ -5,12 +5,14 @@ import re
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import yaml
 from tests.architecture.sources import service_names
 from tests.deploy.platform import DEPLOY, SERVICES
 
+from headrace.cli import service_unit
 from headrace.embedded import binaries
 from headrace.metrics import exposition
 from headrace.metrics.decide import DECIDER
@@ -95,6 +97,11 @@ def test_systemd_understands_the_units(unit, tmp_path):
     )
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_unit_that_joining_installs_is_the_one_shown_here():
+    shown = (DEPLOY / "systemd" / "headrace-node.service").read_text()
+    assert shown == service_unit.text(Path("/var/lib/headrace-node"), "/opt/headrace/bin/python")
 
 
 def test_nats_understands_its_configuration(tmp_path):

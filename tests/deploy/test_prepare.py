@@ -43,6 +43,7 @@ def test_processes_started_from_their_folders_run_a_job(folder, ports, database)
             "node_agent",
             HEADRACE_NODE_DIR=str(folder / "node"),
             HEADRACE_NODE_GPUS="simulated:1xH100-80GB",
+            HEADRACE_NODE_ROOT_JOBS="allow",  # this machine has no account for jobs
         )
         files.append(up.enter_context(node))
         for file in files:
@@ -73,7 +74,7 @@ def test_a_process_is_given_the_keys_it_needs_and_nobody_else_may_read_them(fold
     given = {name: set(os.listdir(folder / name)) for name in ("admission", "gateway", "n1")}
     assert given == {
         "admission": {"env", "bus.creds", "master.key", "account.seed"},
-        "gateway": {"env", "bus.creds", "vault.pub", "admin.token"},
+        "gateway": {"env", "bus.creds", "vault.pub", "grant.pub", "admin.token"},
         "n1": {"env", "bus.creds", "grant.pub"},
     }
     assert {path.stat().st_mode & 0o077 for path in folder.rglob("*")} == {0}

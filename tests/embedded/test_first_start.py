@@ -26,7 +26,7 @@ def layout(tmp_path, monkeypatch):
 
 
 def settle(layout, nodes=None, gpus=None, listen=None):
-    return settings.settle(layout, nodes=nodes, gpus=gpus, listen=listen)
+    return settings.settle(layout, settings.Wanted(nodes=nodes, gpus=gpus, listen=listen))
 
 
 def files_below(folder):
@@ -67,7 +67,7 @@ def test_a_process_gets_the_keys_it_needs_and_no_others(layout):
         for owner in secrets.KEY_FILES
     }
     assert got["node"] == {"grant.pub"}
-    assert got["gateway"] == {"vault.pub"}
+    assert got["gateway"] == {"vault.pub", "grant.pub"}
     assert got["placement"] == {"master.key", "vault.key", "grant.key"}
     assert got["admission"] == {"master.key", "account.seed"}
     assert got["quota"] == got["metrics"] == set()
@@ -157,7 +157,7 @@ def test_the_context_is_written_beside_the_others(tmp_path, monkeypatch):
         'current = "work"\n# mine\n[contexts.local]\nurl = "old"\ntoken = "old"\n\n'
         '[contexts.work]\nurl = "https://head"  # the big one\n'
     )
-    contexts.write_local("http://127.0.0.1:2", "t2", project="vision")
+    contexts.write_local("http://127.0.0.1:2", "t2", "c.pem")
     text = path.read_text()
     assert "# mine\n" in text
     assert "# the big one\n" in text
@@ -165,10 +165,15 @@ def test_the_context_is_written_beside_the_others(tmp_path, monkeypatch):
         "current": "work",
         "contexts": {
             "work": {"url": "https://head"},
-            "local": {"url": "http://127.0.0.1:2", "token": "t2", "project": "vision"},
+            "local": {
+                "url": "http://127.0.0.1:2",
+                "token": "t2",
+                "project": "default",
+                "certificate": "c.pem",
+            },
         },
     }
-    contexts.write_local("http://127.0.0.1:2", "t2", project="vision")
+    contexts.write_local("http://127.0.0.1:2", "t2", "c.pem")
     assert path.read_text() == text, "writing the same again changes nothing"
 
 

@@ -1,3 +1,4 @@
+import msgspec
 from tests.gateway.histories import (
     RUN,
     SECOND_US,
@@ -16,7 +17,7 @@ from tests.gateway.histories import (
 
 from headrace.events import Refusal
 from headrace.events.jobs import JobCancelling, JobHeld, JobRefused
-from headrace.events.nodes import NodeChanged, NodeHeard, NodeSilent
+from headrace.events.nodes import DeviceFaulted, NodeChanged, NodeHeard, NodeSilent
 from headrace.events.platform import UsageAccounted
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.gateway import evolve, rows
@@ -140,6 +141,26 @@ def test_a_node_is_ready_silent_cordoned_or_fenced():
     assert state_after(NodeChanged(node="n1", change="cordon")) == "cordoned"
     assert state_after(NodeChanged(node="n1", change="fence")) == "fenced"
     assert state_after(NodeChanged(node="n1", change="uncordon")) == "ready"
+
+
+def test_a_node_tells_what_happened_to_its_devices_until_it_is_over():
+    projection = folded(joined())
+
+    def fault_after(event):
+        folded(event, into=projection)
+        return rows.node_row(projection, projection.nodes["n1"]).devices[0].fault
+
+    said = joined()
+    fault = DeviceFaulted(
+        node="n1", device=said.devices[0].device, incarnation="j", report=1, action="drain",
+        text="XID 79: it has gone",
+    )  # fmt: skip
+    assert fault_after(fault) == "XID 79: it has gone"
+    assert fault_after(said) == "XID 79: it has gone"
+    assert fault_after(NodeChanged(node="n1", change="cordon")) == "XID 79: it has gone"
+    assert fault_after(NodeChanged(node="n1", change="uncordon")) == ""
+    restart = msgspec.structs.replace(fault, action="restart")
+    assert fault_after(restart) == ""
 
 
 def test_a_department_holds_what_its_projects_hold():

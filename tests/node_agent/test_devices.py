@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 import pytest
 from tests.node_agent.rig import Node, until
 
 from headrace.bus.agents import Signal
-from headrace.node_agent.devices.nvml import NvmlDevices, model_of
+from headrace.node_agent.devices.choosing import devices_of
+from headrace.node_agent.devices.models import model_of
 from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
-from headrace.node_agent.process import devices_of
 from headrace.node_agent.settings import NodeSettings
 
 NEEDED = {"HEADRACE_NODE": "n1", "HEADRACE_NODE_DIR": "/n", "HEADRACE_NATS_URL": "nats://x"}
@@ -18,15 +20,15 @@ NEEDED = {"HEADRACE_NODE": "n1", "HEADRACE_NODE_DIR": "/n", "HEADRACE_NATS_URL":
 def test_simulated_devices_are_as_asked_for() -> None:
     devices = SimulatedDevices("simulated:2xA100-40GB", "n1")
 
-    first, second = devices.inventory()
+    first, second = devices.list()
     assert (first.model, first.kind, first.index, second.index) == ("A100-40GB", "simulated", 0, 1)
     assert abs(first.memory_bytes - 40 * 10**9) * 100 <= 8 * 40 * 10**9
     assert (devices.cpu_milli, devices.memory_bytes) == (24_000, 256 * 10**9)
 
 
 def test_the_same_node_always_has_the_same_devices() -> None:
-    once, again = (SimulatedDevices("simulated:8xH100-80GB", "n1").inventory() for _ in range(2))
-    other = SimulatedDevices("simulated:8xH100-80GB", "n2").inventory()
+    once, again = (SimulatedDevices("simulated:8xH100-80GB", "n1").list() for _ in range(2))
+    other = SimulatedDevices("simulated:8xH100-80GB", "n2").list()
 
     assert once == again
     assert len({device.device for device in (*once, *other)}) == 16
@@ -61,13 +63,12 @@ def test_a_drivers_name_becomes_the_model_of_job_files(
     assert model_of(name, mebibytes * 2**20) == model
 
 
-def test_without_a_driver_a_node_has_its_cores_and_no_gpus() -> None:
-    devices = devices_of("auto", "n1")
+def test_a_node_without_devices_has_its_cores(tmp_path: Path) -> None:
+    devices = devices_of("none", "n1", tmp_path)
 
-    assert isinstance(devices, NvmlDevices)
     assert devices.cpu_milli >= 1000
     assert devices.memory_bytes > 0
-    assert len(devices.samples({})) == len(devices.inventory())
+    assert (devices.list(), devices.sample({}), devices.watch()) == ((), (), ())
 
 
 async def test_a_heartbeat_says_how_busy_each_device_is(node: Node) -> None:
@@ -97,13 +98,13 @@ def test_settings_come_from_the_environment() -> None:
 
     assert settings.ports == (21000, 21009)
     assert settings.labels == {"rack": "r1", "site": "berlin"}
-    assert (settings.gpus, settings.address) == ("auto", "127.0.0.1")
+    assert (settings.gpus, settings.address) == ("auto", "")
 
 
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"HEADRACE_NODE": ""}, "HEADRACE_NODE must be set"),
+        ({"HEADRACE_NODE_DIR": ""}, "HEADRACE_NODE_DIR must be set"),
         ({"HEADRACE_NODE": "N.1"}, "'N.1' must be 1 to 63 of"),
         ({"HEADRACE_NODE_PORTS": "5"}, "HEADRACE_NODE_PORTS = '5' is not like"),
         ({"HEADRACE_NODE_PORTS": "300-200"}, "HEADRACE_NODE_PORTS = '300-200' is not like"),

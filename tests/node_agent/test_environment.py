@@ -11,7 +11,9 @@ from tests.node_agent.rig import Node, until
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.events.gangs import Share
+from headrace.node_agent.devices.nvidia_binding import visible
 from headrace.node_agent.devices.simulated import uuid_of
+from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.supervision import tree
 from headrace.node_agent.worker_environment import environment_of, processes_of
 
@@ -77,7 +79,8 @@ def _assignment(**changes: object) -> Assignment:
 
 
 def _env(assignment: Assignment, launch: Launch, base: dict[str, str]) -> dict[str, str]:
-    return environment_of(assignment, launch, base=base, folder="/n/a", marker="m1")
+    bound = Bound(facts=visible(assignment.shares), caps={"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.4"})
+    return environment_of(assignment, launch, bound, base=base, folder="/n/a", marker="m1")
 
 
 def test_a_worker_is_told_who_it_is_in_every_dialect() -> None:
@@ -183,3 +186,11 @@ def _commands() -> list[bytes]:
             with contextlib.suppress(OSError):
                 found.append(Path(f"/proc/{pid}/cmdline").read_bytes())
     return found
+
+
+async def test_newlines_and_every_script_come_through_the_environment(node: Node) -> None:
+    value = "first\nsecond\t\"quoted\" 'single' $HOME `x` žluťoučký 🦆 عربي \x01 end"
+    key = await node.placement.want("job-1", "printenv", "X", env={"X": value})
+    await node.placement.ended(key)
+
+    assert (await node.placement.logs(key)).data.decode() == value + "\n"

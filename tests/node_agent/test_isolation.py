@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import sys
+import tempfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -186,18 +187,17 @@ async def test_jobs_go_before_the_platform_when_memory_runs_out(node: Node) -> N
 
 
 @pytest.fixture
-async def guarded(tmp_path: Path) -> AsyncIterator[Node]:
+async def guarded() -> AsyncIterator[Node]:
     """A node where nobody is root, in a folder that everybody can get to."""
-    for folder in (tmp_path, *tmp_path.parents):
-        if folder.stat().st_uid == os.geteuid() and folder != Path("/"):
-            folder.chmod(folder.stat().st_mode | 0o011)
-    node = Node(tmp_path)
-    node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon", "eve": "root"})
-    await node.placement.open()
-    await node.start()
-    await node.ready()
-    yield node
-    await node.close()
+    with tempfile.TemporaryDirectory(prefix="headrace-node-") as folder:
+        os.chmod(folder, 0o711)
+        node = Node(Path(folder))
+        node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon", "eve": "root"})
+        await node.placement.open()
+        await node.start()
+        await node.ready()
+        yield node
+        await node.close()
 
 
 @as_root

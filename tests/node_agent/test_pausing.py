@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 import pytest
-from tests.node_agent.rig import kill, until
+from tests.node_agent.placement_twin import until
+from tests.node_agent.rig import kill
 
 from headrace.events.gangs import Share
 from headrace.node_agent.devices.simulated import uuid_of

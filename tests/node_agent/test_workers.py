@@ -17,7 +17,7 @@ async def test_a_command_that_ends_well_is_reported_started_then_exited(node: No
 
     assert [report.what for report in node.placement.of(key)] == ["started", "exited"]
     assert (end.reason, end.exit_code, end.message) == ("exited", 0, "")
-    assert end.enforcement == "simulated"
+    assert end.enforcement == "none"
     assert node.journal_lines(key) == ["start", "end"]
 
 

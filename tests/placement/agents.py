@@ -97,11 +97,15 @@ class Platform:
         tag = tag_of(kind)
         return [decode(s.type, s.data) for s in self.log.events if s.type == tag]
 
+    def position_of(self, kind):
+        tag = tag_of(kind)
+        return next(s.position for s in self.log.events if s.type == tag)
+
     async def submit(self, job, launch, secrets=(), **fields):
         key_id, key = await ProjectKeys(self.store, MASTER).current("vision")
         group = fields.get("group", "") or job
         sealed = seal(key, msgspec.json.encode(launch), f"launch:{group}".encode())
-        gang = Gang(accelerators=(Accelerator(milli=1000),))
+        gang = fields.pop("gang", Gang(accelerators=(Accelerator(milli=1000),)))
         position = await self.append(
             JobRequested(
                 job=group, project="vision", name="x", user="ada", gang=gang, launch=sealed,

@@ -5,7 +5,7 @@ import pytest
 
 from headrace.events import Entry, Header
 from headrace.events.attempts import AttemptExited, AttemptStarted
-from headrace.events.gangs import GangPlaced
+from headrace.events.gangs import GangGrown, GangPlaced
 from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobCancelling, JobEligible
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.queues import Queue, QueueConfigured
@@ -90,9 +90,16 @@ class History:
         found = [e.event for e in self.entries if isinstance(e.event, GangPlaced)]
         return next(event for event in reversed(found) if event.job == name)
 
+    def workers(self, name):
+        """All workers that the job's last attempt ever had."""
+        placed = self.placed(name)
+        grown = (e.event for e in self.entries if isinstance(e.event, GangGrown))
+        mine = (e for e in grown if (e.job, e.attempt) == (name, placed.attempt))
+        return [*placed.workers, *(worker for event in mine for worker in event.workers)]
+
     def _report(self, kind, name, ranks, attempt, **fields):
         placed = self.placed(name)
-        for worker in placed.workers:
+        for worker in self.workers(name):
             if ranks is None or worker.rank in ranks:
                 number = self.reports[worker.node] = self.reports.get(worker.node, 0) + 1
                 self.given(

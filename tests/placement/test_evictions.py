@@ -4,6 +4,7 @@ from headrace.events.gangs import GangEvicted, GangPlaced, SearchSuspended
 from headrace.placement import room_rules
 from headrace.placement.decide import DECIDER
 from headrace.placement.explain_rules import explain
+from headrace.placement.state import SEARCH_RESTS_S
 
 GB = 10**9
 
@@ -192,4 +193,26 @@ def test_a_search_that_takes_too_long_goes_on_in_the_next_turn(empty_history, mo
     searches = [(e.action, e.job) for e in events if isinstance(e, SearchSuspended)]
     assert searches[-1] == ("", "")
     assert len(searches) > 1
-    assert history.state.searching.over
+    assert history.state.searching.rests_until_us > history.now_us
+
+
+def test_a_search_that_took_several_turns_is_made_again_when_time_may_have_changed_its_end(
+    empty_history,
+):
+    history = empty_history
+    history.node("n1", gpus=1)
+    history.queue("vision", quota_milli=1000)
+    history.queue("ads", quota_milli=0, reclaim_after_us=20_000_000)
+    history.job("a", project="ads")
+    history.settled()
+    history.job("v", project="vision")
+    assert evictions(history.settled()) == {}
+    history.given(SearchSuspended())  # it has come to its end, after several turns
+    ended_us, evicted = history.now_us, {}
+    while not evicted:
+        now_us = DECIDER.wakeup(history.state)
+        assert now_us is not None, "it waits for nothing, for ever"
+        history.now_us = max(history.now_us, now_us)
+        evicted = evictions(history.settled())
+    assert evicted == {"a": "v"}
+    assert history.now_us - ended_us < (SEARCH_RESTS_S + 1) * 1_000_000

@@ -5,7 +5,7 @@ import pytest
 from headrace.events import Refusal, tag_of
 from headrace.events.gangs import GangPlaced, GangReleased, GuardTripped
 from headrace.events.jobs import JobFinished, JobHeld
-from headrace.events.nodes import NodeChangeRequested, NodeHeard, NodeSilent
+from headrace.events.nodes import NodeChangeRequested, NodeFilled, NodeHeard, NodeSilent
 from headrace.placement.decide import DECIDER
 from headrace.placement.explain_rules import explain
 
@@ -269,3 +269,19 @@ def test_gangs_at_one_address_never_share_a_port(empty_history):
     history.exits("j1")
     history.job("next")
     assert history.settled()[-1].port == history.placed("j1").port
+
+
+def test_a_node_whose_disk_is_full_keeps_its_work_and_gets_no_more(empty_history):
+    history = empty_history
+    history.node("n1", gpus=1)
+    history.queue("default")
+    history.job("a", gpus=500)
+    history.settled()
+    history.given(NodeFilled(node="n1", used_permille=912, too_full=True))
+    history.job("b", gpus=500)
+    assert history.settled() == []
+    assert explain(history.state, "b", history.now_us).excluded == {"its disk is full": 1}
+    history.node("n1", gpus=1)  # it says again what it has
+    assert history.settled() == []
+    history.given(NodeFilled(node="n1", used_permille=870, too_full=False))
+    assert tags(history.settled()) == ["gang.placed"]

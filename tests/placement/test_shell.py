@@ -7,7 +7,9 @@ from headrace.bus import subjects
 from headrace.bus.agents import Hello, Launch, Signal
 from headrace.events.access import SecretSet
 from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.gangs import GangEvicted, GangGrown
 from headrace.events.jobs import (
+    Accelerator,
     Gang,
     JobAdmitted,
     JobCancelling,
@@ -15,7 +17,7 @@ from headrace.events.jobs import (
     JobFinished,
     JobRequested,
 )
-from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
+from headrace.events.nodes import NodeFilled, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.vault import seal_to
 from headrace.vault.project_keys import ProjectKeys
@@ -151,6 +153,23 @@ async def test_a_node_that_says_nothing_is_silent_until_it_is_heard(platform, ag
     assert len(platform.events(NodeSilent)) == 1
 
 
+async def test_a_full_disk_is_told_once_and_again_when_there_is_room(platform, agent):
+    async def signal(permille, incarnation="i1"):
+        said = Signal(node="n1", incarnation=incarnation, disk_permille=permille)
+        subject = subjects.agent_up("n1", "signal")
+        await agent.bus.publish(subject, msgspec.json.encode(said))
+        await agent.ask("pull", {})
+
+    for permille in (899, 900, 950, 880):
+        await signal(permille)
+        await until(lambda: not platform.host.pending)
+    await signal(10, incarnation="i0")
+    await signal(879)
+    await until(lambda: len(platform.events(NodeFilled)) == 2)
+    found = [(said.used_permille, said.too_full) for said in platform.events(NodeFilled)]
+    assert found == [(900, True), (879, False)]
+
+
 async def test_what_runs_on_a_restarted_machine_is_gone(platform, agent):
     await platform.submit("a", Launch(command=("x",)))
     await agent.granted()
@@ -182,3 +201,29 @@ async def test_why_is_answered_from_the_state(platform, agent):
     assert msgspec.json.decode(answer.data)["text"] == "starts on n1"
     answer = await platform.bus.request(subjects.WHY, b"nobody", timeout_s=WAIT_S)
     assert msgspec.json.decode(answer.data) is None
+
+
+async def test_a_gang_grows_onto_a_node_that_joins_and_those_there_are_told_nothing_new(
+    platform, agent
+):
+    gang = Gang(nodes=1, nodes_max=2, accelerators=(Accelerator(milli=2000),))
+    await platform.submit("e", Launch(command=("train",)), gang=gang)
+    first = await agent.granted()
+    env = agent.launch(first).env
+    assert (env["HEADRACE_NUM_NODES_MIN"], env["HEADRACE_NUM_NODES_MAX"]) == ("1", "2")
+    assert env["PET_RDZV_ENDPOINT"] == f"{env['MASTER_ADDR']}:{env['MASTER_PORT']}"
+    assert (env["PET_RDZV_ID"], env["PET_RDZV_CONF"]) == ("e-1", "is_host=true")
+    await agent.send(agent.report("started", first))
+    other = Agent(platform, "n2")
+    await other.start()
+    second = await other.granted()
+    assert (second.job, second.attempt, second.rank) == ("e", 1, 1)
+    assert second.position == platform.position_of(GangGrown)
+    assert other.launch(second).env["PET_RDZV_CONF"] == "is_host=false"
+    assert other.launch(second).env["MASTER_ADDR"] == env["MASTER_ADDR"]
+    await other.send(other.report("started", second))
+    await other.send(other.report("exited", second, reason="lost"))
+    await until(lambda: not other.desired.assignments or other.desired.assignments[0].rank == 2)
+    assert [(a.rank, a.stop) for a in agent.desired.assignments] == [(0, False)]
+    assert not platform.events(GangEvicted)
+    await other.bus.close()

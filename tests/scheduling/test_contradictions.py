@@ -143,7 +143,7 @@ def test_nothing_raises_and_nothing_is_given_twice(kinds, found, rounds):
         coming = [gang(number + i, one) for i, one in enumerate(waiting)]
         number += len(coming)
         turn = world(kinds, found, [*there, *coming])
-        renewed(turn, {})
+        renewed(turn)
         take_turn(turn)
         check(turn)
         for one in turn.gangs.values():

@@ -12,6 +12,7 @@ from headrace.scheduling.gangs import Gang, Group, Role, Shape, Task
 from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.settings import Settings
+from headrace.scheduling.withdrawal import keep
 from headrace.scheduling.world import World
 
 FREE = Ration(quota=-1)
@@ -102,13 +103,15 @@ class Followed:
             self.machines.values(), self.tree, copy.deepcopy(list(self.gangs.values())),
             now_us=self.now_us, settings=SETTINGS,
         )  # fmt: skip
-        reserved = renewed(anew, self.reservations)
+        keep(anew, self.reservations)
+        reserved = renewed(anew)
         take_turn(anew)
         before = outcome(self.world)
         self.world.begin(self.now_us)
         assert shares(self.world) == shares(anew)
         mark = self.world.mark()
-        self.reservations = renewed(self.world, self.reservations)
+        keep(self.world, self.reservations)
+        self.reservations = renewed(self.world)
         assert self.reservations == reserved
         take_turn(self.world)
         assert outcome(self.world) == outcome(anew)

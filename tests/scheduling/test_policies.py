@@ -3,7 +3,7 @@
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.scheduling import gangs
@@ -125,6 +125,20 @@ def check(turn):
     queues=trees,
     rounds=st.lists(st.lists(wanted, max_size=5), min_size=1, max_size=3),
     other=others,
+)
+@example(  # the surplus is elsewhere than the rest of a gang that has to go as a whole
+    kinds=[(2, ""), (1, "")],
+    queues={"ads": (0, -1), "vision": (0, -1)},
+    rounds=[
+        [
+            ("ads", 1, 0, 0, 20),
+            ("ads", 1, 0, 0, 20),
+            ("ads", 1, 0, 1000, 20),
+            ("ads", 3, 1, 500, 20),
+        ],
+        [("ads", 1, 0, 250, 50), ("ads", 1, 0, 1000, 50)],
+    ],
+    other="binpack",
 )
 @settings(max_examples=60, deadline=None)
 def test_nothing_is_given_twice_nor_in_part_nor_beyond_a_limit(

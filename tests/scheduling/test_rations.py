@@ -10,11 +10,11 @@ from headrace.scheduling.actions import take_turn
 from headrace.scheduling.division import Ration, divide_amounts
 from headrace.scheduling.gangs import Gang, Group, Place, Role, Shape, Task
 from headrace.scheduling.machines import MachineSpec
+from headrace.scheduling.parts import type_part
 from headrace.scheduling.rations import (
-    allowance,
     leaf_of,
     leaves,
-    limit_of,
+    limit_of_type,
     path_up,
     spec_of,
     specs_of,
@@ -81,26 +81,39 @@ def test_users_share_what_their_project_may_have_equally():
 
 @pytest.mark.parametrize(
     ("model", "milli"),
-    [("H100-80GB", 8_000), ("h100-80gb", 8_000), ("H100", 4_000), ("H100-94GB", 4_000), ("H1", 0)],
+    [("H100-80GB", 4_000), ("h100-80gb", 4_000), ("H100", 8_000), ("H100-94GB", 8_000), ("H1", -1)],
 )
-def test_the_longest_name_of_a_model_says_it_best(model, milli):
-    per_type = {"H100": Allowance(quota_milli=4_000), "H100-80GB": Allowance(quota_milli=8_000)}
-    assert allowance(per_type, model).quota_milli == milli
+def test_the_tightest_limit_of_a_model_holds(model, milli):
+    per_type = {"H100": Allowance(limit_milli=8_000), "H100-80GB": Allowance(limit_milli=4_000)}
+    assert limit_of_type(per_type, model) == milli
 
 
-def test_the_tightest_limit_above_a_project_holds():
+def test_what_is_guaranteed_of_a_part_is_promised_all_the_way_up():
+    some, pool = Allowance(quota_milli=2_000), {"train": Allowance(limit_milli=4_000)}
     queues = {
-        "research": Queue(
-            queue="research", kind="department",
-            per_type={"H100": Allowance(limit_milli=4_000)},
-            per_pool={"train": Allowance(limit_milli=2_000)},
-        ),
-        "vision": project(parent="research", per_type={"H100": Allowance(limit_milli=8_000)}),
-    }  # fmt: skip
-    assert limit_of(queues, "vision", model="H100-80GB") == 4_000
-    assert limit_of(queues, "vision", model="A100") == -1
-    assert limit_of(queues, "vision", model="H100", pool="train") == 2_000
-    assert limit_of(queues, "nobody", model="H100") == -1
+        "all": Queue(queue="all", kind="department"),
+        "research": Queue(queue="research", kind="department", parent="all", per_pool=pool),
+        "sales": Queue(queue="sales", kind="department", parent="all", per_type={"A100": some}),
+        "vision": project("vision", parent="research", per_type={"h100": some}),
+        "speech": project("speech", parent="research", per_type={"H100": some, "A100": some}),
+        "ads": project("ads", parent="sales", per_type={"A100": some}),
+    }
+    specs = specs_of(queues, {})
+    promised = {
+        name: {part.name: ration.quota for part, ration in spec.parts.items()}
+        for name, spec in specs.items()
+    }
+    assert promised == {
+        "all": {"H100": 4_000, "A100": 4_000},
+        "research": {"train": 0, "H100": 4_000, "A100": 2_000},
+        "sales": {"A100": 2_000},
+        "vision": {"H100": 2_000},
+        "speech": {"H100": 2_000, "A100": 2_000},
+        "ads": {"A100": 2_000},
+    }
+    bounds = {name: spec.parts.get(type_part("H100")) for name, spec in specs.items()}
+    assert bounds["vision"].firm_limit == 2_000
+    assert bounds["research"].firm_limit == -1
 
 
 @pytest.mark.parametrize(

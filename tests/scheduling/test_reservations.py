@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from headrace.scheduling import gangs
 from headrace.scheduling.actions import allocate, take_turn
+from headrace.scheduling.claims import Reservation, Seat
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import Constraint, Gang, Group, Place, Role, Shape, Task
-from headrace.scheduling.horizon import Reservation, Seat
 from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.settings import Settings
+from headrace.scheduling.withdrawal import keep
 from headrace.scheduling.world import World
 
 FREE = Ration(quota=-1)
@@ -81,7 +82,8 @@ class Cluster:
     def step(self, now):
         there = [self.gang(name, now) for name, job in self.jobs.items() if job[0] <= now]
         world = World(self.specs, self.queues, there, now_us=now, settings=self.settings)
-        self.reservations = renewed(world, self.reservations)
+        keep(world, self.reservations)
+        self.reservations = renewed(world)
         for name, one in self.reservations.items():
             assert one.at_us <= self.promised.get(name, one.at_us), "a reservation moved later"
             self.promised[name] = one.at_us

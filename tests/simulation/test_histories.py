@@ -17,11 +17,13 @@ from headrace.simulation.faults import KINDS, RUNTIME_POINTS
 from headrace.simulation.many import outcomes
 from headrace.simulation.mutations import PLANTED
 from headrace.simulation.parts import AGENT_POINTS
+from headrace.simulation.situations import SITUATIONS
 from headrace.simulation.world import simulate
 
 SEEDS = int(os.environ.get("HEADRACE_SIMULATION_SEEDS", "200"))
 EXPECTED = {  # the promises that a planted bug is bound to break, whatever else it breaks
     "act-before-append": ("I2", "I3", "I4", "I11"),
+    "ignore-reservations": ("I15",),
     "no-epoch-check": ("I3", "I4", "I11"),
     "outlive-the-lease": ("I11",),
     "release-before-proof": ("I4", "I11"),
@@ -30,7 +32,7 @@ EXPECTED = {  # the promises that a planted bug is bound to break, whatever else
 
 @pytest.mark.timeout(300)
 def test_every_history_keeps_every_promise_and_every_fault_fires() -> None:
-    coverage = Coverage([*KINDS, *RUNTIME_POINTS, *AGENT_POINTS])
+    coverage = Coverage([*KINDS, *RUNTIME_POINTS, *AGENT_POINTS, *SITUATIONS])
     failed = {}
     for outcome in outcomes(range(SEEDS)):
         coverage.add(Counter(outcome.fired))

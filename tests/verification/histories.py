@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from headrace.events import Decision, Entry, Event, Header, encode, stream_of, tag_of
 from headrace.events.attempts import AttemptExited, AttemptStarted
-from headrace.events.gangs import Act, GangPlaced, GangReleased, Share, Worker
+from headrace.events.gangs import (
+    Act,
+    GangGrown,
+    GangPlaced,
+    GangReleased,
+    GangShrunk,
+    Share,
+    Worker,
+    WorkersReleased,
+)
 from headrace.events.jobs import (
     Accelerator,
     Gang,
@@ -32,13 +43,13 @@ def requested(job: str = "a", **more) -> JobRequested:
     )
 
 
-def gang(nodes: int = 1) -> Gang:
-    return Gang(nodes=nodes, accelerators=(Accelerator(milli=1000),))
+def gang(nodes: int = 1, most: int = 0) -> Gang:
+    return Gang(nodes=nodes, nodes_max=most, accelerators=(Accelerator(milli=1000),))
 
 
-def admitted(job: str = "a", nodes: int = 1, **more) -> JobAdmitted:
+def admitted(job: str = "a", nodes: int = 1, most: int = 0, **more) -> JobAdmitted:
     values = {"requested_at": 1, "priority": 50, **more}
-    return JobAdmitted(job=job, project=P, name=job, user="u", gang=gang(nodes), **values)
+    return JobAdmitted(job=job, project=P, name=job, user="u", gang=gang(nodes, most), **values)
 
 
 def eligible(job: str = "a") -> JobEligible:
@@ -74,6 +85,35 @@ def placed(job: str = "a", attempt: int = 1, where: str = "n1/g1", milli: int = 
     )
 
 
+def grown(
+    job: str = "a", attempt: int = 1, where: str = "n1/g2", first: int = 1, milli: int = 1000
+) -> GangGrown:
+    """More workers, from the rank `first` on."""
+    workers = tuple(
+        msgspec.structs.replace(worker, rank=worker.rank + first)
+        for worker in placed(where=where, milli=milli).workers
+    )
+    total = milli * len(workers)
+    return GangGrown(job=job, project=P, attempt=attempt, workers=workers, milli=total, act=ACT)
+
+
+def shrunk(*ranks: int, job: str = "a", attempt: int = 1) -> GangShrunk:
+    return GangShrunk(
+        job=job, project=P, attempt=attempt, ranks=ranks, reason="reclaimed", gainer="b", act=ACT
+    )
+
+
+def given_back(
+    *ranks: int, job: str = "a", attempt: int = 1, devices: str = "g2", milli: int = 1000
+) -> WorkersReleased:
+    shares = tuple(Share(device=d, milli=milli) for d in devices.split())
+    total = milli * len(shares)
+    return WorkersReleased(
+        job=job, project=P, attempt=attempt, ranks=ranks, reason="reclaimed", shares=shares,
+        milli=total, held_us=5,
+    )  # fmt: skip
+
+
 def started(job: str = "a", attempt: int = 1, rank: int = 0, report: int = 1) -> AttemptStarted:
     return AttemptStarted(
         job=job, project=P, attempt=attempt, rank=rank, node="n1", incarnation="i1", report=report
@@ -81,11 +121,11 @@ def started(job: str = "a", attempt: int = 1, rank: int = 0, report: int = 1) ->
 
 
 def exited(
-    job: str = "a", attempt: int = 1, rank: int = 0, report: int = 2, exit_code: int = 0
+    job: str = "a", attempt: int = 1, rank: int = 0, report: int = 2, **how
 ) -> AttemptExited:
     return AttemptExited(
         job=job, project=P, attempt=attempt, rank=rank, node="n1", incarnation="i1", report=report,
-        reason="exited", exit_code=exit_code,
+        **({"reason": "exited"} | how),
     )  # fmt: skip
 
 

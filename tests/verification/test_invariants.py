@@ -29,6 +29,7 @@ from headrace.events.gangs import GangEvicted
 from headrace.events.jobs import JobCancelling, JobHeld
 from headrace.events.nodes import NodeChanged
 from headrace.events.platform import ServiceLed
+from headrace.events.queues import Allowance, QueueConfigured
 from headrace.verification import Checker, check_accepted
 
 EVICTED = GangEvicted(job="a", project=P, attempt=1, reason="reclaimed", act=ACT)
@@ -195,6 +196,30 @@ def test_a_queue_stays_within_its_limit_at_every_level() -> None:
     assert broken(*ADMITTED, queue(limit_milli=999), placed()) == ["I5"]
     assert broken(*ADMITTED, parent, queue(parent="research"), placed()) == ["I5"]
     assert broken(*ADMITTED, queue(limit_milli=1000), placed()) == []
+
+
+def test_a_queue_stays_within_its_limit_of_a_type_at_every_level() -> None:
+    def of(name: str, milli: int) -> dict[str, Allowance]:
+        return {name: Allowance(limit_milli=milli)}
+
+    parent = queue("research", per_type=of("H100", 500))
+
+    assert broken(*ADMITTED, queue(per_type=of("H100", 999)), placed()) == ["I5"]
+    assert broken(*ADMITTED, parent, queue(parent="research"), placed()) == ["I5"]
+    assert broken(*ADMITTED, queue(per_type=of("H100", 1000)), placed()) == []
+    assert broken(*ADMITTED, queue(per_type=of("A100", 0)), placed()) == []
+
+
+def test_jobs_that_cannot_be_preempted_stay_within_the_quota_of_a_type_that_is_given() -> None:
+    firm = (requested(), joined(), admitted(preemptible=False), eligible())
+
+    def given(milli: int) -> QueueConfigured:
+        return queue(quota_milli=-1, per_type={"H100": Allowance(quota_milli=milli)})
+
+    assert broken(*firm, given(999), placed()) == ["I5"]
+    assert broken(*firm, given(1000), placed()) == []
+    assert broken(*firm, given(0), placed()) == []
+    assert broken(*ADMITTED, given(999), placed()) == []
 
 
 def test_a_limit_lowered_later_makes_no_violation_of_what_runs() -> None:

@@ -28,7 +28,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `sealed` is a `Launch` (msgspec JSON) sealed to the node's public key; empty for a worker that is
     known to have started or is to stop, and where the launch can never be opened again. `stop` asks for the end,
-    for `stop_reason`, within `grace_s`. `position` is that of `gang.placed`: the grant's id. With
+    for `stop_reason`, within `grace_s`. `position` is that of `gang.placed` or `gang.grown`: the grant's id. With
     `replace_after_s` the worker ends when the node's lease is that old. It may use `cpu_milli` and
     `memory_bytes` of the node (0: no limit), in the account of `user`. `stop_signal` is what asks it
     to end (SIGTERM unless said). `phase` is locked, paused or, after either, running, as the
@@ -70,7 +70,8 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     An agent ignores a document that is older (by epoch, then position) than the last one it took.
     Reports up to `recorded_through` of journal `incarnation` are in the log. An attempt that is in
     no document and runs is reported and left running. `renewed_ns` is the `sent_ns` of the pull
-    that this answers, from which on the node's lease counts; 0 renews nothing.
+    that this answers, from which on the node's lease counts; 0 renews nothing. `dismissed` tells an
+    agent, in one line, why it is not believed to be this node: it ends, and leaves running what runs.
     """
 
     node: str
@@ -80,6 +81,7 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     recorded_through: int
     renewed_ns: int = 0
     assignments: tuple[Assignment, ...] = ()
+    dismissed: str = ""
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +93,8 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the agent's journal. `what` is started, exited, locked, paused, resumed or
-    pause_failed; see `events.attempts`.
+    pause_failed, see `events.attempts` and `events.pauses`; or faulted, which concerns a `device`
+    and no attempt, see `events.nodes`.
     """
 
     sequence: int
@@ -107,6 +110,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     enforcement: str = ""
     isolation: str = ""
     traceparent: str = ""
+    device: str = ""
+    code: int = 0
+    action: str = ""
     asked_at: int = 0
     gpu_bytes: int = 0
     took_us: int = 0
@@ -123,12 +129,39 @@ class Reports(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A heartbeat every 2 s, with samples: `(device, busy permille, memory bytes used)`."""
+    """A heartbeat every 2 s, with samples: `(device, busy permille, memory bytes used)`, and how
+    full the disk with the node's folder is.
+    """
 
     node: str
     incarnation: str
     samples: tuple[tuple[str, int, int], ...] = ()
     running: int = 0
+    disk_permille: int = 0
+
+
+class ProbePass(msgspec.Struct, frozen=True, kw_only=True):
+    """Lets `node`, whose key (X25519, base64) this is, measure the network to `peer`."""
+
+    node: str
+    public_key: str
+    peer: str
+
+
+class ProbePeer(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom to ask at which address for which `level`; `signed` holds the `ProbePass`."""
+
+    node: str
+    address: str
+    port: int
+    level: str
+    signed: Signed
+
+
+class ProbePeers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer to `peers`: whom a node may measure the network to."""
+
+    peers: tuple[ProbePeer, ...] = ()
 
 
 class LogsWanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -85,12 +85,20 @@ def public_key(seed: str) -> str:
 def is_user_key(key: str) -> bool:
     """Whether `key` is a well-formed public NKey of a user: `U…`, 56 characters, checksum right."""
     try:
-        raw = base64.b32decode(key.encode("ascii"))
-    except (ValueError, UnicodeEncodeError):
+        user_key_bytes(key)
+    except ValueError:
         return False
+    return True
+
+
+def user_key_bytes(key: str) -> bytes:
+    """The Ed25519 key in a user's public NKey. Raises `ValueError`."""
+    raw = base64.b32decode(key.encode("ascii"))
     if len(raw) != 35 or raw[0] != nkeys.PREFIX_BYTE_USER:
-        return False
-    return int.from_bytes(raw[-2:], "little") == int(nkeys.crc16(bytearray(raw[:-2])))
+        raise ValueError("this is no user's key")
+    if int.from_bytes(raw[-2:], "little") != int(nkeys.crc16(bytearray(raw[:-2]))):
+        raise ValueError("this key was mistyped")
+    return raw[1:-2]
 
 
 def operator_jwt(operator_seed: str, system_account: str) -> str:
@@ -112,8 +120,10 @@ def account_jwt(operator_seed: str, account: str, name: str, *, streams: bool) -
     )
 
 
-def user_jwt(account_seed: str, user: str, name: str, permissions: Permissions) -> str:
-    """The JWT of the user with public key `user`."""
+def user_jwt(
+    account_seed: str, user: str, name: str, permissions: Permissions, *, expires_at_s: int = 0
+) -> str:
+    """The JWT of the user with public key `user`; 0: it does not expire."""
     claims: dict[str, Any] = {
         "type": "user",
         "version": 2,
@@ -125,7 +135,7 @@ def user_jwt(account_seed: str, user: str, name: str, permissions: Permissions) 
     }
     if permissions.answers:
         claims["resp"] = {"max": 1, "ttl": 60_000_000_000}
-    return _signed(account_seed, user, name, claims)
+    return _signed(account_seed, user, name, claims, expires_at_s=expires_at_s)
 
 
 def creds_text(jwt: str, seed: str) -> str:
@@ -157,7 +167,24 @@ def server_config(operator_seed: str, account_seed: str, system_seed: str) -> st
     )
 
 
-def _signed(issuer_seed: str, subject: str, name: str, claims: dict[str, Any]) -> str:
+def expiry_s(jwt: str) -> int:
+    """When this JWT expires, in seconds since 1970; 0 when it does not. Raises `ValueError`."""
+    try:
+        body = jwt.split(".")[1]
+        claims = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
+        return int(claims.get("exp", 0))
+    except (IndexError, AttributeError, TypeError, msgspec.DecodeError) as error:
+        raise ValueError("this is no JWT") from error
+
+
+def sign(seed: str, data: bytes) -> str:
+    """A signature of the seed's key over `data`, in base64."""
+    return base64.b64encode(_pair(seed).sign(data)).decode()
+
+
+def _signed(
+    issuer_seed: str, subject: str, name: str, claims: dict[str, Any], *, expires_at_s: int = 0
+) -> str:
     body: dict[str, Any] = {
         "iat": int(time.time()),
         "iss": public_key(issuer_seed),
@@ -165,6 +192,8 @@ def _signed(issuer_seed: str, subject: str, name: str, claims: dict[str, Any]) -
         "sub": subject,
         "nats": claims,
     }
+    if expires_at_s:
+        body["exp"] = expires_at_s
     digest = hashlib.sha256(msgspec.json.encode(body)).digest()
     body["jti"] = base64.b32encode(digest).decode().rstrip("=")
     head = _part({"typ": "JWT", "alg": "ed25519-nkey"})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -27,6 +28,7 @@ from nats.errors import (
 )
 from nats.js.errors import NoStreamResponseError
 
+from headrace import trust
 from headrace.bus import subjects
 from headrace.bus.handling import end, handle
 from headrace.bus.interface import (
@@ -89,10 +91,13 @@ class NatsBus:
         creds_text: str = "",
         name: str = "headrace",
         inbox_prefix: str = "_INBOX",
+        certificate: str | Path = "",
         on_lost: Callable[[], None] | None = None,
     ) -> NatsBus:
-        """A connection to the server at `url`, with the credentials of a file or a text. Raises
-        `NotConnected` when the server is not there or refuses them.
+        """A connection to the server at `url`, with the credentials of a file or a text. At a
+        `tls://` address the server must have exactly the certificate in the file `certificate`, or
+        without one a certificate that the system trusts. Raises `NotConnected` when the server is
+        not there, is another, or refuses them.
         """
         bus = cls(on_lost)
         credentials = RawCredentials(creds_text) if creds_text else str(creds_path) or None
@@ -113,9 +118,10 @@ class NatsBus:
                 error_cb=bus._failed,
                 closed_cb=bus._closed,
                 reconnected_cb=bus._reconnected,
+                tls=_tls(certificate) if url.startswith("tls://") else None,
             )
             await asyncio.wait_for(connecting, CONNECT_S_MAX)
-        except (TimeoutError, NatsError, OSError) as error:
+        except (TimeoutError, NatsError, OSError, ValueError) as error:
             await bus.close()
             why = bus._client.last_error or error
             raise NotConnected(f"{url}: {type(why).__name__} {why}") from None
@@ -125,6 +131,11 @@ class NatsBus:
     @property
     def connected(self) -> bool:
         return bool(self._client.is_connected)
+
+    async def reconnect(self) -> None:
+        """Sign in anew, with what the credentials' file says now."""
+        with contextlib.suppress(NatsError, OSError):
+            await self._client.force_reconnect()
 
     async def publish(self, subject: str, data: bytes, headers: Mapping[str, str] = {}) -> None:
         with _as_bus_errors(subject):
@@ -232,6 +243,10 @@ class NatsBus:
                 writer = getattr(self._client._transport, "_io_writer", None)  # noqa: SLF001
                 if writer is not None:
                     writer.transport.abort()
+
+
+def _tls(certificate: str | Path) -> ssl.SSLContext:
+    return trust.context_of(Path(certificate).read_text(encoding="ascii") if certificate else "")
 
 
 @contextlib.contextmanager

@@ -74,8 +74,9 @@ def _attempt(attempt: AttemptRow) -> list[str]:
     ]
     for worker in attempt.workers:
         code = "" if worker.exit_code is None else f"  exit {worker.exit_code}"
+        level = f"  isolation {worker.isolation}" if worker.isolation else ""
         lines.append(
-            f"    rank {worker.rank}  {worker.node}  {worker.state}{code}  {worker.message}"
+            f"    rank {worker.rank}  {worker.node}  {worker.state}{code}{level}  {worker.message}"
         )
     if attempt.evicted:
         gainer = f" for {attempt.gainer}" if attempt.gainer else ""
@@ -112,6 +113,9 @@ def _spec(spec: dict[str, Any]) -> str:
         "preemptible": _preemptible(spec),
         "max_duration": duration(int(spec.get("max_duration_us") or 0))
         if spec.get("max_duration_us")
+        else "",
+        "replace_after": duration(int(spec.get("replace_after_us") or 0))
+        if spec.get("replace_after_us")
         else "",
         "secrets": " ".join(spec.get("secrets", ())),
     }

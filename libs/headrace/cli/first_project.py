@@ -6,8 +6,9 @@ is the administrator's to change. It is guaranteed nothing: it uses what others 
 
 from __future__ import annotations
 
-from headrace.client import Client, ClientError
-from headrace.embedded import EmbeddedError, secrets
+from headrace.cli.first_nodes import client_of
+from headrace.client import ClientError
+from headrace.embedded import EmbeddedError
 from headrace.embedded.files import write_file
 from headrace.embedded.layout import Layout
 
@@ -19,7 +20,7 @@ def ensure_first_project(layout: Layout, url: str) -> None:
     done = layout.data_dir / "first_project"
     if done.exists():
         return
-    client = Client(url, secrets.token(layout))
+    client = client_of(layout, url)
     try:
         client.apply({"type": "project", "name": NAME})
     except ClientError as error:

@@ -78,6 +78,12 @@ class _Following:
             gainer = f" for {data['gainer']}" if data.get("gainer") else ""
             if data.get("reason") != "worker-failed":
                 self._say(f"stopping: {data.get('reason', '')}{gainer}")
+        elif kind == "gang.grown.v1":
+            nodes = " ".join(str(worker.get("node", "")) for worker in data.get("workers", ()))
+            self._say(f"grows: {nodes}")
+        elif kind == "gang.shrunk.v1" and data.get("reason") != "finished":
+            ranks = " ".join(str(rank) for rank in data.get("ranks", ()))
+            self._say(f"shrinks: {data.get('reason', '')}, ranks {ranks}")
         elif kind == "gang.released.v1" and data.get("again"):
             self._await_output()
             self._say("waits again, for another attempt")
@@ -185,7 +191,7 @@ def placement(attempt: AttemptRow) -> str:
     word = "GPU" if sum(len(worker.gpus) for worker in held) == 1 else "GPUs"
     enforcement = next((worker.enforcement for worker in held if worker.enforcement), "none")
     notes = [_share(held[0]), f"enforcement: {enforcement}"]
-    if any(worker.simulated for worker in held) and enforcement != "simulated":
+    if any(worker.simulated for worker in held):
         notes.append("simulated")
     return f"placed on {nodes}, {word} {indexes} ({', '.join(notes)})"
 

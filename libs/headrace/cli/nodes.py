@@ -1,40 +1,106 @@
-"""`node`: list, describe, cordon, uncordon, fence."""
+"""`node`: list and look at nodes, let machines join, take nodes out of the fleet."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from collections.abc import Callable
+from typing import Any
 
-from headrace.cli.arguments import add_connection, add_output
-from headrace.cli.exits import DONE, USAGE, printable, report
+from headrace.cli.arguments import Parser, add_connection, add_output
+from headrace.cli.exits import DONE, printable
 from headrace.cli.output import gpus, show, size, table
 from headrace.client.client import Client
 from headrace.client.model import NodeRow
 
-CHANGES = ("cordon", "uncordon", "fence")
-DONE_WORDS = {"cordon": "cordoned", "uncordon": "uncordoned", "fence": "fenced"}
+CHANGES = {  # what an operator does to a node, what is said then, and about it
+    "cordon": ("cordoned", "give it no new work; what runs there runs on"),
+    "uncordon": ("uncordoned", "give it work again"),
+    "fence": ("fenced", "state that nothing runs on that silent machine any more"),
+    "delete": ("deleted", "take an empty node out of the fleet; its key is worth nothing then"),
+}
 NODES = ("NODE", "STATE", "GPUS", "HELD", "FREE", "CPUS", "MEMORY", "JOBS", "LABELS")
 
 
 def node_options(parser: ArgumentParser) -> None:
-    """The arguments of `node`."""
-    parser.add_argument("action", choices=("list", "describe", *CHANGES))
-    parser.add_argument("node", nargs="?", default="", metavar="NODE")
-    add_connection(parser)
-    add_output(parser)
+    """The arguments of `node`: an action, and its own."""
+    from headrace.cli import draining, joining
+
+    actions = parser.add_subparsers(
+        dest="action", required=True, metavar="ACTION", parser_class=Parser
+    )
+
+    def action(name: str, about: str, *, node: bool = True) -> ArgumentParser:
+        made = actions.add_parser(name, help=about, description=f"{about}.", allow_abbrev=False)
+        if node:
+            made.add_argument("node", metavar="NODE")
+        add_connection(made)
+        return made
+
+    add_output(action("list", "every node, and who waits to be one", node=False))
+    add_output(action("describe", "one node with its GPUs and who holds them"))
+    action("approve", "let the machine in that waits to be this node")
+    action("reject", "turn it away")
+    for name, (_, about) in CHANGES.items():
+        action(name, about)
+    draining.drain_options(action("drain", "cordon it and ask its jobs to move"))
+    draining.forget_options(action("forget", "give up a lost machine, and what ran there"))
+    joining.token_options(action("token", "make a token with which machines join", node=False))
+    join = actions.add_parser("join", help="make this machine a node", allow_abbrev=False)
+    join.add_argument("head", metavar="URL", help="of the platform, such as https://head:7400")
+    join.add_argument(
+        "--token", dest="given", default="", help="or - for standard input, or HEADRACE_JOIN_TOKEN"
+    )
+    joining.join_options(join)
 
 
-def node(*, action: str, node: str, url: str, token: str, project: str, output: str) -> int:
-    """Look at nodes, or say whether they take work; a fenced one runs nothing."""
-    del project  # nodes belong to the whole fleet
-    client = Client.from_config(url=url, token=token)
-    if action == "list":
-        return _list(client.nodes(), output)
-    if not node:
-        return report(f"headrace node {action}: which node? (headrace node list)", USAGE)
-    if action == "describe":
-        return _describe(client.node(node), output)
-    client.change_node(node, action)
-    print(f"{printable(node)} {DONE_WORDS[action]}")
+def node(*, action: str, **given: Any) -> int:
+    """Do it."""
+    from headrace.cli import draining, joining
+
+    if action == "join":
+        return joining.join(
+            given["head"],
+            given["given"],
+            name=given["name"],
+            folder=given["dir"],
+            gpus=given["gpus"],
+            address=given["address"],
+            labels=given["label"],
+            install_service=given["install_service"],
+        )
+    client = Client.from_config(url=given["url"], token=given["token"])
+    name = given.get("node", "")
+    actions: dict[str, Callable[[], int]] = {
+        "list": lambda: _list(client.nodes(), given["output"]),
+        "describe": lambda: _describe(client.node(name), given["output"]),
+        "approve": lambda: _approve(client, name, approved=True),
+        "reject": lambda: _approve(client, name, approved=False),
+        "drain": lambda: draining.drain(client, name, deadline=given["deadline"]),
+        "forget": lambda: draining.forget(client, name, is_sure=given["yes"]),
+        "token": lambda: _token(client, **given),
+    }
+    return actions.get(action, lambda: _change(client, name, action))()
+
+
+def _token(
+    client: Client, *, revoke: str, uses: int, expires: str, auto_approve: bool, **_: object
+) -> int:
+    from headrace.cli import joining
+
+    if revoke:
+        return joining.revoke_token(client, revoke)
+    return joining.make_token(client, uses=uses, expires=expires, auto_approve=auto_approve)
+
+
+def _change(client: Client, name: str, change: str) -> int:
+    client.change_node(name, change)
+    print(f"{printable(name)} {CHANGES[change][0]}")
+    return DONE
+
+
+def _approve(client: Client, name: str, *, approved: bool) -> int:
+    answer = client.approve_node(name, approved=approved)
+    print(printable(f"{name} {answer.change}"))
     return DONE
 
 
@@ -74,7 +140,7 @@ def _describe(row: NodeRow, output: str) -> int:
             gpu.device,
             gpu.model,
             size(gpu.memory_bytes),
-            "" if gpu.healthy else "unhealthy",
+            printable(gpu.fault) or ("" if gpu.healthy else "unhealthy"),
             " ".join(f"{job} {gpus(milli)}" for job, milli in gpu.held.items()) or "free",
         ]
         for gpu in row.devices

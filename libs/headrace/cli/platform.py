@@ -37,15 +37,38 @@ def up_options(parser: ArgumentParser) -> None:
         "--gpus", help="the GPUs of each node: auto, or for example simulated:8xH100-80GB"
     )
     parser.add_argument("--listen", metavar="HOST:PORT", help="at first 127.0.0.1:7400")
+    parser.add_argument(
+        "--tls-self-signed",
+        action="store_true",
+        help="speak TLS with a certificate made here, which join tokens pin",
+    )
+    parser.add_argument("--tls-cert", default="", metavar="FILE", help="speak TLS with this (PEM)")
+    parser.add_argument("--tls-key", default="", metavar="FILE", help="and its private key (PEM)")
     parser.add_argument("--detach", action="store_true", help="return once everything is ready")
 
 
 def up(
-    data_dir: Path, nodes: int | None, gpus: str | None, listen: str | None, *, detach: bool
+    data_dir: Path,
+    *,
+    nodes: int | None,
+    gpus: str | None,
+    listen: str | None,
+    tls_self_signed: bool,
+    tls_cert: str,
+    tls_key: str,
+    detach: bool,
 ) -> int:
     """Start the whole platform on this machine: log, bus, services and nodes."""
+    wanted = settings.Wanted(
+        nodes=nodes,
+        gpus=gpus,
+        listen=listen,
+        tls_self_signed=tls_self_signed,
+        tls_certificate=os.path.abspath(tls_cert) if tls_cert else "",
+        tls_key=os.path.abspath(tls_key) if tls_key else "",
+    )
     try:
-        _up(Layout(data_dir), nodes, gpus, listen, detach=detach)
+        _up(Layout(data_dir), wanted, detach=detach)
     except EmbeddedError as error:
         return _failed(error)
     return DONE
@@ -93,15 +116,14 @@ def status(data_dir: Path, *, check: bool, output: str) -> int:
     return FAILED if check and not report.ready else DONE
 
 
-def _up(
-    layout: Layout, nodes: int | None, gpus: str | None, listen: str | None, *, detach: bool
-) -> None:
+def _up(layout: Layout, options: settings.Wanted, *, detach: bool) -> None:
     layout.create()
     running = state(layout)
     if running is None:
         with layout.locked():
-            wanted = settings.settle(layout, nodes=nodes, gpus=gpus, listen=listen)
-            secrets.ensure(layout, SERVICES, wanted.node_names())
+            wanted = settings.settle(layout, options)
+            secrets.ensure(layout, SERVICES)
+            secrets.certificate(layout, wanted)
         if not detach:
             _become_supervisor(layout)
         process = processes.spawn(
@@ -109,15 +131,16 @@ def _up(
         )
     else:
         wanted, process = settings.read(layout), running.process
-        if (nodes, gpus, listen) != (None, None, None):
+        if options.is_anything():
             raise EmbeddedError(
                 "it is up already; headrace down first, to start with other options"
             )
     said = _wait_ready(layout, process)
-    from headrace.cli.first_project import ensure_first_project  # the client is for `up` only
+    from headrace.cli.first_nodes import join_line_of  # the client is for `up` only
+    from headrace.cli.first_project import ensure_first_project
 
     ensure_first_project(layout, said.url)
-    print(announce(layout, wanted, said.url))
+    print(announce(layout, wanted, said.url, join_line_of(layout, said.url)))
     port = wanted.listen.rpartition(":")[2]
     if port != "0" and not said.url.endswith(f":{port}"):
         print(f"  {wanted.listen} is taken by another program, so it listens on another port")

@@ -107,7 +107,7 @@ def _job_cells(row: JobRow, *, wide: bool) -> list[str]:
 def _where_or_why(row: JobRow) -> str:
     where = " ".join(row.where)
     if row.state in ("running", "starting"):
-        return where
+        return "  ".join(part for part in (where, row.why) if part)
     if row.state == "succeeded":
         return f"{where}  exit 0" if not row.tasks else where
     if row.state == "failed":

@@ -18,13 +18,20 @@ def main(data_dir: Path, *, is_announced: bool) -> int:
     """Run the platform until a signal; the exit status. `is_announced`: say when it is up."""
 
     def on_ready(url: str) -> None:
+        from headrace.cli.first_nodes import join_line_of
         from headrace.cli.first_project import ensure_first_project
 
         layout = Layout(data_dir)
         ensure_first_project(layout, url)
-        print(announce(layout, settings.read(layout), url), flush=True)
+        line = join_line_of(layout, url)
+        print(announce(layout, settings.read(layout), url, line), flush=True)
 
-    return supervise(data_dir, on_ready if is_announced else lambda _: None)
+    def new_token(url: str, nodes: int) -> str:
+        from headrace.cli.first_nodes import token_for
+
+        return token_for(Layout(data_dir), url, nodes)
+
+    return supervise(data_dir, new_token, on_ready if is_announced else lambda _: None)
 
 
 if __name__ == "__main__":

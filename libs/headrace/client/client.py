@@ -26,6 +26,8 @@ from headrace.client.model import (
     Status,
 )
 from headrace.scheduling.explanation import Explanation
+from headrace.trust import join_token
+from headrace.trust.join_token import JoinToken
 
 T = TypeVar("T")
 
@@ -34,19 +36,26 @@ Document = Mapping[str, Any] | str | bytes
 
 
 class Client:
-    """Asks the gateway at `url`. Every call raises `ClientError`: `Refused`, `NotFound`,
+    """Asks the gateway at `url`, which has the one certificate in that file when there is one. Every call raises `ClientError`: `Refused`, `NotFound`,
     `Unreachable`. Not for several threads at once; `copy` makes one for another thread.
     """
 
-    def __init__(self, url: str, token: str = "", project: str = DEFAULT_PROJECT) -> None:
+    def __init__(
+        self, url: str, token: str = "", project: str = DEFAULT_PROJECT, certificate: str = ""
+    ) -> None:
         self.project = project
-        self._context = Context(url, token, project)
-        self._http = Connection(url, token)
+        self._context = Context(url, token, project, certificate)
+        self._http = Connection(url, token, certificate)
 
     @classmethod
     def from_config(cls, *, url: str = "", token: str = "", project: str = "") -> Client:
         """As configured: options, then environment, then the config file."""
         return cls(*context(url=url, token=token, project=project))
+
+    @property
+    def url(self) -> str:
+        """The gateway's address."""
+        return self._context.url
 
     def copy(self) -> Client:
         """Another client of the same gateway, with a connection of its own."""
@@ -159,6 +168,24 @@ class Client:
     def change_node(self, node: str, change: str) -> Answer:
         """Cordon, uncordon or fence it."""
         return self._once("POST", f"/v1/nodes/{_part(node)}", {"change": change})
+
+    def create_join_token(
+        self, *, uses: int = 1, lasts_s: int = 3600, auto_approve: bool = False
+    ) -> JoinToken:
+        """A new token that lets machines join. Its secret is made here, and known here alone."""
+        token = join_token.new()
+        limits = {"uses": uses, "lasts_s": lasts_s, "auto_approve": auto_approve}
+        body = {"token": token.id, "digest": token.digest, **limits}
+        return token._replace(pin=self._once("POST", "/v1/join-tokens", body).pin)
+
+    def revoke_join_token(self, token: str) -> Answer:
+        """Take a join token back, by its id."""
+        return self._once("DELETE", f"/v1/join-tokens/{_part(token)}", None)
+
+    def approve_node(self, node: str, *, approved: bool = True) -> Answer:
+        """Let the machine in that waits to be this node, or turn it away."""
+        body = {"approved": approved}
+        return self._once("POST", f"/v1/nodes/{_part(node)}/approval", body)
 
     def projects(self) -> list[ProjectRow]:
         """Departments and projects."""

@@ -16,11 +16,14 @@ DEFAULT_PROJECT = "default"
 
 
 class Context(NamedTuple):
-    """Where requests go, and the project of job files that name none."""
+    """Where requests go, and the project of job files that name none. `certificate` is a file with
+    the one certificate that a gateway at an https address must have; else the system decides.
+    """
 
     url: str
     token: str
     project: str = DEFAULT_PROJECT
+    certificate: str = ""
 
 
 def config_file() -> Path:
@@ -34,7 +37,10 @@ def context(*, url: str = "", token: str = "", project: str = "") -> Context:
     url = url or os.environ.get("HEADRACE_URL", "")
     token = token or os.environ.get("HEADRACE_TOKEN", "")
     project = project or os.environ.get("HEADRACE_PROJECT", "")
+    certificate = os.environ.get("HEADRACE_CERTIFICATE", "")
     kept = {} if url and token and project else _kept()
+    if not url:
+        certificate = certificate or kept.get("certificate", "")
     url = url or kept.get("url", "")
     if not url:
         raise ClientError(
@@ -42,7 +48,10 @@ def context(*, url: str = "", token: str = "", project: str = "") -> Context:
             f"(looked into {config_file()})"
         )
     return Context(
-        url, token or kept.get("token", ""), project or kept.get("project", DEFAULT_PROJECT)
+        url,
+        token or kept.get("token", ""),
+        project or kept.get("project", DEFAULT_PROJECT),
+        certificate,
     )
 
 

@@ -9,13 +9,16 @@ from __future__ import annotations
 import http.client
 import os
 import re
+import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
+from headrace import trust
 from headrace.client.model import Answer
 
 CONNECT_S_MAX = 5.0
@@ -25,7 +28,7 @@ DEADLINE_S = 60.0  # of a request, all tries together
 RESTART_S = 5.0  # how long a gateway that nobody runs is believed to be restarting, by a change
 RETRY_S = 0.3
 NOBODY = "nobody listens there (headrace up starts a platform)"
-AGAIN = (502, 503, 504)  # answers that leave open what became of the request
+AGAIN = (429, 502, 503, 504)  # answers that say nothing of the request: ask again
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}(-[0-9a-f]+)+")  # W3C Trace Context
 
@@ -65,11 +68,11 @@ class Connection:
     A program that is traced itself names its span in `TRACEPARENT`: what it asks for joins that.
     """
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, certificate: str = "") -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ClientError(f"{url!r} is no address of a gateway; http://host:port is")
-        self._url, self._parts = url, parts
+        self._url, self._parts, self._certificate = url, parts, certificate
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         traceparent = os.environ.get("TRACEPARENT", "")
         if _TRACEPARENT.fullmatch(traceparent):
@@ -155,16 +158,27 @@ class Connection:
         return Reply(response.status, response.read())
 
     def _open(self, silence_s: float) -> http.client.HTTPConnection:
-        kind = (
-            http.client.HTTPSConnection
-            if self._parts.scheme == "https"
-            else http.client.HTTPConnection
-        )
-        assert self._parts.hostname is not None
-        connection = kind(self._parts.hostname, self._parts.port, timeout=CONNECT_S_MAX)
+        host, port = self._parts.hostname, self._parts.port
+        assert host is not None
+        if self._parts.scheme == "https":
+            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, port, timeout=CONNECT_S_MAX, context=_tls(self._certificate)
+            )
+        else:
+            connection = http.client.HTTPConnection(host, port, timeout=CONNECT_S_MAX)
         connection.connect()
         connection.sock.settimeout(silence_s)
         return connection
+
+
+def _tls(certificate: str) -> ssl.SSLContext:
+    """How to check the gateway. Raises `ClientError`."""
+    try:
+        return trust.context_of(
+            Path(certificate).read_text(encoding="ascii") if certificate else ""
+        )
+    except (OSError, ValueError) as error:
+        raise ClientError(f"cannot use the certificate in {certificate}: {error}") from error
 
 
 def path_with(path: str, query: Mapping[str, Any] | None) -> str:

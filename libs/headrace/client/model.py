@@ -23,6 +23,8 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a request came to. `position` is where the log has the decision; `key` repeats it.
 
     A refused one carries the refusal's fields (`field`, `value`, `rule`, `instead`) and the line.
+    `jwt` is a credential for the bus; a member's comes with the address of the `bus` (without a host:
+    the gateway's) and the Ed25519 key (base64) of who signs the grants it may obey.
     """
 
     accepted: bool
@@ -34,8 +36,16 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     version: str = ""
     warning: str = ""
     jwt: str = ""
+    pin: str = ""
+    bus: str = ""
+    grant_key: str = ""
     message: str = ""
     refusal: dict[str, str] | None = None
+
+
+def signed_text(node: str, at_s: int) -> bytes:
+    """What a member's key signs to ask for its credential, at `at_s` seconds since 1970."""
+    return f"headrace:credential:{node}:{at_s}".encode()
 
 
 class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -161,18 +171,21 @@ class Description(msgspec.Struct, kw_only=True):
 
 
 class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One GPU of a node and who holds how many thousandths of it."""
+    """One GPU of a node and who holds how many thousandths of it; `fault` is why it takes no more
+    work.
+    """
 
     device: str
     index: int
     model: str
     memory_bytes: int
     healthy: bool = True
+    fault: str = ""
     held: dict[str, int] = {}
 
 
 class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One node. `state` is ready, cordoned, silent, fenced."""
+    """One node. `state` is ready, cordoned, draining, silent, fenced, or waiting: for approval."""
 
     node: str
     state: str
@@ -240,6 +253,6 @@ class Status(msgspec.Struct, kw_only=True):
 def why_ended(reason: str, message: str) -> str:
     """Why a job did not succeed, in one clause; empty when its outcome and exit code say it all."""
     said = [] if reason in {"error", "cancelled"} else [reason]
-    if not message.startswith(("exit code", "stopped")):
-        said.append(message)
+    is_plain = message.startswith(("exit code", "stopped"))  # what follows a semicolon is more
+    said.append(message.partition("; ")[2] if is_plain else message)
     return ": ".join(part for part in said if part)

@@ -46,7 +46,6 @@ PRIORITIES = {
     "very-high": 70,
 }
 PREEMPTIBILITIES = ("preemptible", "semi-preemptible", "non-preemptible")
-ELASTIC_BUILT = False  # node agents cannot let a running gang grow or shrink yet
 SHELL = ("/bin/bash", "-eu", "-o", "pipefail", "-c")
 
 _ELASTIC = re.compile(r"([0-9]{1,9}) ?\.\. ?([0-9]{1,9})")
@@ -199,8 +198,6 @@ def _nodes(value: object) -> tuple[int, int]:
     low, high = (whole("nodes", end, 1, NODES_MAX) for end in found.groups())
     if low > high:
         refuse("nodes", "the minimum is above the maximum", value=value, instead=f"{high}..{low}")
-    if not ELASTIC_BUILT and low != high:
-        not_yet("nodes", value=value, instead=f"nodes: {low}")
     return low, high if high > low else 0
 
 

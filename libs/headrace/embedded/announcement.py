@@ -9,13 +9,15 @@ from headrace.embedded.layout import Layout, default_data_dir
 from headrace.embedded.settings import Settings
 
 
-def announce(layout: Layout, settings: Settings, url: str) -> str:
-    """Write the context `local`, and tell where everything is. Raises `EmbeddedError`.
+def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") -> str:
+    """Write the context `local`, and tell where everything is. Raises `EmbeddedError`. `join_line`
+    is what to type on a machine that is to join.
 
     The admin's token is shown once and never again.
     """
     token = secrets.token(layout)
-    config = contexts.write_local(url, token)
+    certificate, _ = secrets.certificate(layout, settings)
+    config = contexts.write_local(url, token, certificate)
     shown = layout.secrets / "admin.token.shown"
     is_first = not shown.exists()
     shown.touch(mode=0o600)
@@ -26,6 +28,7 @@ def announce(layout: Layout, settings: Settings, url: str) -> str:
             f"  log {_log_server(layout, settings)} · bus {_bus(settings)} · {settings.fleet()}",
             "  you are admin, project default.   Admin token: "
             + (f"{token}  shown once, {kept}" if is_first else kept),
+            *([f"  a machine joins within 1 h by: {join_line}"] if join_line else []),
         ]
     )
 

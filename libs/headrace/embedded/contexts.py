@@ -16,6 +16,7 @@ from headrace.embedded import EmbeddedError
 from headrace.embedded.files import write_file
 
 NAME = "local"
+PROJECT = "default"
 
 _SECTION = re.compile(r"(?ms)^\[contexts\.local\][^\n]*\n.*?(?=^\[|\Z)")
 
@@ -26,7 +27,7 @@ def config_file() -> Path:
     return (Path(home) if home else Path.home() / ".config") / "headrace" / "config.toml"
 
 
-def write_local(url: str, token: str, project: str = "default") -> Path:
+def write_local(url: str, token: str, certificate: str = "") -> Path:
     """Make `local` the platform at `url`; the current context too when there is none.
 
     Raises `EmbeddedError` when the file cannot be read as TOML or not be written.
@@ -35,7 +36,9 @@ def write_local(url: str, token: str, project: str = "default") -> Path:
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         known = tomllib.loads(text)
-        fields = {"url": url, "token": token, "project": project}
+        fields = {"url": url, "token": token, "project": PROJECT}
+        if certificate:
+            fields["certificate"] = certificate
         lines = [f"{name} = {_quoted(value)}\n" for name, value in fields.items()]
         section = f"[contexts.{NAME}]\n{''.join(lines)}"
         rest = _SECTION.sub("", text).strip("\n")

@@ -20,7 +20,7 @@ from headrace.embedded import EmbeddedError, settings
 from headrace.embedded.ending import end_everything
 from headrace.embedded.files import read_json
 from headrace.embedded.layout import Layout
-from headrace.embedded.platform import Platform
+from headrace.embedded.platform import NewToken, Platform
 from headrace.embedded.units import python_command
 
 ANNOUNCE = "--announce"
@@ -44,10 +44,10 @@ def wish_file(layout: Layout) -> Path:
     return layout.data_dir / "down.json"
 
 
-def supervise(data_dir: Path, on_ready: Callable[[str], None]) -> int:
+def supervise(data_dir: Path, new_token: NewToken, on_ready: Callable[[str], None]) -> int:
     """Run the platform until SIGTERM, SIGINT or SIGHUP; the exit status.
 
-    `on_ready` gets the gateway's address once everything is ready.
+    `new_token` makes a token that lets nodes join; `on_ready` gets the gateway's address once everything is ready.
     """
     logging.basicConfig(
         level=logging.INFO,
@@ -57,15 +57,16 @@ def supervise(data_dir: Path, on_ready: Callable[[str], None]) -> int:
     layout = Layout(data_dir)
     try:
         with layout.locked():
-            return asyncio.run(_supervise(layout, on_ready))
+            return asyncio.run(
+                _supervise(Platform(layout, settings.read(layout), new_token), layout, on_ready)
+            )
     except EmbeddedError as error:
         _LOG.error("%s", error)
         return 1
 
 
-async def _supervise(layout: Layout, on_ready: Callable[[str], None]) -> int:
+async def _supervise(platform: Platform, layout: Layout, on_ready: Callable[[str], None]) -> int:
     wish_file(layout).unlink(missing_ok=True)
-    platform = Platform(layout, settings.read(layout))
     told = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, told.set)

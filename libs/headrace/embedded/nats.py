@@ -25,6 +25,7 @@ from headrace.embedded.processes import Process
 
 READY_S_MAX = 60.0  # a large JetStream store is read at the start
 STOP_S_MAX = 15.0
+TLS_S_MAX = 5  # for a handshake
 # Below the ports that the kernel gives to outgoing connections: a client that tries again and again
 # would sooner or later get our port as its own, connect to itself and keep the server out.
 PORTS = range(10_240, 20_000)
@@ -43,7 +44,7 @@ jetstream {{
   max_file_store: {store_bytes}
   sync_interval: 1s
 }}
-{authentication}
+{tls}{authentication}
 """
 
 
@@ -57,7 +58,8 @@ class _State(msgspec.Struct):
 class Nats:
     """The server over `base`. `authentication` is the part of its config that says who may connect.
 
-    Without it, everybody who reaches the port may.
+    Without it, everybody who reaches the port may. It listens at `listen`, of which `host` is the
+    address from here, and takes nothing but TLS when it has a `certificate` (a file).
     """
 
     def __init__(
@@ -67,8 +69,13 @@ class Nats:
         authentication: str = "",
         log: Path | None = None,
         host: str = "127.0.0.1",
+        listen: str = "",
+        certificate: str = "",
+        private_key: str = "",
     ) -> None:
         self.base = base
+        self._listen = listen or host
+        self._certificate, self._private_key = certificate, private_key
         self.host = host
         self.log = log or base / "nats.log"
         self.authentication = authentication
@@ -80,7 +87,8 @@ class Nats:
         port = self._state().port
         if port <= 0:
             raise EmbeddedError("NATS has not been started yet")
-        return f"nats://{self.host}:{port}"
+        scheme = "tls" if self._certificate else "nats"
+        return f"{scheme}://{self.host}:{port}"
 
     def start(self) -> Process:
         """Start it or adopt the one that runs, and wait until it is ready. Raises `EmbeddedError`.
@@ -135,7 +143,7 @@ class Nats:
         candidates = [known] if known > 0 else []
         candidates += random.sample(PORTS, PORT_TRIES_MAX)
         for port in candidates:
-            if _is_free(self.host, port):
+            if _is_free(self._listen, port):
                 return port
         raise EmbeddedError(f"NATS finds no free port from {PORTS[0]} to {PORTS[-1]}")
 
@@ -149,13 +157,20 @@ class Nats:
 
     def _config(self, port: int) -> str:
         return CONFIG.format(
-            host=self.host,
+            host=self._listen,
             port=port,
+            tls=self._tls(),
             base=self.base,
             payload=PAYLOAD_BYTES_MAX,
             store_bytes=STORE_BYTES_MAX,
             authentication=self.authentication,
         )
+
+    def _tls(self) -> str:
+        if not self._certificate:
+            return ""
+        files = f'cert_file: "{self._certificate}", key_file: "{self._private_key}"'
+        return f"tls {{ {files}, timeout: {TLS_S_MAX} }}\n"
 
     def _wait_ready(self, process: Process) -> None:
         deadline = time.monotonic() + READY_S_MAX
@@ -193,10 +208,10 @@ class Nats:
 
 
 def _is_free(host: str, port: int) -> bool:
-    with socket.socket() as probe:
+    with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the server does
         try:
-            probe.bind((host, port))
+            probe.bind((host.strip("[]"), port))
         except OSError:
             return False
     return True
@@ -204,7 +219,7 @@ def _is_free(host: str, port: int) -> bool:
 
 def _greets(host: str, port: int) -> bool:
     try:
-        with socket.create_connection((host, port), timeout=1.0) as probe:
+        with socket.create_connection((host.strip("[]"), port), timeout=1.0) as probe:
             return probe.recv(5) == b"INFO "
     except OSError:
         return False

@@ -10,11 +10,13 @@ import asyncio
 import logging
 import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 
 import msgspec
 
 from headrace.embedded import EmbeddedError, secrets, settings
+from headrace.embedded.accounts import private_folder
 from headrace.embedded.ending import end_everything, stop_together
 from headrace.embedded.files import read_json, write_file
 from headrace.embedded.layout import Layout
@@ -24,17 +26,22 @@ from headrace.embedded.processes import Process, alive, identify
 from headrace.embedded.services import (
     SERVICES,
     Servers,
+    has_joined,
     inherited,
     node_units,
     role_dsn,
     service_units,
 )
-from headrace.embedded.settings import Settings, free_address, url_of
+from headrace.embedded.settings import Settings, free_address, reachable_host, url_of
 from headrace.embedded.supervisor import Supervisor
-from headrace.embedded.units import Unit, python_command, recorded, server_unit
+from headrace.embedded.units import LOOPBACK, Unit, python_command, recorded, server_unit
+from headrace.trust import order
 
 MIGRATION_S_MAX = 900.0
 DATABASE = "headrace"
+
+NewToken = Callable[[str, int], str]
+"""A new join token of the platform at this address, for so many nodes. Raises `EmbeddedError`."""
 
 _LOG = logging.getLogger("headrace.up")
 
@@ -48,10 +55,13 @@ class State(msgspec.Struct):
 
 
 class Platform:
-    """One platform in this process. `start` once, then `stop` once."""
+    """One platform in this process. `start` once, then `stop` once. `new_token` makes a token that
+    lets nodes join.
+    """
 
-    def __init__(self, layout: Layout, wanted: Settings) -> None:
+    def __init__(self, layout: Layout, wanted: Settings, new_token: NewToken) -> None:
         self._layout = layout
+        self._new_token = new_token
         self._settings = wanted
         self._supervisor = Supervisor(layout)
         self._servers = Servers()
@@ -69,19 +79,35 @@ class Platform:
         listen = free_address(self._settings.listen)
         if listen != self._settings.listen:
             _LOG.warning("%s is taken, listening on %s", self._settings.listen, listen)
-        self.url = url_of(listen)
-        self._dependents = [
-            *service_units(self._layout, self._servers, listen),
-            *node_units(self._layout, self._servers, self._settings),
-        ]
-        for unit in self._dependents:
-            self._supervisor.keep(unit)
+        self.url = url_of(listen, tls=self._settings.tls)
         self._report("starting")
-        await self._supervisor.ready(self._dependents)
+        services = service_units(self._layout, self._servers, listen)
+        nodes = node_units(self._layout, self._servers, self._settings, listen)
+        new = [unit.name for unit in nodes if not has_joined(self._layout, unit.name)]
+        await self._keep(services if new else [*services, *nodes])
+        if new and not self._supervisor.closing.is_set():
+            await asyncio.to_thread(self._let_join, new)
+            await self._keep(nodes)
         if self._supervisor.closing.is_set():
             return False
         self._report("ready")
         return True
+
+    async def _keep(self, units: list[Unit]) -> None:
+        """Start these and wait until they are ready."""
+        self._dependents += units
+        for unit in units:
+            self._supervisor.keep(unit)
+        await self._supervisor.ready(units)
+
+    def _let_join(self, nodes: list[str]) -> None:
+        """New nodes join as any machine does, by a token. Raises `EmbeddedError`."""
+        token = self._new_token(self.url, len(nodes))
+        for node in nodes:
+            order.give(
+                private_folder(self._layout.node(node)),
+                order.Order(node=node, url=self.url, token=token),
+            )
 
     async def watch(self) -> None:
         """Keep the logs short, until `stop`."""
@@ -103,6 +129,8 @@ class Platform:
     async def _start_servers(self) -> None:
         """Start what is not given, and keep it from then on. The first failure is final."""
         units = []
+        self._servers.certificate = secrets.certificate(self._layout, self._settings)
+        self._servers.is_pinned = self._settings.tls and not self._settings.tls_certificate
         self._servers.owner_dsn = os.environ.get("HEADRACE_PG_DSN", "")
         self._servers.nats_url = os.environ.get("HEADRACE_NATS_URL", "")
         self._servers.nats_creds = os.environ.get("HEADRACE_NATS_CREDS", "")
@@ -111,11 +139,7 @@ class Platform:
             units.append(server_unit("postgres", postgres))
         if not self._settings.external_nats:
             self._servers.nats_creds = None
-            nats = Nats(
-                self._layout.nats,
-                authentication=secrets.bus_authentication(self._layout),
-                log=self._layout.log("nats"),
-            )
+            nats = self._nats()
             unit = server_unit("nats", nats)
             units.append(replace(unit, start=lambda: self._start_nats(nats)))
         await asyncio.gather(*(asyncio.to_thread(unit.start) for unit in units))
@@ -123,6 +147,20 @@ class Platform:
             self._servers.owner_dsn = postgres.dsn(DATABASE)
         for unit in units:
             self._supervisor.keep(unit)
+
+    def _nats(self) -> Nats:
+        """The bus. Others reach it where they reach the gateway, if that is over TLS."""
+        certificate, key = self._servers.certificate
+        listen = self._settings.listen
+        return Nats(
+            self._layout.nats,
+            authentication=secrets.bus_authentication(self._layout),
+            log=self._layout.log("nats"),
+            host=reachable_host(listen) if certificate else LOOPBACK,
+            listen=listen.rpartition(":")[0] if certificate else LOOPBACK,
+            certificate=certificate,
+            private_key=key,
+        )
 
     def _start_nats(self, nats: Nats) -> Process:
         """Start it; had it to move to another port, whatever uses it is told by a new start."""

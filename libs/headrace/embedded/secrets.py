@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from headrace.embedded import EmbeddedError
 from headrace.embedded.accounts import private_folder
 from headrace.embedded.files import write_file
 from headrace.embedded.layout import Layout
+from headrace.embedded.settings import Settings
 
 KEY_BYTES = 32
 TOKEN_BYTES = 32
@@ -23,15 +26,17 @@ OPERATOR = "operator"  # the database role that reads all, for `verify`
 KEY_FILES = {  # who may read which key
     "admission": ("master.key", "account.seed"),
     "placement": ("master.key", "vault.key", "grant.key"),
-    "gateway": ("vault.pub",),
+    "gateway": ("vault.pub", "grant.pub"),
     "node": ("grant.pub",),
     "quota": (),
     "metrics": (),
 }
 
 
-def ensure(layout: Layout, services: Sequence[str], nodes: Sequence[str]) -> None:
-    """Make what is missing: keys, passwords for the database roles, logins of the bus, a token."""
+def ensure(layout: Layout, services: Sequence[str], nodes: Sequence[str] = ()) -> None:
+    """Make what is missing: keys, passwords for the database roles, logins of the bus, a token.
+    `nodes` are those that have no way to join and are prepared by hand.
+    """
     for name in ("master.key", "vault.key", "grant.key"):
         _once(layout.secrets / name, lambda: os.urandom(KEY_BYTES))
     _ensure_public_keys(layout.secrets)
@@ -49,6 +54,28 @@ def hand_out(layout: Layout, owner: str, name: str) -> Path:
         if source.exists():
             _once(folder / file, source.read_bytes)
     return folder
+
+
+def certificate(layout: Layout, settings: Settings) -> tuple[str, str]:
+    """The files with the platform's certificate and its private key; made at the first call when
+    they are to be self-signed. Empty without TLS. Raises `EmbeddedError`.
+    """
+    if not settings.tls:
+        return "", ""
+    if settings.tls_certificate:
+        for file in (settings.tls_certificate, settings.tls_key):
+            if not os.access(file, os.R_OK):
+                raise EmbeddedError(f"refused: --tls-cert, --tls-key — {file} cannot be read")
+        return settings.tls_certificate, settings.tls_key
+    public, private = layout.secrets / "tls.pem", layout.secrets / "tls.key"
+    if not public.exists():
+        from headrace.trust.self_signed import self_signed
+
+        names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", "::1"))
+        made, key = self_signed(list(names))
+        write_file(private, key, durable=True)
+        write_file(public, made, durable=True)
+    return str(public), str(private)
 
 
 def password(layout: Layout, role: str) -> str:

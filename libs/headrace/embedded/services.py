@@ -16,10 +16,12 @@ import headrace.events
 from headrace.embedded import secrets
 from headrace.embedded.accounts import private_folder
 from headrace.embedded.layout import Layout
-from headrace.embedded.settings import Settings, reachable_host
+from headrace.embedded.settings import Settings, reachable_host, url_of
 from headrace.embedded.units import LOOPBACK, Unit, run_dir, service_unit
 
 SERVICES = ("admission", "quota", "placement", "metrics", "gateway")
+
+MEMBER = "member.json"  # what an agent keeps in its folder once it has joined
 
 # What the caller's shell says and a child must not take over.
 LEFT_OUT = (
@@ -39,6 +41,8 @@ class Servers:
     owner_dsn = ""
     nats_url = ""
     nats_creds: str | None = None  # of a bus that is not ours: everybody's login, or none at all
+    certificate: tuple[str, str] = ("", "")  # of gateway and bus, and its key: files
+    is_pinned = False  # whether the certificate is our own
 
 
 def service_units(layout: Layout, servers: Servers, listen: str) -> list[Unit]:
@@ -50,42 +54,54 @@ def service_units(layout: Layout, servers: Servers, listen: str) -> list[Unit]:
             name,
             partial(_of_service, layout, servers, name, listen),
             host=reachable_host(listen) if name == "gateway" else LOOPBACK,
+            certificate=servers.certificate[0] if name == "gateway" else "",
         )
         for name in SERVICES
     ]
 
 
-def node_units(layout: Layout, servers: Servers, settings: Settings) -> list[Unit]:
-    """The node agents' processes: they reach the bus and nothing else."""
+def node_units(layout: Layout, servers: Servers, settings: Settings, listen: str) -> list[Unit]:
+    """The node agents' processes: they reach the gateway at `listen`, the bus and nothing else."""
     return [  # jobs create files as the person who started the platform would: no umask of ours
         service_unit(
             layout,
             node,
             "node_agent",
-            partial(_of_node, layout, servers, settings, node),
+            partial(_of_node, layout, servers, settings, node, listen),
             umask=-1,
         )
         for node in settings.node_names()
     ]
 
 
+def has_joined(layout: Layout, node: str) -> bool:
+    """Whether this node is a member already."""
+    return (layout.node(node) / MEMBER).exists()
+
+
 def _of_service(layout: Layout, servers: Servers, name: str, listen: str) -> dict[str, str]:
-    env = _common(layout, servers, name, name) | {
+    env = _common(layout, servers, name) | {
         "HEADRACE_PG_DSN": role_dsn(servers.owner_dsn, name, secrets.password(layout, name)),
         "HEADRACE_HTTP": listen if name == "gateway" else "127.0.0.1:0",
     }
     if name == "gateway":
         env["HEADRACE_TOKEN_FILE"] = str(secrets.token_file(layout))
+        env |= _tls(servers)
     return env
 
 
-def _of_node(layout: Layout, servers: Servers, settings: Settings, node: str) -> dict[str, str]:
-    common = _common(layout, servers, "node", node)
+def _of_node(
+    layout: Layout, servers: Servers, settings: Settings, node: str, listen: str
+) -> dict[str, str]:
+    common = inherited() | _process(layout, node)
+    if servers.nats_creds is not None:  # the login that joining gives is for our own bus
+        common |= {"HEADRACE_NATS_URL": servers.nats_url, "HEADRACE_NATS_CREDS": servers.nats_creds}
     own_tools = os.path.dirname(sys.executable)  # `python` in a job is the one Headrace runs on
     return common | {
         "PATH": f"{own_tools}:{common.get('PATH', os.defpath)}",
         "HEADRACE_HTTP": "127.0.0.1:0",
-        "HEADRACE_NODE": node,
+        "HEADRACE_URL": url_of(listen, tls=bool(servers.certificate[0])),
+        "HEADRACE_CERTIFICATE": servers.certificate[0] if servers.is_pinned else "",
         "HEADRACE_NODE_GPUS": settings.gpus,
         "HEADRACE_NODE_DIR": str(private_folder(layout.node(node))),
         "HEADRACE_NODE_PORTS": settings.node_ports(node),
@@ -112,15 +128,33 @@ def inherited() -> dict[str, str]:
     return env
 
 
-def _common(layout: Layout, servers: Servers, owner: str, name: str) -> dict[str, str]:
+def _common(layout: Layout, servers: Servers, name: str) -> dict[str, str]:
     creds = str(secrets.creds_file(layout, name))
     if servers.nats_creds is not None:
         creds = servers.nats_creds
-    return inherited() | {
-        "HEADRACE_NATS_URL": servers.nats_url,
-        "HEADRACE_NATS_CREDS": creds,
+    return (
+        inherited()
+        | _process(layout, name)
+        | {
+            "HEADRACE_NATS_URL": servers.nats_url,
+            "HEADRACE_NATS_CREDS": creds,
+            "HEADRACE_NATS_CERTIFICATE": servers.certificate[0],
+            "HEADRACE_KEYS_DIR": str(secrets.hand_out(layout, name, name)),
+        }
+    )
+
+
+def _tls(servers: Servers) -> dict[str, str]:
+    certificate, key = servers.certificate
+    if not certificate:
+        return {}
+    pinned = {"HEADRACE_TLS_PINNED": "1"} if servers.is_pinned else {}
+    return {"HEADRACE_TLS_CERTIFICATE": certificate, "HEADRACE_TLS_KEY": key, **pinned}
+
+
+def _process(layout: Layout, name: str) -> dict[str, str]:
+    return {
         "HEADRACE_RUN_DIR": str(private_folder(run_dir(layout, name))),
-        "HEADRACE_KEYS_DIR": str(secrets.hand_out(layout, owner, name)),
         "HEADRACE_INSTANCE": f"{name}-1",
         "MALLOC_ARENA_MAX": "2",  # several threads of a small process need no arena each
     }

@@ -31,6 +31,9 @@ class Settings(msgspec.Struct, kw_only=True):
     listen: str = LISTEN
     external_postgres: bool = False
     external_nats: bool = False
+    tls: bool = False
+    tls_certificate: str = ""  # a file; empty: one that the platform makes for itself
+    tls_key: str = ""
 
     def node_names(self) -> list[str]:
         """`n1`, `n2`, …"""
@@ -50,16 +53,32 @@ class Settings(msgspec.Struct, kw_only=True):
         return f"{nodes} · {len(list(NVIDIA.iterdir())) if NVIDIA.is_dir() else 0} GPUs"
 
 
-def settle(layout: Layout, *, nodes: int | None, gpus: str | None, listen: str | None) -> Settings:
+class Wanted(msgspec.Struct, kw_only=True):
+    """The options of one `headrace up`; None is as at the last start."""
+
+    nodes: int | None = None
+    gpus: str | None = None
+    listen: str | None = None
+    tls_self_signed: bool = False
+    tls_certificate: str = ""
+    tls_key: str = ""
+
+    def is_anything(self) -> bool:
+        """Whether any option was given."""
+        return self != Wanted()
+
+
+def settle(layout: Layout, wanted: Wanted) -> Settings:
     """The options given now, then the ones of last time, then the defaults; kept for next time.
 
     Raises `EmbeddedError` naming the option and what would be accepted.
     """
     known = read_json(layout.settings, Settings)
     settings = known or _defaults()
-    settings.nodes = settings.nodes if nodes is None else nodes
-    settings.gpus = settings.gpus if gpus is None else gpus
-    settings.listen = settings.listen if listen is None else listen
+    settings.nodes = settings.nodes if wanted.nodes is None else wanted.nodes
+    settings.gpus = settings.gpus if wanted.gpus is None else wanted.gpus
+    settings.listen = settings.listen if wanted.listen is None else wanted.listen
+    _settle_tls(settings, wanted)
     _check(settings)
     for name, variable, was in (
         ("Postgres", "HEADRACE_PG_DSN", settings.external_postgres),
@@ -107,16 +126,28 @@ def reachable_host(listen: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - not ours to bind
 
 
-def url_of(listen: str) -> str:
+def url_of(listen: str, *, tls: bool) -> str:
     """The address of a gateway that listens there."""
     host = reachable_host(listen)
-    return f"http://{f'[{host}]' if ':' in host else host}:{listen.rpartition(':')[2]}"
+    scheme = "https" if tls else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listen.rpartition(':')[2]}"
 
 
 def _defaults() -> Settings:
     if NVIDIA.is_dir():
         return Settings(nodes=1, gpus="auto")
     return Settings(nodes=2, gpus=SIMULATED)
+
+
+def _settle_tls(settings: Settings, wanted: Wanted) -> None:
+    if bool(wanted.tls_certificate) != bool(wanted.tls_key):
+        raise EmbeddedError("refused: --tls-cert — needs --tls-key, and the other way round")
+    if wanted.tls_self_signed and wanted.tls_certificate:
+        raise EmbeddedError("refused: --tls-self-signed — not beside --tls-cert")
+    if wanted.tls_self_signed or wanted.tls_certificate:
+        settings.tls = True
+        settings.tls_certificate = wanted.tls_certificate
+        settings.tls_key = wanted.tls_key
 
 
 def _check(settings: Settings) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.embedded import platform, processes, settings
+from headrace.embedded import platform, processes, secrets, settings
 from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
 from headrace.embedded.postgres import Postgres
@@ -114,8 +114,12 @@ def _readiness(layout: Layout, name: str) -> dict[str, Any]:
     if name == "nats":
         return {"status": 200 if Nats(layout.nats).ready() else 503}
     module = name if name in SERVICES else "node_agent"
-    host = reachable_host(settings.read(layout).listen) if name == "gateway" else LOOPBACK
-    return readiness(run_dir(layout, name) / f"{module}.port", host)
+    port_file = run_dir(layout, name) / f"{module}.port"
+    if name != "gateway":
+        return readiness(port_file, LOOPBACK)
+    wanted = settings.read(layout)
+    certificate, _ = secrets.certificate(layout, wanted)
+    return readiness(port_file, reachable_host(wanted.listen), certificate)
 
 
 def _children() -> dict[int, list[int]]:

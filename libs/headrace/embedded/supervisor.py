@@ -26,6 +26,7 @@ BACKOFF_RESET_S = 30.0  # having run this long, a unit starts again at the short
 READY_POLL_S = 0.02
 LOG_BYTES_MAX = 8 * 1024**2  # one log file and one older one per unit
 LOG_CHECK_S = 30.0
+REFUSED = 78  # EX_CONFIG: an agent whose node was deleted; starting it again changes nothing
 
 _LOG = logging.getLogger("headrace.up")
 
@@ -65,8 +66,11 @@ class Supervisor:
         pause_s = BACKOFF_S_MIN
         while not self.closing.is_set():
             began = time.monotonic()
-            said = await self._run_once(unit, record)
+            said, status = await self._run_once(unit, record)
             if self.closing.is_set():
+                return
+            if status == REFUSED:
+                _LOG.error("%s is not started again: it was refused", unit.name)
                 return
             if time.monotonic() - began >= BACKOFF_RESET_S:
                 pause_s = BACKOFF_S_MIN
@@ -75,19 +79,19 @@ class Supervisor:
             pause_s = min(pause_s * 2, BACKOFF_S_MAX)
             record.restarts += 1
 
-    async def _run_once(self, unit: Unit, record: Record) -> str:
-        """Start it and see it end; what happened, in words for the log."""
+    async def _run_once(self, unit: Unit, record: Record) -> tuple[str, int | None]:
+        """Start it and see it end; what happened, in words for the log, and its exit status."""
         try:
             process = await asyncio.to_thread(unit.start)
         except (EmbeddedError, OSError) as error:
-            return f"did not start error={error}"
+            return f"did not start error={error}", None
         record.process = process
         write_record(self._layout, record)
         if self.closing.is_set():
             await asyncio.to_thread(unit.stop)
         await ended(process)
         status = processes.reap(process)
-        return f"ended {process} status={'unknown' if status is None else status}"
+        return f"ended {process} status={'unknown' if status is None else status}", status
 
     async def _pause(self, pause_s: float) -> None:
         with contextlib.suppress(TimeoutError):

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from headrace import trust
 from headrace.embedded import processes
 from headrace.embedded.files import read_json, write_file
 from headrace.embedded.layout import Layout
@@ -67,11 +68,12 @@ def service_unit(
     env: Callable[[], Mapping[str, str]],
     *,
     host: str = LOOPBACK,
+    certificate: str = "",
     umask: int = 0o077,
 ) -> Unit:
     """The unit of `python -m headrace.<module>`, whose port file is `run/<name>/<module>.port`.
 
-    `env` is asked at every start.
+    `env` is asked at every start. It answers over TLS when it has a `certificate` (a file).
     """
     port_file = run_dir(layout, name) / f"{module}.port"
 
@@ -84,7 +86,7 @@ def service_unit(
     return Unit(
         name,
         start,
-        lambda: readiness(port_file, host).get("status") == 200,
+        lambda: readiness(port_file, host, certificate).get("status") == 200,
         lambda: stop_recorded(layout, name),
     )
 
@@ -101,11 +103,11 @@ def stop_recorded(layout: Layout, name: str) -> None:
         processes.end(record.process, (signal.SIGTERM, SERVICE_STOP_S_MAX))
 
 
-def readiness(port_file: Path, host: str = LOOPBACK) -> dict[str, Any]:
+def readiness(port_file: Path, host: str = LOOPBACK, certificate: str = "") -> dict[str, Any]:
     """What `/readyz` says: its fields and `status`; empty when nobody answers."""
     with contextlib.suppress(OSError, ValueError, IndexError, msgspec.DecodeError):
         port = int(port_file.read_text(encoding="ascii"))
-        head, _, body = _get(host, port, "/readyz").partition(b"\r\n\r\n")
+        head, _, body = _get((host, port), "/readyz", certificate).partition(b"\r\n\r\n")
         fields = msgspec.json.decode(body)
         status = int(head.split(b" ", 2)[1])
         return {**(fields if isinstance(fields, dict) else {}), "status": status}
@@ -133,11 +135,19 @@ def recorded(layout: Layout) -> list[Record]:
     return [record for name in names if (record := read_record(layout, name))]
 
 
-def _get(host: str, port: int, path: str) -> bytes:
+def _get(address: tuple[str, int], path: str, certificate: str) -> bytes:
     """One page by HTTP/1.0, without the weight of an HTTP client."""
     answer = b""
-    with socket.create_connection((host, port), timeout=PAGE_S_MAX) as connection:
+    with _connected(address, certificate) as connection:
         connection.sendall(f"GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n".encode())
         while len(answer) < PAGE_BYTES_MAX and (part := connection.recv(PAGE_BYTES_MAX)):
             answer += part
     return answer
+
+
+def _connected(address: tuple[str, int], certificate: str) -> socket.socket:
+    plain = socket.create_connection(address, timeout=PAGE_S_MAX)
+    if not certificate:
+        return plain
+    pem = Path(certificate).read_text(encoding="ascii")
+    return trust.context_of(pem).wrap_socket(plain)

@@ -15,8 +15,9 @@ from headrace.events.gangs import Act
 class AttemptStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.started.v1"):
     """The worker `rank` of this attempt runs. `at_us` is the node's clock, for people only.
 
-    `enforcement` names what keeps it to its share: mig, mps, watch, none, simulated; `isolation` what keeps its
-    processes apart from others: systemd+cgroup2, cgroup2, cgroup1, processes.
+    `enforcement` names what keeps it to its share of a device: mig (it has a slice of its own), mps
+    (the driver refuses more), watch (its node's agent ends it when it takes more), none; `isolation`
+    what keeps its processes apart from others: systemd+cgroup2, cgroup2, cgroup1, processes.
     """
 
     owner: ClassVar[str] = "placement"
@@ -38,7 +39,8 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     """The worker `rank` has gone, with proof: nothing of it is left on the node.
 
     `reason` is exited (the command's own end), stopped (asked to), lost (its supervisor or node
-    went away under it), start-failed, oom (it used more memory than it had asked for). `exit_code` is 128+N for signal N. `message` is one line.
+    went away under it), start-failed, oom (it used more memory than it had asked for), over-share (it held more memory of a device than its share and
+    was ended for that). `exit_code` is 128+N for signal N. `message` is one line.
     """
 
     owner: ClassVar[str] = "placement"

@@ -1,8 +1,9 @@
-"""Gangs: a job's workers, placed together, evicted together, released together.
+"""Gangs: a job's workers, placed together, evicted together, released together; what an elastic gang
+has above its minimum comes and goes while the others run.
 
-Rule: a device is booked by `gang.placed` or `gang.resumed` and given back by `gang.released` or
-`gang.paused` only. `gang.released` is decided only on proof that every worker of the attempt has
-gone, `gang.paused` only on proof that none of them uses its devices.
+Rule: a device is booked by `gang.placed`, `gang.grown` and `gang.resumed`, and given back by
+`gang.released` and `workers.released`, which are decided only on proof that the workers have gone,
+and by `gang.paused`, on proof that they have left their devices.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ class Share(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One node's part of a gang: rank, node, and the devices it got there, in order."""
+    """One node's part of a gang: rank, node, and the devices it got there, in order.
+
+    Ranks of an attempt are given in ascending order and never again, so that each names one worker.
+    """
 
     rank: int
     node: str
@@ -61,8 +65,45 @@ class GangPlaced(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="g
     act: Act
 
 
+class GangGrown(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.grown.v1"):
+    """An elastic gang that runs gets `workers` beside those it has. Books them.
+
+    `milli` sums over the new ones. CPU and memory per node are as `gang.placed` says.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "workers")
+    job: str
+    project: str
+    attempt: int
+    workers: tuple[Worker, ...]
+    milli: int = 0
+    act: Act
+
+
+class GangShrunk(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.shrunk.v1"):
+    """These workers of an elastic gang are to stop; the others run on. `reason` is reclaimed,
+    preempted or moved.
+
+    Their devices stay booked until `workers.released`.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "ranks", "reason")
+    job: str
+    project: str
+    attempt: int
+    ranks: tuple[int, ...]
+    reason: str
+    gainer: str = ""  # the job this makes room for
+    act: Act
+
+
 class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.evicted.v1"):
-    """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed, paused, …
+    """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed,
+    device-faulty, paused, …
 
     `way` is signal when the job is to save itself first, by its checkpoint signal. Its devices stay booked until `gang.released`.
     """
@@ -94,7 +135,9 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class GangReserved(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.reserved.v1"):
     """The gang, which has waited long, has these seats from `at_us` on even if everybody runs for as
-    long as they may. Replaces what was reserved for it before: without seats, nothing is any more.
+    long as they may. Replaces what was reserved for it before: without seats, nothing is any more,
+    and the act's rule says why: node-lost, node-smaller, device-gone, limit-lowered, pool-changed,
+    queue-gone, grown or not-waiting.
     """
 
     owner: ClassVar[str] = "placement"
@@ -107,8 +150,32 @@ class GangReserved(Decision, frozen=True, kw_only=True, omit_defaults=True, tag=
     act: Act
 
 
+class WorkersReleased(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="workers.released.v1"
+):
+    """These workers have gone and their devices are free. They were booked together, and `held_us`
+    is for how long. `reason` is what ended them: that of `gang.shrunk`, node-lost, or ended where
+    the whole attempt has.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = (
+        "job", "project", "attempt", "ranks", "reason", "held_us",
+    )  # fmt: skip
+    job: str
+    project: str
+    attempt: int
+    ranks: tuple[int, ...]
+    reason: str
+    shares: tuple[Share, ...]  # booked milli per device, summed and sorted by device
+    milli: int = 0
+    held_us: int = 0
+
+
 class GangReleased(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.released.v1"):
-    """Every worker has gone and the devices are free. `held_us` is how long they were booked.
+    """Every worker has gone and the devices are free: of those that `gang.placed` booked and no
+    `workers.released` gave back. `held_us` is how long they were booked.
 
     `again` says that the job goes back to wait with a new attempt.
     """

@@ -11,19 +11,21 @@ from headrace.events.base import Decision, Fact, Refusal
 
 class Device(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One GPU, or one MIG slice of one: its UUID, its index on the node, model (`H100-80GB`) and
-    memory as the driver says. A slice has its `profile`; `island` names the GPUs of a node that
-    NVLink joins ("": not known).
+    memory as the driver says. A slice has its `profile` and its `parent`'s UUID; `island` names the
+    GPUs of a node that NVLink or xGMI joins ("": not known). `fault` says why it is not `healthy`.
     """
 
     device: str
     index: int
     model: str
     memory_bytes: int
-    kind: str = "nvml"  # nvml | simulated
+    kind: str = "nvml"  # nvml | amd | static | simulated
     healthy: bool = True
     vendor: str = "nvidia"
     profile: str = ""
     island: str = ""
+    parent: str = ""
+    fault: str = ""
 
 
 class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.joined.v1"):
@@ -32,9 +34,11 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     `boot` is the kernel's boot id, `incarnation` names the agent's journal: reports are numbered
     within it. `public_key` (X25519, base64) is what launches for this node are sealed to. Among the
     `labels` are its site and its domain at each level of a topology. Only who tolerates all of its
-    `taints` is placed on it. `pausing` is what its driver was found to do with running processes:
-    checkpoint (move what they have on a GPU to memory and back), migrate (back to another GPU),
-    ipc (of processes that share GPU memory).
+    `taints` is placed on it. At `probe_port` of its address it lets other nodes measure the network
+    (0: it does not); `bandwidth` is what it measured itself, in bytes a second, to a node with which
+    it shares that level of a topology and none narrower (`fleet`: no level). `pausing` is what its
+    driver was found to do with running processes: checkpoint (move what they have on a GPU to memory
+    and back), migrate (back to another GPU), ipc (of processes that share GPU memory).
     """
 
     owner: ClassVar[str] = "placement"
@@ -53,6 +57,8 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     labels: dict[str, str] = {}
     version: str = ""
     taints: tuple[str, ...] = ()
+    probe_port: int = 0
+    bandwidth: dict[str, int] = {}
     pausing: tuple[str, ...] = ()
 
 
@@ -75,12 +81,25 @@ class NodeHeard(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.h
     node: str
 
 
+class NodeFilled(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.filled.v1"):
+    """The disk with the node's folder is `used_permille` full. While that is `too_full`, the node
+    takes no work.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    used_permille: int
+    too_full: bool
+
+
 class NodeChangeRequested(
     Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.change_requested.v1"
 ):
-    """An operator asked for `change`: cordon, uncordon, or fence.
+    """An operator asked for `change`: cordon, uncordon, drain, fence, delete or forget.
 
-    To fence is to state that nothing runs on that machine any more.
+    To drain is to cordon and to ask its jobs to move. To fence is to state that nothing runs on that
+    machine any more; to forget it, that it never comes back.
     """
 
     owner: ClassVar[str] = "placement"
@@ -91,12 +110,28 @@ class NodeChangeRequested(
 
 
 class NodeChanged(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="node.changed.v1"):
-    """The change is in force."""
+    """The change is in force. Fenced or forgotten, it gives up these jobs' attempts; deleted, there
+    is no such node any more and its keys are worth nothing.
+    """
 
     owner: ClassVar[str] = "placement"
     stream: ClassVar[str] = "node/{node}"
     node: str
     change: str
+    given_up: tuple[str, ...] = ()
+
+
+class NodeContested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.contested.v1"):
+    """A second agent, with journal `incarnation` on `host`, said it was this node while the first
+    was heard. It was turned away; nothing of the node has changed.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    host: str
+    boot: str
+    incarnation: str
 
 
 class NodeChangeRefused(
@@ -108,3 +143,34 @@ class NodeChangeRefused(
     stream: ClassVar[str] = "node/{node}"
     node: str
     refusal: Refusal
+
+
+class DeviceFaulted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="device.faulted.v1"):
+    """Something went wrong on a device, as its node's driver said in `text`; `code` is the vendor's
+    (an XID; 0: none). What runs there is to start anew; with the `action` drain (not restart) the
+    device takes no more work until it is said to be healthy or an operator uncordons the node.
+    `report` numbers it in the node's journal `incarnation`; `at_us` is the node's clock.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "device/{device}"
+    node: str
+    device: str
+    incarnation: str
+    report: int
+    action: str
+    text: str
+    code: int = 0
+    at_us: int = 0
+
+
+def still_faulted(faults: dict[str, str], before: NodeJoined, now: NodeJoined) -> dict[str, str]:
+    """Which of these faults of a node's devices (device: what happened) are not over when it joins
+    again: a boot mends, and so does its word that a device it called faulty is healthy.
+    """
+    if before.boot != now.boot:
+        return {}
+    faulty = {device.device for device in before.devices if not device.healthy}
+    healthy = {device.device for device in now.devices if device.healthy}
+    mended = faulty & healthy
+    return {device: text for device, text in faults.items() if device not in mended}

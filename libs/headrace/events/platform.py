@@ -24,7 +24,9 @@ class ServiceLed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="servi
 class UsageAccounted(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="usage.accounted.v1"
 ):
-    """What one attempt used: thousandths of a GPU times microseconds held, and its bill's lines."""
+    """What one attempt used, or those of its workers that came or went by themselves: thousandths
+    of a GPU times microseconds held, and its bill's lines.
+    """
 
     owner: ClassVar[str] = "metrics"
     stream: ClassVar[str] = "usage/{project}"

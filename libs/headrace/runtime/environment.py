@@ -15,6 +15,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     pg_dsn: str
     nats_url: str
     nats_creds: str
+    nats_certificate: str
     run_dir: Path
     keys_dir: Path
     http: str
@@ -37,6 +38,7 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
             pg_dsn=os.environ["HEADRACE_PG_DSN"],
             nats_url=os.environ["HEADRACE_NATS_URL"],
             nats_creds=os.environ.get("HEADRACE_NATS_CREDS", ""),
+            nats_certificate=os.environ.get("HEADRACE_NATS_CERTIFICATE", ""),
             run_dir=Path(run_dir),
             keys_dir=Path(os.environ.get("HEADRACE_KEYS_DIR", run_dir)),
             http=os.environ.get("HEADRACE_HTTP", "127.0.0.1:0"),

@@ -72,6 +72,7 @@ async def _bus(environment: Environment, name: str, lost: asyncio.Event) -> Nats
     return await NatsBus.connect(
         environment.nats_url,
         creds_path=environment.nats_creds,
+        certificate=environment.nats_certificate,
         name=name,
         inbox_prefix=subjects.SERVICES_INBOX,
         on_lost=lost.set,

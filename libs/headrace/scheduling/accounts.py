@@ -1,31 +1,52 @@
 """The queue tree in a turn: what every queue holds and may have, and what forbids it more.
 
 Rule: a limit is never exceeded at any level; work that cannot be preempted stays within quota at
-every level. What a queue holds, everything above it holds too.
+every level; both in total and of each part of the fleet. What a queue holds, everything above it
+holds too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
-from headrace.scheduling.amounts import NOTHING, RESOURCES, UNLIMITED, Amounts
+from headrace.scheduling.amounts import GPU, NOTHING, RESOURCES, UNLIMITED, Amounts
 from headrace.scheduling.division import QueueSpec
-from headrace.scheduling.legality import Standing
+from headrace.scheduling.gangs import Place
+from headrace.scheduling.legality import PartStanding, Standing
+from headrace.scheduling.parts import NO_RATION, Cell, Part, PartRation, Parts
 
 DOMINANT_ONE = 1 << 40  # a queue that holds exactly what it may have
 NO_SHARE_FACTOR = 1000  # how much worse it is to hold something without any share
 
 
 class Barrier(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a queue may not have more: `rule` (limit or quota) of `queue` for one resource."""
+    """Why a queue may not have more: `rule` (limit or quota) of `queue` for one resource, or for
+    GPUs of one part of the fleet.
+    """
 
     queue: str
     rule: str
     resource: int
     allowed: int
     would_hold: int
+    part: Part | None = None
+
+
+class Stake:
+    """What a queue has of one part of the fleet: changes as tasks are placed and evicted."""
+
+    __slots__ = ("firm", "held", "ration", "share")
+
+    def __init__(self, ration: PartRation) -> None:
+        self.ration = ration
+        self.held = self.firm = self.share = 0
+
+    @property
+    def standing(self) -> PartStanding:
+        """As the rules of reclaim see it."""
+        return PartStanding(quota=self.ration.quota, share=self.share, held=self.held)
 
 
 class Account:
@@ -39,14 +60,16 @@ class Account:
         "path",
         "share",
         "spec",
+        "stakes",
         "total",
         "version",
     )
 
-    def __init__(self, spec: QueueSpec) -> None:
+    def __init__(self, spec: QueueSpec, parts: Parts) -> None:
         self.spec = spec
         self.held = [0, 0, 0]
         self.firm = [0, 0, 0]
+        self.stakes = [Stake(spec.parts.get(part, NO_RATION)) for part in parts.all]
         self.version = 0  # rises with every change
         self.path: list[Account] = []  # itself first, the root last
         self.children: list[Account] = []
@@ -108,12 +131,34 @@ class Account:
                 )  # fmt: skip
         return None
 
+    def part_barrier(self, part: tuple[int, Part], milli: int, firm_milli: int) -> Barrier | None:
+        """What forbids so much more of a part (its number and itself), so much of it firm."""
+        stake = self.stakes[part[0]]
+        ration = stake.ration
+        rules = (
+            ("limit", milli, ration.limit, stake.held),
+            ("quota", firm_milli, ration.firm_limit, stake.firm),
+        )
+        for rule, more, allowed, held in rules:
+            if more > 0 and allowed != UNLIMITED and held + more > allowed:
+                return Barrier(
+                    queue=self.spec.queue, rule=rule, resource=GPU, allowed=allowed,
+                    would_hold=held + more, part=part[1],
+                )  # fmt: skip
+        return None
+
 
 class Accounts:
-    """Every queue whose path ends at a root. `budgeted` are those that bound evictions."""
+    """Every queue whose path ends at a root. `budgeted` are those that bound evictions; `cell_at`
+    says of which parts a place's GPUs are.
+    """
 
-    def __init__(self, specs: Mapping[str, QueueSpec]) -> None:
-        self.by_name = {name: Account(spec) for name, spec in specs.items()}
+    def __init__(
+        self, specs: Mapping[str, QueueSpec], cell_at: Callable[[Place], Cell] = lambda _: ()
+    ) -> None:
+        self._cell_at = cell_at
+        self.parts = Parts(part for spec in specs.values() for part in spec.parts)
+        self.by_name = {name: Account(spec, self.parts) for name, spec in specs.items()}
         self.budgeted = [spec for spec in specs.values() if spec.evictions_max > 0]
         self.roots: list[Account] = []
         self._standings: tuple[int, dict[str, Standing]] | None = None
@@ -134,23 +179,45 @@ class Accounts:
         for name, account in self.by_name.items():
             account.redivide(shares[name], total)
 
-    def book(self, queue: str, amounts: Amounts, *, firm: bool, sign: int = 1) -> None:
-        """Enter what a task takes for its queue and everything above it."""
+    def redivide_part(self, number: int, shares: Mapping[str, int]) -> None:
+        """Give every queue its fair share of one part of the fleet."""
+        for name, account in self.by_name.items():
+            account.stakes[number].share = shares[name]
+            account.version += 1
+
+    def book(self, queue: str, place: Place, *, firm: bool, sign: int = 1) -> None:
+        """Enter what a task has at a place for its queue and everything above it."""
         account = self.by_name.get(queue)
         if account is None:
             return
+        amounts = place.amounts
+        cell = self._cell_at(place) if self.parts.all else ()
         for each in account.path:
             each.version += 1
             for r in RESOURCES:
                 each.held[r] += sign * amounts[r]
                 if firm:
                     each.firm[r] += sign * amounts[r]
+            for number in cell:
+                stake = each.stakes[number]
+                stake.held += sign * amounts[GPU]
+                if firm:
+                    stake.firm += sign * amounts[GPU]
 
     def barrier(self, queue: str, request: Amounts, *, firm: bool) -> Barrier | None:
         """What forbids the queue that much more, from itself up; None when nothing does."""
         for account in self.by_name[queue].path:
             if found := account.barrier(request, firm=firm):
                 return found
+        return None
+
+    def part_barrier(self, queue: str, cell: Cell, milli: int, *, firm: bool) -> Barrier | None:
+        """What forbids the queue so much more of GPUs of these parts, from itself up."""
+        for number in cell:
+            part = (number, self.parts.all[number])
+            for account in self.by_name[queue].path:
+                if found := account.part_barrier(part, milli, milli if firm else 0):
+                    return found
         return None
 
     def quota_barrier(self, queue: str, request: Amounts) -> Barrier | None:
@@ -177,6 +244,7 @@ class Accounts:
                 held=(account.held[0], account.held[1], account.held[2]),
                 firm=(account.firm[0], account.firm[1], account.firm[2]),
                 bounds_firm=account.spec.bounds_firm,
+                parts=tuple(stake.standing for stake in account.stakes),
             )
             for name, account in self.by_name.items()
         }

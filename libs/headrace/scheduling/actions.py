@@ -7,22 +7,22 @@ whose tasks' states are the decisions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from operator import eq, not_
+from operator import eq
 
 import msgspec
 
 from headrace.scheduling.amounts import GPU, UNLIMITED
 from headrace.scheduling.gangs import PENDING, PIPELINED, PLACED, Gang
-from headrace.scheduling.legality import Standing, Taker, is_legal, may_lose, may_take
 from headrace.scheduling.lines import Heads
-from headrace.scheduling.placing import choices, place_gang, request_of
-from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
+from headrace.scheduling.placing import choices, place_gang, request_of, taker_of
+from headrace.scheduling.protection import safe_from_preemption
+from headrace.scheduling.reclaiming import searches
 from headrace.scheduling.search import make_room
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.victims import Left, Search
+from headrace.scheduling.victims import Chunk, Search, left_of
 from headrace.scheduling.world import World
 
 
@@ -32,9 +32,13 @@ def always(_: Gang) -> bool:
 
 
 def allocate(world: World, placed_max: int = UNLIMITED) -> bool:
-    """Place every gang that fits, its minimum first, then one more task per turn; at most so many.
-    Whether that was all.
+    """Place those whose reservations have begun; then every gang that fits, its minimum first, then
+    one more task per turn; at most so many. Whether that was all.
     """
+    for due in world.due():
+        placed_max -= any(place_gang(world, due, promised=False) for _ in choices(world, due))
+        if not placed_max:
+            return False
     heads = _heads(world, again=False)
     while (gang := heads.take()) is not None:
         if not any(place_gang(world, gang, promised=False) for _ in choices(world, gang)):
@@ -51,7 +55,7 @@ def allocate(world: World, placed_max: int = UNLIMITED) -> bool:
 def consolidate(world: World, budget: Budget) -> None:
     """Move preemptible work so that a gang that has waited fits; nobody is left without a place."""
     search = Search(
-        reaches=_everywhere, may_lose=_is_preemptible, keeps_minimum=_nobody, accepts=not_
+        reaches=_everywhere, may_lose=_is_preemptible, keeps_minimum=_nobody, accepts=_all_stay
     )
     for gang in _evicting(world, "consolidate", budget, partial(_could_be_gathered, world)):
         any(make_room(world, gang, search) for _ in choices(world, gang))
@@ -60,24 +64,18 @@ def consolidate(world: World, budget: Budget) -> None:
 def reclaim(world: World, budget: Budget) -> None:
     """Take back, for queues within their share, what others hold beyond theirs."""
     for gang in _evicting(world, "reclaim", budget):
-        standings = world.accounts.standings()
-        request = request_of(world, gang, again=True)
-        taker = Taker(queue=gang.queue, request=request, preemptible=gang.preemptible)
-        if may_take(standings, taker):
-            search = Search(
-                reaches=partial(_is_reclaimable, standings, taker),
-                may_lose=_is_preemptible,
-                keeps_minimum=partial(_reclaims_surplus, world, gang),
-                accepts=partial(is_legal, standings, taker),
-            )
-            any(make_room(world, gang, search) for _ in choices(world, gang))
+        any(
+            make_room(world, gang, search)
+            for _ in choices(world, gang)
+            for search in searches(world, gang)
+        )
 
 
 def preempt(world: World, budget: Budget) -> None:
     """Take from the same queue what is less important."""
     for gang in _evicting(world, "preempt", budget, partial(_has_less_important, world)):
-        request = request_of(world, gang, again=True)
-        if gang.preemptible or world.accounts.quota_barrier(gang.queue, request) is None:
+        taker = taker_of(world, gang)
+        if taker.preemptible or not world.accounts.quota_barrier(gang.queue, taker.request):
             search = Search(
                 reaches=partial(eq, gang.queue),
                 may_lose=partial(_is_less_important, gang),
@@ -188,7 +186,8 @@ def _heads(
     may: Callable[[Gang], bool] = always,
 ) -> Heads:
     turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=again))
-    return Heads(world.lines, world.gangs, turns, may, apart=world.reservations)
+    grows = not again or world.settings.growth_evicts
+    return Heads(world.lines, world.gangs, turns, may, apart=world.reservations, grows=grows)
 
 
 def _evicting(
@@ -249,20 +248,12 @@ def _is_waiting(world: World, name: str) -> bool:
     return gang is not None and gang.any_in((PENDING,))
 
 
-def _is_reclaimable(standings: dict[str, Standing], taker: Taker, queue: str) -> bool:
-    return queue != taker.queue and may_lose(standings, taker, queue)
-
-
 def _is_preemptible(other: Gang) -> bool:
     return other.preemptible
 
 
 def _is_less_important(gang: Gang, other: Gang) -> bool:
     return other.preemptible and other.priority < gang.priority
-
-
-def _reclaims_surplus(world: World, gang: Gang, other: Gang) -> bool:
-    return safe_from_reclaim(world.accounts, gang.queue, other, world.now_us)
 
 
 def _preempts_surplus(world: World, other: Gang) -> bool:
@@ -277,5 +268,9 @@ def _everywhere(_: str) -> bool:
     return True
 
 
-def _anything(_: Left) -> bool:
+def _anything(_: Sequence[Chunk]) -> bool:
     return True
+
+
+def _all_stay(chunks: Sequence[Chunk]) -> bool:
+    return not left_of(chunks)

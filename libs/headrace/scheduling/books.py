@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.amounts import NOTHING, Amounts, minus, plus, total
+from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus
 from headrace.scheduling.arrivals import Arrivals
-from headrace.scheduling.division import QueueSpec, divide_amounts
+from headrace.scheduling.division import QueueSpec, divide_amounts, divide_part
+from headrace.scheduling.fleet import Fleet
 from headrace.scheduling.fragmentation import NOTHING_EXPECTED, expect
 from headrace.scheduling.gangs import (
     EVICTED,
@@ -31,38 +32,13 @@ from headrace.scheduling.gangs import (
 )
 from headrace.scheduling.horizon import NEVER_US
 from headrace.scheduling.lines import Lines
-from headrace.scheduling.machines import (
-    COMING,
-    HELD,
-    LEAVING,
-    Machine,
-    MachineSpec,
-    memory_bounds,
-)
+from headrace.scheduling.machines import COMING, HELD, LEAVING, Machine, MachineSpec
+from headrace.scheduling.part_books import PartBooks
+from headrace.scheduling.parts import Cell
 from headrace.scheduling.settings import Settings
 
 TOUCHED_MAX = 20_000  # changes remembered before every machine is ranked anew
 KINDS_MAX = 256  # shapes whose ranking is kept from turn to turn
-
-
-class Fleet:
-    """All machines together. `changed`: to be measured again."""
-
-    def __init__(self) -> None:
-        self.changed = True
-        self.amounts = NOTHING
-        self.memory_min_bytes = self.memory_max_bytes = 0  # of one device
-
-    def measure(self, machines: Iterable[Machine]) -> bool:
-        """Add up what there is; whether tasks may ask for other amounts now."""
-        if not self.changed:
-            return False
-        self.changed = False
-        specs = [machine.spec for machine in machines]
-        before = (self.memory_min_bytes, self.memory_max_bytes)
-        self.amounts = total(spec.amounts for spec in specs)
-        self.memory_min_bytes, self.memory_max_bytes = memory_bounds(specs)
-        return before != (self.memory_min_bytes, self.memory_max_bytes)
 
 
 class Names(Protocol):
@@ -93,58 +69,69 @@ class Books:
         self.leaving: dict[str, None] = {}  # who is on its way out since before this turn
         self.lines = Lines()
         self.accounts = Accounts({})
+        self.parted = PartBooks(self.machines)
         self.fleet = Fleet()
         self.free_milli = 0  # later, over all machines
         self.steps = 0  # counts what was tried, in all turns
         self.touched: list[str] = []  # every machine that changed, for rankings to follow
         self.rankings: dict[Shape, Names] = {}
         self.expected = NOTHING_EXPECTED
-        self.holdable: dict[Shape, bool] = {}  # whether any machine could hold it, if empty
+        self.holdable: dict[Shape | Place, bool] = {}  # whether any machine could hold it, if empty
         self.evictions: Mapping[str, Sequence[int]] = {}  # by queue, when it lost gangs lately
         self._end_of: dict[str, int] = {}
         self._requests: dict[str, Amounts] = {}  # by gang, what it has and wants
         self._wanted: dict[str, Amounts] = {}  # the same, by queue
+        self._usage = usage
         self._divided: object = None  # what the shares in force were divided from
         for spec in machines:
             self.set_machine(spec)
-        self.set_queues(queues or {}, usage)
+        self.set_queues(queues or {})
         for gang in gangs:
             self.enter(gang)
         self.begin(now_us)
 
     def set_settings(self, settings: Settings) -> None:
         """Turns are taken otherwise from now on."""
-        self.settings = settings
+        self.settings, self._divided = settings, None
         self.rankings.clear()
 
     def set_machine(self, spec: MachineSpec) -> None:
         """A machine is new or has changed; what is booked on it stays."""
-        self.drop_machine(spec.name)
+        old = self.machines.get(spec.name)
+        there = list(self._held_on(spec.name))
+        self._charge(there, -1)
+        self._drop(spec.name)
         self.machines[spec.name] = machine = Machine(spec)
-        for gangs in self.holders.values():
-            for gang in gangs.values():
-                for task in gang.all_tasks():
-                    place, book = _booked(task)
-                    if place is not None and place.node == spec.name:
-                        machine.book(place, book)
+        for _, task in there:
+            place, book = _booked(task)
+            if place is not None:
+                machine.book(place, book)
+        self._charge(there, 1)
         self.free_milli += machine.free_milli
+        self.parted.follow(old.spec if old is not None else None, spec)
 
     def drop_machine(self, name: str) -> None:
         """A machine is there no more."""
-        machine = self.machines.pop(name, None)
-        self.free_milli -= machine.free_milli if machine is not None else 0
-        self.fleet.changed = True
-        self.touched.append(name)
-        self.holdable.clear()
+        there = list(self._held_on(name)) if self.parted.any else []
+        self._charge(there, -1)
+        machine = self._drop(name)
+        self._charge(there, 1)
+        if machine is not None:
+            self.parted.follow(machine.spec, None)
 
-    def set_queues(
-        self, queues: Mapping[str, QueueSpec], usage: Mapping[str, Amounts] | None = None
-    ) -> None:
-        """The whole tree, and what each queue used lately."""
-        self.accounts = Accounts(queues)
-        self.queues, self._usage, self._divided = queues, usage, None
+    def set_queues(self, queues: Mapping[str, QueueSpec]) -> None:
+        """The whole tree."""
+        self.accounts = Accounts(queues, self.parted.cell_at)
+        self.queues, self._divided = queues, None
+        self.parted.set_parts(self.accounts.parts)
         for gang in self.gangs.values():
             self._account(gang, 1)
+            self._want_parts(gang)
+
+    def set_usage(self, usage: Mapping[str, Amounts] | None) -> None:
+        """What each queue used lately, in parts of `USAGE_ONE` of all there is."""
+        if usage != self._usage:
+            self._usage, self._divided = usage, None
 
     def enter(self, gang: Gang) -> None:
         """A gang is new, or replaces the one of its name."""
@@ -174,6 +161,7 @@ class Books:
         if (end_us := self._end_of.pop(name, None)) is not None:
             del self.ends[bisect_left(self.ends, (end_us, name))]
         self._wanted[gang.queue] = minus(self._wanted[gang.queue], self._requests.pop(name))
+        self.parted.leave(gang)
 
     def begin(self, now_us: int) -> None:
         """A turn begins: shares are divided again if what they depend on has changed."""
@@ -183,14 +171,16 @@ class Books:
             self.rankings.clear()
         if self.fleet.measure(self.machines.values()):
             self._wanted.clear()
+            self.parted.set_parts(self.accounts.parts)
             for gang in self.gangs.values():
                 self._want(gang)
-        if (self._wanted, self.fleet.amounts) != self._divided:
-            self._divided = (dict(self._wanted), self.fleet.amounts)
-            strength = self.settings.usage_strength
-            amounts = self.fleet.amounts
-            shares = divide_amounts(self.queues, self._wanted, amounts, self._usage, strength)
-            self.accounts.redivide(shares, amounts)
+        elif self.parted.any and self.parted.refresh():
+            for gang in self.gangs.values():
+                self._want_parts(gang)
+        version = self.parted.version if self.parted.any else 0
+        if (self._wanted, self.fleet.amounts, version) != self._divided:
+            self._divided = (dict(self._wanted), self.fleet.amounts, version)
+            self._divide()
 
     def duration_us(self, gang: Gang) -> int:
         """How long the gang may run."""
@@ -205,6 +195,10 @@ class Books:
     def request_of(self, task: Task) -> Amounts:
         """What a waiting task asks for, memory counted in the smallest devices there are."""
         return task.shape.amounts(self.fleet.memory_min_bytes)
+
+    def cell_at(self, place: Place) -> Cell:
+        """Of which parts of the fleet the GPUs of a place are."""
+        return self.parted.cell_at(place) if self.parted.any else ()
 
     def learn(self, arrivals: Arrivals) -> None:
         """Rank machines from now on by what these arrivals let expect. It takes milliseconds: who
@@ -232,8 +226,45 @@ class Books:
         for task in gang.all_tasks():
             place, _ = _booked(task)
             if place is not None and task.state in PLACED:
-                firm = not gang.preemptible
-                self.accounts.book(gang.queue, place.amounts, firm=firm, sign=sign)
+                self.accounts.book(gang.queue, place, firm=task.firm, sign=sign)
+
+    def _held_on(self, node: str) -> Iterator[tuple[Gang, Task]]:
+        """Who has or is promised something there, with its gang."""
+        for gangs in self.holders.values():
+            for gang in gangs.values():
+                for task in gang.all_tasks():
+                    place, _ = _booked(task)
+                    if place is not None and place.node == node:
+                        yield gang, task
+
+    def _charge(self, there: Iterable[tuple[Gang, Task]], sign: int) -> None:
+        """The machine changes: what is held there may be of other parts of the fleet then."""
+        for gang, task in there if self.parted.any else ():
+            place, _ = _booked(task)
+            if place is not None and task.state in PLACED:
+                self.accounts.book(gang.queue, place, firm=task.firm, sign=sign)
+            self.parted.leave(gang)
+            self._want_parts(gang)
+
+    def _drop(self, name: str) -> Machine | None:
+        machine = self.machines.pop(name, None)
+        self.free_milli -= machine.free_milli if machine is not None else 0
+        self.fleet.changed = True
+        self.touched.append(name)
+        self.holdable.clear()
+        return machine
+
+    def _divide(self) -> None:
+        amounts, usage, strength = self.fleet.amounts, self._usage, self.settings.usage_strength
+        shares = divide_amounts(self.queues, self._wanted, amounts, usage, strength)
+        self.accounts.redivide(shares, amounts)
+        parted = self.parted
+        for number, milli in enumerate(parted.capacities() if parted.any else ()):
+            part, wanted = parted.parts.all[number], parted.wanted[number]
+            mine = divide_part(
+                self.queues, part, wanted, milli, usage=usage, usage_strength=strength
+            )
+            self.accounts.redivide_part(number, mine)
 
     def _want(self, gang: Gang) -> None:
         """Count what the gang has and wants."""
@@ -245,6 +276,11 @@ class Books:
                 mine = plus(mine, self.request_of(task))
         self._requests[gang.name] = mine
         self._wanted[gang.queue] = plus(self._wanted.get(gang.queue, NOTHING), mine)
+        self._want_parts(gang)
+
+    def _want_parts(self, gang: Gang) -> None:
+        if self.parted.any:
+            self.parted.want(gang, lambda task: self.request_of(task)[GPU])
 
 
 def _booked(task: Task) -> tuple[Place | None, int]:

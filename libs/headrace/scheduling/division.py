@@ -15,7 +15,8 @@ from fractions import Fraction
 import msgspec
 
 from headrace.events.queues import Queue
-from headrace.scheduling.amounts import EVERYTHING, RESOURCES, UNLIMITED, Amounts, at_most
+from headrace.scheduling.amounts import EVERYTHING, GPU, RESOURCES, UNLIMITED, Amounts, at_most
+from headrace.scheduling.parts import NO_RATION, Part, PartRation
 
 USAGE_ONE = 1_000_000  # a queue that used the whole total all the time
 STRENGTH_ONE = 1000  # usage counts as much as weight
@@ -49,8 +50,8 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     """One queue of the tree as the scheduler sees it. `age` orders equals: lower is older.
 
     `reclaim_after_us` and `preempt_after_us` protect what has run shorter; None: as the parent.
-    `bounds_firm`: its quota bounds work that cannot be preempted. At most `evictions_max` gangs are
-    evicted from it for others in any `evictions_per_us` (0: unbounded).
+    `bounds_firm`: its quota bounds work that cannot be preempted. `parts`: what it has of them. At
+    most `evictions_max` gangs are evicted for others in any `evictions_per_us` (0: unbounded).
     """
 
     queue: str
@@ -61,6 +62,7 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
     reclaim_after_us: int | None = None
     preempt_after_us: int | None = None
     bounds_firm: bool = True
+    parts: Mapping[Part, PartRation] = {}
     evictions_max: int = 0
     evictions_per_us: int = 0
 
@@ -108,15 +110,11 @@ def divide_amounts(
     by_resource: list[dict[str, int]] = []
     for resource in RESOURCES:
         claims = {
-            name: Claim(
-                queue=name,
-                quota_milli=queue.rations[resource].quota,
-                limit_milli=queue.rations[resource].limit,
-                weight=max(0, queue.rations[resource].weight),
-                priority=queue.priority,
-                request_milli=requests[name][resource] if name in requests else 0,
-                age=queue.age,
-                usage=usage[name][resource] if usage and name in usage else 0,
+            name: _claim_of(
+                queue,
+                queue.rations[resource],
+                requests[name][resource] if name in requests else 0,
+                usage[name][resource] if usage and name in usage else 0,
             )
             for name, queue in queues.items()
         }
@@ -124,6 +122,28 @@ def divide_amounts(
         by_resource.append(_divide_down(parents, claims, total[resource], grain, usage_strength))
     gpu, cpu, memory = by_resource
     return {name: (gpu[name], cpu[name], memory[name]) for name in queues}
+
+
+def divide_part(
+    queues: Mapping[str, QueueSpec],
+    part: Part,
+    requests: Mapping[str, int],
+    total_milli: int,
+    *,
+    usage: Mapping[str, Amounts] | None = None,
+    usage_strength: int = 0,
+) -> dict[str, int]:
+    """Each queue's fair share of a part of the fleet: what nobody is guaranteed of it is divided by
+    the weights that divide all GPUs.
+    """
+    parents = {name: queue.parent for name, queue in queues.items()}
+    claims: dict[str, Claim] = {}
+    for name, queue in queues.items():
+        mine = queue.parts.get(part, NO_RATION)
+        ration = Ration(quota=mine.quota, limit=mine.limit, weight=queue.rations[GPU].weight)
+        used = usage[name][GPU] if usage and name in usage else 0
+        claims[name] = _claim_of(queue, ration, requests.get(name, 0), used)
+    return _divide_down(parents, claims, total_milli, GRAINS[GPU], usage_strength)
 
 
 def divide(
@@ -253,6 +273,19 @@ def _requestable(claim: Claim) -> int:
     if claim.limit_milli == UNLIMITED:
         return claim.request_milli
     return min(claim.limit_milli, claim.request_milli)
+
+
+def _claim_of(queue: QueueSpec, ration: Ration, request: int, usage: int) -> Claim:
+    return Claim(
+        queue=queue.queue,
+        quota_milli=ration.quota,
+        limit_milli=ration.limit,
+        weight=max(0, ration.weight),
+        priority=queue.priority,
+        request_milli=request,
+        age=queue.age,
+        usage=usage,
+    )
 
 
 def _claim(queue: Queue, age: int, requests: Mapping[str, int]) -> Claim:

@@ -18,7 +18,8 @@ from headrace.scheduling.explanation import Explanation
 from headrace.scheduling.gangs import PIPELINED, PLACED, Gang, Shape, Task, next_tasks
 from headrace.scheduling.legality import Taker, may_lose, may_take
 from headrace.scheduling.machines import Machine, takes
-from headrace.scheduling.placing import barrier_of, choices, place_gang, request_of
+from headrace.scheduling.part_barriers import barred_cells
+from headrace.scheduling.placing import barrier_of, choices, place_gang, request_of, taker_of
 from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.world import World
@@ -27,10 +28,12 @@ HOLDERS_MAX = 2_000  # running gangs judged for one explanation
 UNITS = {GPU: "GPUs", CPU: "CPUs", MEMORY: "of memory"}
 
 NOT_ACCEPTING = "silent or cordoned"
+DISK_FULL = "its disk is full"
 ELSEWHERE = "outside its pools, volumes or labels"
 OTHER_KIND = "another kind of GPU"
 TOO_SMALL = "too small"
 TAKEN = "taken"
+BARRED = "of GPUs of which its project has all it may have"
 OWN = "already has a worker of it"
 COULD_GO = "could go"
 
@@ -44,22 +47,31 @@ def why_waiting(world: World, gang: Gang) -> Explanation:
     if not tasks:
         text = "asks for no workers, or for fewer than its own minimum"
         return Explanation(rule="no-workers", text=text)
-    barrier = barrier_of(world, gang, tasks)
-    if barrier is not None:
+    barriers = [barrier_of(world, gang, tasks) for _ in choices(world, gang)]
+    if (barrier := barriers[0]) is not None and None not in barriers:
         return _barred(barrier, request_of(world, gang, again=False)[barrier.resource])
     return _room(world, gang, tasks)
 
 
 def _barred(barrier: Barrier, asked: int) -> Explanation:
-    kind = "hold at most" if barrier.rule == "limit" else "hold without preemption at most"
-    held, unit = barrier.would_hold - asked, UNITS[barrier.resource]
+    held, unit = barrier.would_hold - asked, _unit(barrier)
     text = (
-        f"{barrier.queue} may {kind} {_amount(barrier.resource, barrier.allowed)} {unit} and holds "
-        f"{_amount(barrier.resource, held)}; this needs {_amount(barrier.resource, asked)}"
+        f"{_bound(barrier)} and holds {_amount(barrier.resource, held)}; "
+        f"this needs {_amount(barrier.resource, asked)}"
     )
     numbers = {"allowed": barrier.allowed, "held": held, "needs": asked}
     names = {"queue": barrier.queue, "resource": unit}
     return Explanation(rule=barrier.rule, text=text, numbers=numbers, names=names)
+
+
+def _bound(barrier: Barrier) -> str:
+    kind = "hold at most" if barrier.rule == "limit" else "hold without preemption at most"
+    allowed = _amount(barrier.resource, barrier.allowed)
+    return f"{barrier.queue} may {kind} {allowed} {_unit(barrier)}"
+
+
+def _unit(barrier: Barrier) -> str:
+    return UNITS[barrier.resource] if barrier.part is None else barrier.part.gpus
 
 
 def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
@@ -68,7 +80,8 @@ def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
     excluded = min((_excluded(world, gang, shape) for shape in shapes), key=_exclusion_rank)
     nodes = len(world.machines)
     fits = nodes - excluded.total()
-    able = fits + excluded[TAKEN] + excluded[OWN] + excluded[NOT_ACCEPTING]
+    open_to = (TAKEN, OWN, BARRED, NOT_ACCEPTING, DISK_FULL)
+    able = fits + sum(excluded[reason] for reason in open_to)
     numbers = {"nodes_needed": needed, "nodes_free": fits, "nodes_able": able, "nodes": nodes}
     wanted = " or ".join(dict.fromkeys(_wanted(shape, len(tasks)) for shape in shapes))
     told = {name: count for name, count in sorted(excluded.items()) if count}
@@ -84,6 +97,8 @@ def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
     free = sum(world.machines[name].free_milli for name in world.machines)
     numbers["free_milli"] = free
     text = f"needs {wanted}; {fits} free now ({gpus(free)} GPUs free in all)"
+    barred = (barrier for shape in shapes for barrier in barred_cells(world, gang, shape).values())
+    text += "".join(dict.fromkeys(f"; {_bound(barrier)}" for barrier in barred))
     kept, spent = _kept(world, gang)
     return Explanation(
         rule="no-room",
@@ -102,6 +117,7 @@ def _excluded(world: World, gang: Gang, shape: Shape) -> Counter[str]:
     """The machines without room for a task of this shape, by the first thing that excludes them."""
     own = {p.node for t in gang.all_tasks() if t.state in PLACED and (p := t.coming or t.place)}
     found: Counter[str] = Counter()
+    barred = barred_cells(world, gang, shape)
     for name, machine in world.machines.items():
         spec = machine.spec
         if (shape.only is not None and name not in shape.only) or any(
@@ -113,9 +129,11 @@ def _excluded(world: World, gang: Gang, shape: Shape) -> Counter[str]:
         elif Machine(spec).fit(shape) is None:
             found[TOO_SMALL] += 1
         elif not spec.accepting:
-            found[NOT_ACCEPTING] += 1
+            found[DISK_FULL if spec.is_full else NOT_ACCEPTING] += 1
         elif shape.apart and name in own:
             found[OWN] += 1
+        elif barred and barred.keys() >= set(world.parted.cells_on(machine, shape)):
+            found[BARRED] += 1
         elif (fit := machine.fit(shape)) is None or not fit[1]:
             found[TAKEN] += 1
     return found
@@ -145,8 +163,7 @@ def _kept(world: World, gang: Gang) -> tuple[Counter[str], Spent | None]:
     """The running gangs by why they may keep what they hold; `could go` of those that need not.
     Of the budgets that keep some, the one that frees first.
     """
-    request = request_of(world, gang, again=False)
-    taker = Taker(queue=gang.queue, request=request, preemptible=gang.preemptible)
+    taker = taker_of(world, gang)
     taking = may_take(world.accounts.standings(), taker)
     budgets, spent = EvictionBudgets(world), list[Spent]()
     found: Counter[str] = Counter()

@@ -130,6 +130,7 @@ class Task(msgspec.Struct, kw_only=True, eq=False):
     role: str = "default"
     priority: int = 0
     rank: int = 0
+    firm: bool = False  # cannot be preempted, even where its gang can
     tags: tuple[tuple[str, str], ...] = ()
     state: str = PENDING
     place: Place | None = None
@@ -139,9 +140,8 @@ class Task(msgspec.Struct, kw_only=True, eq=False):
 class Gang(msgspec.Struct, kw_only=True, eq=False):
     """Tasks that are of use only together. `age` orders equals: lower is older. `options` are what
     any of its tasks may ask for instead of its shape, the best first; never mixed.
-
-    A pending gang younger than `patience_us` evicts nobody. A gang below its minimum for longer
-    than `staleness_grace_us` is evicted; below zero: never.
+    A pending gang younger than `patience_us` evicts nobody; one below its minimum for longer than
+    `staleness_grace_us` (below 0: ever) is evicted. By `room_by_us` others have gone for it.
     """
 
     name: str
@@ -149,12 +149,14 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     root: Group
     priority: int = 0
     preemptible: bool = True
+    protected_minimum: bool = False  # of it nothing may be taken: its tasks are firm
     age: int = 0
     submitted_at_us: int = 0
     started_at_us: int | None = None
     stale_since_us: int | None = None
     patience_us: int = 0
     staleness_grace_us: int | None = None
+    room_by_us: int = 0
     max_duration_us: int = 0  # it is ended that long after its start; 0: the settings' duration
     options: tuple[Shape, ...] = ()
     tasks: dict[str, list[Task]] = {}  # by role, in the order in which they are placed
@@ -162,6 +164,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
 
     def add(self, task: Task) -> None:
         """Take in one more task, in any state."""
+        task.firm = task.firm or not self.preemptible
         mine = self.tasks.setdefault(task.role, [])
         mine.append(task)
         mine.sort(key=lambda t: (-t.priority, t.rank, t.name))
@@ -294,7 +297,4 @@ def _member_key(gang: Gang, member: Group | Role) -> tuple[int, int, int, str]:
         return (0, 0, 0, member.name)
     if not needed:
         return (2, placed, 0, member.name)
-    return (1, placed * RATIO // needed, 0, member.name)
-
-
-RATIO = 1_000_000
+    return (1, placed * 1_000_000 // needed, 0, member.name)

@@ -7,75 +7,17 @@ As occupation only grows where a reservation begins, those moments are all that 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-import msgspec
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.amounts import NOTHING, Amounts, minus, plus, total
+from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus, total
+from headrace.scheduling.claims import Claim, Future, Holding, Wish
 from headrace.scheduling.gangs import Gang, Place, Task
-from headrace.scheduling.machines import COMING, Machine
+from headrace.scheduling.machines import COMING, HELD, Machine
+from headrace.scheduling.parts import Cell
 
 NEVER_US = 1 << 62
-
-
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
-    """Where one task goes; of whole devices only how many."""
-
-    task: str
-    place: Place
-
-
-class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """From `at_us` on the gang has these seats. Made once; it may become earlier, never later."""
-
-    gang: str
-    at_us: int
-    made_at_us: int
-    seats: tuple[Seat, ...]
-
-
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """What a task has until a moment at the latest, and in which book of its machine."""
-
-    queue: str
-    firm: bool
-    place: Place
-    book: int
-    until_us: int
-
-
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """A reservation as it stands in a turn: one that is overdue begins now."""
-
-    gang: Gang
-    reservation: Reservation
-    from_us: int
-    until_us: int
-
-    @property
-    def places(self) -> Iterator[Place]:
-        """All of its seats."""
-        return (seat.place for seat in self.reservation.seats)
-
-
-class Future:
-    """The moment at which a reservation begins: what has ended by then, of every queue with all
-    below it, and on the machines that count.
-    """
-
-    def __init__(self, claim: Claim) -> None:
-        self.claim = claim
-        self.nodes = dict.fromkeys(place.node for place in claim.places)
-        self.ended: dict[str, Amounts] = {}
-        self.ended_firm: dict[str, Amounts] = {}
-
-    def end(self, path: Iterable[str], amounts: Amounts, *, firm: bool) -> None:
-        """That much of a queue, and of all above it, has ended by then."""
-        for queue in path:
-            self.ended[queue] = plus(self.ended.get(queue, NOTHING), amounts)
-            if firm:
-                self.ended_firm[queue] = plus(self.ended_firm.get(queue, NOTHING), amounts)
 
 
 class Horizon:
@@ -88,9 +30,11 @@ class Horizon:
         claims: Sequence[Claim] = (),
         accounts: Accounts | None = None,
         machines: Mapping[str, Machine] | None = None,
+        cell_at: Callable[[Place], Cell] = lambda _: (),
     ) -> None:
         self._accounts = accounts or Accounts({})
         self._machines = machines or {}
+        self._cell_at = cell_at
         self._claims = {claim.gang.name: claim for claim in claims}
         self._sizes = {c.gang.name: total(place.amounts for place in c.places) for c in claims}
         self._futures = sorted(map(Future, claims), key=lambda f: f.claim.from_us)
@@ -99,6 +43,7 @@ class Horizon:
         }  # what ends in time to matter, on the machines that count
         self._given: dict[tuple[str, str], Holding] = {}  # in this turn
         self._begun: dict[str, None] = {}  # reservations that are booked like anything else
+        self._seated: Counter[str] = Counter()  # tasks, by gang: what these have they need no more
 
     @property
     def last_us(self) -> int:
@@ -109,14 +54,14 @@ class Horizon:
         """Enter what runs at the beginning of a turn, the first to end first, at least all that
         ends by `last_us`.
         """
-        sums: dict[tuple[str, bool], Amounts] = {}
+        sums: dict[tuple[str, bool, Cell], Amounts] = {}
         left = iter(self._futures)
         future = next(left, None)
         for task, holding in holdings:
             while future is not None and future.claim.from_us < holding.until_us:
                 self._end_all(future, sums)
                 future = next(left, None)
-            key = (holding.queue, holding.firm)
+            key = (holding.queue, holding.firm, holding.cell)
             sums[key] = plus(sums.get(key, NOTHING), holding.place.amounts)
             if holding.place.node in self._here:
                 self._here[holding.place.node][task.gang, task.name] = holding
@@ -127,6 +72,7 @@ class Horizon:
     def add(self, task: Task, holding: Holding) -> None:
         """A task has got something."""
         self._given[task.gang, task.name] = holding
+        self._seat(task, holding, 1)
         if holding.place.node in self._here:
             self._here[holding.place.node][task.gang, task.name] = holding
         self._ends(holding, holding.place.amounts)
@@ -134,9 +80,14 @@ class Horizon:
     def remove(self, task: Task, running: Holding) -> None:
         """A task has lost what it was given in this turn or, without that, has as it is running."""
         holding = self._given.pop((task.gang, task.name), running)
+        self._seat(task, holding, -1)
         if holding.place.node in self._here:
             self._here[holding.place.node].pop((task.gang, task.name), None)
         self._ends(holding, minus(NOTHING, holding.place.amounts))
+
+    def _seat(self, task: Task, holding: Holding, sign: int) -> None:
+        if task.gang in self._claims and holding.book == HELD:
+            self._seated[task.gang] += sign
 
     def begin(self, gang: str) -> None:
         """Its reservation is booked from now on."""
@@ -146,61 +97,119 @@ class Horizon:
         """Its reservation is not booked any more."""
         self._begun.pop(gang, None)
 
-    def allows(self, gang: Gang, place: Place, from_us: int, until_us: int) -> bool:
-        """Whether every other reservation can still be kept if the gang has this in between."""
+    def allows(self, wish: Wish, from_us: int, until_us: int) -> bool:
+        """Whether every other reservation can still be kept if the wish is granted in between."""
+        others = self._others(wish.gang)
         return all(
-            self._has_room(future, gang, place)
+            self._has_room(future, wish, others)
             for future in self._futures
-            if future.claim.gang is not gang and from_us <= future.claim.from_us < until_us
+            if future.claim.gang.name in others and from_us <= future.claim.from_us < until_us
         )
 
-    def _end_all(self, future: Future, sums: Mapping[tuple[str, bool], Amounts]) -> None:
-        for (queue, firm), amounts in sums.items():
-            future.end(self._path(queue), amounts, firm=firm)
+    def allows_due(self, gang: Gang, place: Place) -> bool:
+        """Whether a gang whose reservation has begun may take this: those that were to begin before
+        it come first, and those after it wait for it as long as it had to wait.
+        """
+        mine = self._claims[gang.name]
+        wish, turn = Wish(gang=gang, place=place, firm=mine.firm), mine.turn
+        before = [name for name in self._others(gang) if self._claims[name].turn < turn]
+        return all(
+            self._has_room(future, wish, before)
+            for future in self._futures
+            if future.claim.gang.name in before
+        )
+
+    def shared_by_others(self, gang: Gang, node: str, until_us: int) -> list[Place]:
+        """The shared devices of the machine that are promised to others from a moment before."""
+        return [
+            place
+            for name in self._others(gang)
+            if (claim := self._claims[name]).from_us < until_us
+            for place in claim.places
+            if place.node == node and place.devices
+        ]
+
+    def _others(self, gang: Gang) -> list[str]:
+        """Who else waits for what is reserved."""
+        return [n for n, c in self._claims.items() if c.gang is not gang and not self._seated[n]]
+
+    def _end_all(self, future: Future, sums: Mapping[tuple[str, bool, Cell], Amounts]) -> None:
+        for (queue, firm, cell), amounts in sums.items():
+            future.end(self._path(queue), amounts, firm=firm, cell=cell)
 
     def _ends(self, holding: Holding, amounts: Amounts) -> None:
         for future in self._futures:
             if holding.until_us <= future.claim.from_us:
-                future.end(self._path(holding.queue), amounts, firm=holding.firm)
+                path = self._path(holding.queue)
+                future.end(path, amounts, firm=holding.firm, cell=holding.cell)
 
     def _path(self, queue: str) -> list[str]:
         account = self._accounts.by_name.get(queue)
         return [each.spec.queue for each in account.path] if account is not None else []
 
-    def _has_room(self, future: Future, gang: Gang, place: Place) -> bool:
+    def _has_room(self, future: Future, wish: Wish, others: Collection[str]) -> bool:
         """Whether this could be there too, then."""
-        changes = list(self._changes(future.claim.from_us, gang))
-        if self._is_barred(future, gang, place, changes):
+        changes = list(self._changes(future.claim.from_us, others))
+        if self._is_barred(future, wish, changes):
             return False
+        place = wish.place
         return place.node not in future.nodes or self._still_fits(future, place, changes)
 
-    def _changes(self, at_us: int, gang: Gang) -> Iterator[tuple[Claim, int]]:
-        """Reservations that begin (1) or end (-1) until then; without what the gang itself has
-        reserved, which it will not need any more.
+    def _changes(self, at_us: int, others: Collection[str]) -> Iterator[tuple[Claim, int]]:
+        """Reservations that begin (1) or end (-1) until then. What is booked of those that are not
+        among these, as the gang's own, will not be needed then.
         """
         for name, claim in self._claims.items():
-            then = claim.gang is not gang and claim.from_us <= at_us < claim.until_us
+            then = name in others and claim.from_us <= at_us < claim.until_us
             if change := int(then) - int(name in self._begun):
                 yield claim, change
 
-    def _is_barred(
-        self, future: Future, gang: Gang, place: Place, changes: Sequence[tuple[Claim, int]]
-    ) -> bool:
-        for account in self._accounts.by_name[gang.queue].path:
+    def _is_barred(self, future: Future, wish: Wish, changes: Sequence[tuple[Claim, int]]) -> bool:
+        size_now = wish.place.amounts
+        for account in self._accounts.by_name[wish.gang.queue].path:
             queue = account.spec.queue
-            held = minus(place.amounts, future.ended.get(queue, NOTHING))
-            firm = minus(place.amounts, future.ended_firm.get(queue, NOTHING))
+            held = minus(size_now, future.ended.get(queue, NOTHING))
+            firm = minus(size_now, future.ended_firm.get(queue, NOTHING))
             for claim, sign in changes:
                 if queue in self._path(claim.gang.queue):
                     size = self._sizes[claim.gang.name]
                     size = size if sign > 0 else minus(NOTHING, size)
                     held = plus(held, size)
-                    firm = firm if claim.gang.preemptible else plus(firm, size)
+                    firm = plus(firm, size) if claim.firm else firm
             if account.barrier(held, firm=False) is not None:
                 return True
-            if not gang.preemptible and account.quota_barrier(firm) is not None:
+            if wish.firm and account.quota_barrier(firm) is not None:
                 return True
+        cell = self._cell_at(wish.place)
+        return bool(cell) and self._is_part_barred(future, wish, cell, changes)
+
+    def _is_part_barred(
+        self, future: Future, wish: Wish, cell: Cell, changes: Sequence[tuple[Claim, int]]
+    ) -> bool:
+        """The same of each part of the fleet."""
+        asked = wish.place.amounts[GPU]
+        for number in cell:
+            for account in self._accounts.by_name[wish.gang.queue].path:
+                queue = account.spec.queue
+                ended, ended_firm = future.ended_parts.get((queue, number), (0, 0))
+                milli, firm_milli = asked - ended, asked - ended_firm
+                for claim, sign in changes:
+                    if queue in self._path(claim.gang.queue):
+                        size = sign * self._stakes(claim).get(number, 0)
+                        milli += size
+                        firm_milli += size if claim.firm else 0
+                part = (number, self._accounts.parts.all[number])
+                if account.part_barrier(part, milli, firm_milli if wish.firm else 0):
+                    return True
         return False
+
+    def _stakes(self, claim: Claim) -> dict[int, int]:
+        """What a reservation has of each part."""
+        stakes: dict[int, int] = {}
+        for place in claim.places:
+            for number in self._cell_at(place):
+                stakes[number] = stakes.get(number, 0) + place.amounts[GPU]
+        return stakes
 
     def _still_fits(
         self, future: Future, place: Place, changes: Sequence[tuple[Claim, int]]

@@ -26,8 +26,18 @@ from headrace.scheduling.amounts import (
 )
 
 
+class PartStanding(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a queue has of one part of the fleet and may have, in milli-GPUs."""
+
+    quota: int
+    share: int
+    held: int
+
+
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """What a queue has (of it `firm`: held by work that cannot be preempted) and may have."""
+    """What a queue has (of it `firm`: held by work that cannot be preempted) and may have, in all
+    and of each part of the fleet.
+    """
 
     parent: str = ""
     quota: Amounts
@@ -36,6 +46,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     held: Amounts = NOTHING
     firm: Amounts = NOTHING
     bounds_firm: bool = True
+    parts: tuple[PartStanding, ...] = ()
 
     def takes_firm(self, request: Amounts) -> bool:
         """Whether that much more work that cannot be preempted stays within its quota."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Hashable, Iterator
 
-from headrace.scheduling.gangs import PENDING, Gang, is_ready
+from headrace.scheduling.gangs import BELOW, PENDING, Gang, is_ready
 from headrace.scheduling.turns import Turns
 
 Key = tuple[int, str]  # age, name
@@ -62,7 +62,8 @@ class Lines:
 class Heads:
     """One action's way through the lines: the first of each, whose turn it is first. What the first
     of a line may not, none of it may, until something changes. Each of those `apart` stands in a
-    line of its own: it alone may use what is reserved for it.
+    line of its own: it alone may use what is reserved for it. Without `grows` only gangs below their
+    minimum come.
     """
 
     def __init__(
@@ -73,8 +74,10 @@ class Heads:
         may: Callable[[Gang], bool],
         *,
         apart: Collection[str] = (),
+        grows: bool = True,
     ) -> None:
         self._lines, self._gangs, self._turns, self._may = lines, gangs, turns, may
+        self._grows = grows
         self._apart = {name for name in apart if name in gangs}
         self._ways = {kind: self._way(kind) for kind in lines.kinds()}
         self._ways.update((name, iter((name,))) for name in sorted(self._apart))
@@ -115,7 +118,7 @@ class Heads:
     def _advance(self, kind: Hashable) -> None:
         for name in self._ways[kind]:
             gang = self._gangs[name]
-            if not _is_waiting(gang):
+            if not _is_waiting(gang) or not (self._grows or gang.standing() == BELOW):
                 continue
             if self._may(gang):
                 self._turns.put(gang, gang.standing())
@@ -134,5 +137,6 @@ def _kind_of(gang: Gang) -> Hashable:
     )
     if any(task.state != PENDING for task in gang.all_tasks()):
         return gang.name
-    rank = (gang.priority, gang.preemptible, gang.patience_us, gang.max_duration_us)
+    firm = (gang.preemptible, gang.protected_minimum)
+    rank = (gang.priority, firm, gang.patience_us, gang.max_duration_us)
     return (gang.queue, rank, gang.root, gang.options, asks)

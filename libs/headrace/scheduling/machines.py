@@ -12,6 +12,7 @@ import msgspec
 
 from headrace.scheduling.amounts import Amounts
 from headrace.scheduling.gangs import Place, Shape
+from headrace.scheduling.kinds import is_model
 
 DEVICE_MILLI = 1000
 HELD, LEAVING, COMING = range(3)  # the three books of a machine
@@ -28,7 +29,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What a machine has. `labels` name its domain at each level of each topology. `kinds` tells of
-    each device what it is, None of one that takes no work; empty when all are alike.
+    each device what it is, None of one that takes no work; empty when all are alike. `models`: of
+    all devices, if some take no work.
     """
 
     name: str
@@ -36,12 +38,14 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     device_memory_bytes: int = 0
     model: str = ""
     kinds: tuple[Kind | None, ...] = ()
+    models: tuple[str, ...] = ()
     cpu_milli: int = 0
     memory_bytes: int = 0
     tasks_max: int = 1_000_000
     labels: dict[str, str] = {}
     taints: tuple[str, ...] = ()
     accepting: bool = True
+    is_full: bool = False  # its disk, which is why it is not accepting
     pool: str = ""
 
     @property
@@ -135,8 +139,8 @@ class Bank:
         ranked: list[tuple[int, int, int]] = []
         for device in self.devices:
             now, later = self.free_on(device)
-            if later < milli or (self.is_empty(device) and self.wholes_later < 1):
-                continue
+            if later < milli or self.wholes_later < int(self.is_empty(device)):
+                continue  # fewer than none: more is promised than there will be
             held, leaving, coming = (book[device] for book in self._milli)
             used = held + leaving + coming
             soon = now >= milli and (held > 0 or not coming)
@@ -168,7 +172,7 @@ class Machine:
     what is already promised.
     """
 
-    __slots__ = ("_bank_of", "_later", "_now", "_taken", "banks", "free_milli", "milli", "spec")
+    __slots__ = ("_bank_with", "_later", "_now", "_taken", "banks", "free_milli", "milli", "spec")
 
     def __init__(self, spec: MachineSpec) -> None:
         self.spec = spec
@@ -177,7 +181,7 @@ class Machine:
         self._now: tuple[int, ...] = (spec.cpu_milli, spec.memory_bytes, spec.tasks_max)  # free
         self._later: tuple[int, ...] = self._now
         self.banks = [Bank(kind, devices, self.milli) for kind, devices in spec.usable]
-        self._bank_of = {device: bank for bank in self.banks for device in bank.devices}
+        self._bank_with = {device: bank for bank in self.banks for device in bank.devices}
         self.free_milli = sum(bank.free_milli for bank in self.banks)
 
     @property
@@ -193,7 +197,7 @@ class Machine:
         milli = self.milli[book]
         for device in place.devices:
             milli[device] += sign * place.milli
-        bank = self._bank(place)
+        bank = self.bank_of(place)
         if bank is not None:
             bank.wholes_coming += sign * place.count
             before = bank.free_milli
@@ -202,8 +206,7 @@ class Machine:
 
     def free_on(self, device: int) -> tuple[int, int]:
         """Thousandths of one device free now and later; nothing of one that takes no work."""
-        bank = self._bank_of.get(device)
-        return bank.free_on(device) if bank is not None else (0, 0)
+        return bank.free_on(device) if (bank := self._bank_with.get(device)) else (0, 0)
 
     def fit(self, shape: Shape, *, spread: bool = False) -> tuple[Place, bool] | None:
         """Where a task of this shape would go here, and whether it could at once; None when it
@@ -213,8 +216,7 @@ class Machine:
             return None
         at_once = _has_room(self._now, shape.cpu_milli, shape.memory_bytes)
         if not shape.devices:
-            amounts = (0, shape.cpu_milli, shape.memory_bytes)
-            return Place(node=self.spec.name, amounts=amounts), at_once
+            return Place(node=self.spec.name, amounts=shape.amounts(0)), at_once
         later: tuple[Place, bool] | None = None
         for number, bank in enumerate(self.banks):
             if takes(shape, bank.kind):
@@ -228,7 +230,7 @@ class Machine:
         """Whether a task could be, or stay, on this very place once all is gone that is leaving."""
         if not _has_room(self._later, place.amounts[1], place.amounts[2]):
             return False
-        bank = self._bank(place)
+        bank = self.bank_of(place)
         if bank is None:
             return not (place.devices or place.count)
         if any(bank.free_on(device)[1] < place.milli for device in place.devices):
@@ -243,9 +245,10 @@ class Machine:
             if takes(shape, bank.kind)
         )
 
-    def _bank(self, place: Place) -> Bank | None:
+    def bank_of(self, place: Place) -> Bank | None:
+        """Which of its banks the devices of a place are of."""
         if place.devices:
-            return self._bank_of.get(place.devices[0])
+            return self._bank_with.get(place.devices[0])
         return self.banks[place.bank] if place.count and place.bank < len(self.banks) else None
 
     def _recount(self) -> None:
@@ -284,17 +287,14 @@ def _has_room(free: tuple[int, ...], cpu_milli: int, memory_bytes: int) -> bool:
 
 def takes(shape: Shape, kind: Kind) -> bool:
     """Whether this kind of device will do: `H100` means any `H100-…`."""
-    if kind.profile != shape.profile:
+    is_named = not shape.model or is_model(kind.model, shape.model)
+    if kind.profile != shape.profile or not is_named:
         return False
-    if shape.model:
-        model, have = shape.model.lower(), kind.model.lower()
-        if have != model and not have.startswith(model + "-"):
-            return False
     low, high = shape.memory_min_bytes, shape.memory_max_bytes
     return kind.memory_bytes >= low and (not high or kind.memory_bytes <= high)
 
 
 def memory_bounds(specs: Iterable[MachineSpec]) -> tuple[int, int]:
     """The smallest and the largest device memory among machines that have devices; 0 for none."""
-    sizes = [kind.memory_bytes for spec in specs for kind, _ in spec.usable]
-    return (min(sizes), max(sizes)) if sizes else (0, 0)
+    sizes = [kind.memory_bytes for spec in specs for kind, _ in spec.usable] or [0]
+    return min(sizes), max(sizes)

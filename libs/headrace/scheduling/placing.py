@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from headrace.scheduling.accounts import Barrier
-from headrace.scheduling.amounts import Amounts, total
+from headrace.scheduling.amounts import GPU, Amounts, total
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
@@ -29,7 +29,9 @@ from headrace.scheduling.gangs import (
     ordered_members,
     roles_of,
 )
-from headrace.scheduling.machines import DEVICE_MILLI, Machine
+from headrace.scheduling.legality import Taker
+from headrace.scheduling.machines import COMING, DEVICE_MILLI
+from headrace.scheduling.part_barriers import barred_cells, cell_barrier, part_barrier_of
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.topology import Demand, Where, node_sets
 from headrace.scheduling.world import World
@@ -78,12 +80,22 @@ def barrier_of(world: World, gang: Gang, tasks: Sequence[Task]) -> Barrier | Non
     so that nothing is refused that could be within.
     """
     request = total(task.shape.amounts(world.fleet.memory_max_bytes) for task in tasks)
-    return world.accounts.barrier(gang.queue, request, firm=not gang.preemptible)
+    firm = any(task.firm for task in tasks)
+    found = world.accounts.barrier(gang.queue, request, firm=firm)
+    return part_barrier_of(world, gang, tasks) if found is None and world.parted.any else found
 
 
 def request_of(world: World, gang: Gang, *, again: bool) -> Amounts:
     """What the gang asks for next."""
     return total(world.request_of(task) for task in next_tasks(gang, again=again))
+
+
+def taker_of(world: World, gang: Gang) -> Taker:
+    """What the gang would take next."""
+    tasks = next_tasks(gang, again=True)
+    request = total(world.request_of(task) for task in tasks)
+    firm = any(task.firm for task in tasks)
+    return Taker(queue=gang.queue, request=request, preemptible=not firm)
 
 
 def _is_possible(shape: Shape) -> bool:
@@ -141,7 +153,7 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
             continue
         if promised and task.state == EVICTED and _stays(world, task, found[0]):
             return True
-        if world.may_backfill(gang, found[0], state):
+        if world.may_backfill(task, found[0], state):
             world.place(task, found[0], at_once=found[1] and not promised)
             return True
     return False
@@ -157,12 +169,23 @@ def _taken(gang: Gang, task: Task) -> set[str]:
 
 def _order(world: World, task: Task, where: Where) -> Iterator[str]:
     order = ranked(world, task.shape)
+    if world.parted.any and task.shape.devices:
+        order = _unbarred(world, task, order)
     if where.names is not None:
         allowed = set(where.names)
         order = (name for name in order if name in allowed)
     if where.scores:
         order = iter(sorted(order, key=lambda name: -where.scores.get(name, 0)))
     return order
+
+
+def _unbarred(world: World, task: Task, order: Iterator[str]) -> Iterator[str]:
+    """Without the machines that have only GPUs of which the gang may not have any more."""
+    barred = barred_cells(world, world.gangs[task.gang], task.shape)
+    if not barred:
+        return order
+    machines, cells_on = world.machines, world.parted.cells_on
+    return (n for n in order if not barred.keys() >= set(cells_on(machines[n], task.shape)))
 
 
 def _stays(world: World, task: Task, new: Place) -> bool:
@@ -176,7 +199,7 @@ def _stays(world: World, task: Task, new: Place) -> bool:
         return False
     if not world.machines[new.node].still_fits(place):
         return False
-    if not world.may_backfill(world.gangs[task.gang], place, RUNNING):
+    if not world.may_backfill(task, place, RUNNING):
         return False
     world.keep(task, RUNNING)
     return True
@@ -184,10 +207,14 @@ def _stays(world: World, task: Task, new: Place) -> bool:
 
 def _allowed(world: World, task: Task, place: Place) -> bool:
     """Whether what the task takes on this very machine is within every limit."""
+    gang = world.gangs[task.gang]
+    if world.parted.any and cell_barrier(
+        world, gang, world.cell_at(place), place.amounts[GPU], firm=task.firm
+    ):
+        return False
     if not task.shape.device_memory_bytes:
         return True
-    gang = world.gangs[task.gang]
-    firm = not gang.preemptible
+    firm = task.firm
     return world.accounts.barrier(gang.queue, place.amounts, firm=firm) is None
 
 
@@ -225,18 +252,28 @@ def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
     if any(task.name not in seats for task in tasks):
         return False
     for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
-        found = _seated(world.machines[seats[task.name].node], task.shape, seats[task.name])
-        if found is None:
+        found = _seated(world, gang, task.shape, seats[task.name])
+        if found is None or not _allowed(world, task, found[0]):
             return False
-        if world.now_us < reservation.at_us and not world.may_backfill(gang, found[0], BOUND):
+        if not world.may_take_seat(task, found[0]):
             return False
         world.place(task, found[0], at_once=found[1])
     return True
 
 
-def _seated(machine: Machine, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
-    """The place at a seat, and whether it could be taken at once; None when it is not free."""
+def _seated(world: World, gang: Gang, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
+    """The place at a seat, and whether it could be taken at once; None when it is not free. Whole
+    devices are rather others than those of which shares are promised.
+    """
+    machine = world.machines[seat.node]
+    shared = () if shape.is_shared else world.shared_by_others(gang, seat.node)
+    for place in shared:
+        machine.book(place, COMING)
     found = machine.fit(shape)
+    for place in reversed(shared):
+        machine.book(place, COMING, -1)
+    if found is None or not found[1]:
+        found = machine.fit(shape)
     if found is None or found[0].amounts != seat.amounts:
         return None
     if not shape.is_shared or not machine.still_fits(seat):

@@ -10,9 +10,10 @@ from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from headrace.scheduling.eligibility import is_eligible
 from headrace.scheduling.fragmentation import Expected
 from headrace.scheduling.gangs import Shape
-from headrace.scheduling.machines import Machine, takes
+from headrace.scheduling.machines import Machine
 from headrace.scheduling.policies import Rank, policy_of
 from headrace.scheduling.trials import Trial
 from headrace.scheduling.world import World
@@ -139,20 +140,6 @@ def ranked(world: World, shape: Shape) -> Iterator[str]:
     if ranking is None:
         ranking = world.rankings[shape] = Ranking(world, shape)
     return ranking.names()
-
-
-def is_eligible(shape: Shape, machine: Machine) -> bool:
-    """Whether the machine takes tasks of this shape at all, full or not."""
-    spec = machine.spec
-    if not spec.accepting:
-        return False
-    if shape.only is not None and spec.name not in shape.only:
-        return False
-    if shape.labels and any(spec.labels.get(label) != value for label, value in shape.labels):
-        return False
-    if spec.taints and not all(taint in shape.tolerations for taint in spec.taints):
-        return False
-    return not shape.devices or any(takes(shape, bank.kind) for bank in machine.banks)
 
 
 def could_hold(world: World, shape: Shape) -> bool:

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
 from headrace.events.queues import Allowance, Queue
 from headrace.scheduling.amounts import UNLIMITED, at_most
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.kinds import is_model
+from headrace.scheduling.parts import NO_RATION as NO_PART
+from headrace.scheduling.parts import Part, PartRation, pool_part, type_part
 
 NO_RATION = Allowance(quota_milli=0, limit_milli=UNLIMITED)
 
@@ -25,6 +29,8 @@ def specs_of(
     jobs, by project.
     """
     specs = {name: spec_of(queue, age) for age, (name, queue) in enumerate(queues.items())}
+    for name, parts in _promised(queues).items():
+        specs[name] = msgspec.structs.replace(specs[name], parts=parts)
     return specs | leaves(queues, users)
 
 
@@ -43,9 +49,17 @@ def spec_of(queue: Queue, age: int) -> QueueSpec:
         ),
         reclaim_after_us=_after(queue.reclaim_after_us),
         preempt_after_us=_after(queue.preempt_after_us),
+        parts=parts_of(queue),
         evictions_max=max(0, queue.evictions_max),
         evictions_per_us=max(0, queue.evictions_per_us),
     )
+
+
+def parts_of(queue: Queue) -> dict[Part, PartRation]:
+    """What its document says of parts of the fleet."""
+    said = [(type_part(name), one) for name, one in queue.per_type.items()]
+    said += [(pool_part(name), one) for name, one in queue.per_pool.items()]
+    return {part: _part_ration(one) for part, one in said}
 
 
 def leaves(queues: Mapping[str, Queue], users: Mapping[str, Iterable[str]]) -> dict[str, QueueSpec]:
@@ -64,25 +78,13 @@ def leaf_of(queue: Queue | None, project: str, user: str) -> str:
     return f"{project}/{user}" if queue is not None and queue.users_equal else project
 
 
-def limit_of(queues: Mapping[str, Queue], project: str, *, model: str = "", pool: str = "") -> int:
-    """The tightest limit, in milli-GPUs, on what the project may hold of GPUs of one `model` or of
-    one `pool`, at any level above it; `UNLIMITED` when there is none.
-    """
+def limit_of_type(per_type: Mapping[str, Allowance], model: str) -> int:
+    """The tightest limit on GPUs of this model: `H100` says it of every `H100-…`."""
     limit = UNLIMITED
-    for queue in path_up(queues, project):
-        if model:
-            limit = at_most(limit, allowance(queue.per_type, model).limit_milli)
-        if pool:
-            limit = at_most(limit, queue.per_pool.get(pool, NO_RATION).limit_milli)
+    for name, part in per_type.items():
+        if is_model(model, name):
+            limit = at_most(limit, part.limit_milli)
     return limit
-
-
-def allowance(per_type: Mapping[str, Allowance], model: str) -> Allowance:
-    """What is said of a GPU of this model: `H100` says it of every `H100-…`, and the longest name
-    that fits says it best.
-    """
-    fitting = [name for name in per_type if is_model(model, name)]
-    return per_type[max(fitting, key=lambda name: (len(name), name))] if fitting else NO_RATION
 
 
 def path_up(queues: Mapping[str, Queue], name: str) -> list[Queue]:
@@ -92,6 +94,31 @@ def path_up(queues: Mapping[str, Queue], name: str) -> list[Queue]:
         path[name] = queues[name]
         name = queues[name].parent
     return list(path.values())
+
+
+def _promised(queues: Mapping[str, Queue]) -> dict[str, dict[Part, PartRation]]:
+    """What queues without a quota of a part have of it all the same: what is guaranteed below them,
+    so that it is theirs among the queues beside them.
+    """
+    said = {name: parts_of(queue) for name, queue in queues.items()}
+    found: dict[str, dict[Part, PartRation]] = {}
+    for name in queues:
+        for part, ration in said[name].items():
+            for above in path_up(queues, queues[name].parent) if ration.quota else ():
+                mine = found.setdefault(above.queue, dict(said[above.queue]))
+                if said[above.queue].get(part, NO_PART).quota:
+                    break
+                before = mine.get(part, NO_PART)
+                both = (before.quota, ration.quota)
+                quota = UNLIMITED if UNLIMITED in both else sum(both)
+                mine[part] = msgspec.structs.replace(before, quota=quota)
+    return found
+
+
+def _part_ration(said: Allowance) -> PartRation:
+    """A quota that is given also bounds work that cannot be preempted."""
+    quota, limit = max(UNLIMITED, said.quota_milli), max(UNLIMITED, said.limit_milli)
+    return PartRation(quota=quota, limit=limit, firm_limit=quota or UNLIMITED)
 
 
 def _leaf(queue: Queue, user: str, age: int) -> QueueSpec:

@@ -7,23 +7,21 @@ raises it; of gangs alike in one queue only the first. What was reserved never m
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from headrace.scheduling.amounts import GPU, total
+from headrace.scheduling.claims import Reservation, Seat
 from headrace.scheduling.gangs import (
-    BELOW,
     BOUND,
-    PENDING,
     PIPELINED,
     PLACED,
     Gang,
-    is_ready,
     next_tasks,
 )
-from headrace.scheduling.horizon import Reservation, Seat
 from headrace.scheduling.placing import choices, place_gang, request_of, to_come
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
+from headrace.scheduling.withdrawal import waits
 from headrace.scheduling.world import World
 
 ENDS, GIVES_BACK, TAKES = range(3)  # what happens to a gang at a moment, in this order
@@ -31,41 +29,28 @@ Change = tuple[int, str]
 Moments = list[tuple[int, list[Change]]]
 
 
-def renewed(world: World, reservations: Mapping[str, Reservation]) -> dict[str, Reservation]:
-    """The reservations that still stand, those earlier that can be because others ended before they
-    had to, and those of gangs that have waited long enough by now; the world keeps them from here
-    on. Called at the beginning of a turn.
+def renewed(world: World) -> dict[str, Reservation]:
+    """The reservations that the world keeps, those earlier that can be because others ended before
+    they had to, and those of gangs that have waited long enough by now; the world keeps them from
+    here on. Called at the beginning of a turn, when the world keeps those that still stand
+    (`withdrawal.keep`).
     """
-    kept = {name: reservations[name] for name in sorted(reservations)}
-    kept = {name: one for name, one in kept.items() if stands(world, one)}
+    kept = dict(world.reservations)
     steps = Steps(world.settings.reserve_steps_max)
-    world.reserve_for(kept)
     kept = _improved(world, kept, steps)
     kinds = {world.lines.kind_of(name) for name in kept}
     for gang in _aged(world):
         kind = world.lines.kind_of(gang.name)
-        if len(kinds) >= world.settings.reservations_max:
+        if len(kinds) >= world.settings.reservations_max or not steps.most():
             break
         if kind in kinds:
             continue
-        kinds.add(kind)
         found = reserve(world, gang, steps)
         if found is not None:
+            kinds.add(kind)
             kept = {**kept, gang.name: found}
             world.reserve_for(kept)
     return kept
-
-
-def stands(world: World, reservation: Reservation) -> bool:
-    """Whether the gang still waits for these seats and their machines are still there."""
-    gang = world.gangs.get(reservation.gang)
-    if gang is None or not _waits(gang) or gang.queue not in world.accounts:
-        return False
-    seats = {seat.task: seat.place.node for seat in reservation.seats}
-    machines = (world.machines.get(node) for node in seats.values())
-    if any(machine is None or not machine.spec.accepting for machine in machines):
-        return False
-    return all(task.name in seats for task in next_tasks(gang, again=False))
 
 
 class Steps:
@@ -78,7 +63,7 @@ class Steps:
 
     def most(self) -> int:
         """How many steps one search may take now."""
-        return self._left // 2
+        return max(0, self._left // 2)
 
     def take(self, steps: int) -> None:
         """A search took that many."""
@@ -92,6 +77,7 @@ def reserve(
     is held is held to the last and other reservations are kept; None: at none that could be
     reached, or none before that one.
     """
+    steps.take(1)
     if not any(_is_possible(world, gang) for _ in choices(world, gang)):
         return None
     mark = world.mark()
@@ -108,8 +94,8 @@ def reserve(
 def _improved(world: World, kept: dict[str, Reservation], steps: Steps) -> dict[str, Reservation]:
     for name in sorted(kept, key=lambda name: (kept[name].made_at_us, name)):
         old = kept[name]
-        if old.at_us <= world.now_us:
-            continue
+        if old.at_us <= world.now_us or not waits(world.gangs[name]):
+            continue  # it has begun, or the gang has its minimum and could only grow
         found = reserve(world, world.gangs[name], steps, old.at_us)
         if found is not None and found.at_us < old.at_us:
             better = Reservation(
@@ -252,11 +238,7 @@ def _aged(world: World) -> Iterator[Gang]:
             if world.now_us - gang.submitted_at_us >= after_us
             and gang.queue in world.accounts
             and gang.name not in world.reservations
-            and _waits(gang)
+            and waits(gang)
         ),
         key=key,
     )
-
-
-def _waits(gang: Gang) -> bool:
-    return gang.any_in((PENDING,)) and gang.standing() == BELOW and is_ready(gang, gang.root)

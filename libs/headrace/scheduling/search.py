@@ -27,7 +27,6 @@ from headrace.scheduling.victims import (
     Search,
     chunks_of,
     is_touched,
-    left_of,
     stopped_of,
 )
 from headrace.scheduling.world import World
@@ -72,6 +71,7 @@ class _Scenarios:
             for name in world.lines.heads(world.gangs)
         }
         self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
+        self._before = _before(chunks)
         self._failed: set[tuple[int, tuple[int, ...]]] = set()
 
     def _asks(self, name: str) -> Amounts:
@@ -109,7 +109,7 @@ class _Scenarios:
     ) -> tuple[int, ...] | None:
         asked = sum(self.asked[:size])
         for picked in generate(self, chosen, size):
-            scenario = tuple(sorted({*chosen, *picked}))
+            scenario = self._whole([*chosen, *picked])
             if not scenario or (size, scenario) in self._failed:
                 continue
             freed = sum(self.chunks[i].amounts[0] for i in scenario)
@@ -130,6 +130,11 @@ class _Scenarios:
             self._failed.add((size, scenario))
         return None
 
+    def _whole(self, picked: Sequence[int]) -> tuple[int, ...]:
+        """With what has to go before what was picked."""
+        before = [first for index in picked for first in self._before.get(index, ())]
+        return tuple(sorted(dict.fromkeys([*picked, *before])))
+
     def _try(self, scenario: Sequence[int], size: int) -> bool:
         """Evict these, then place the gang and them again, in turn order."""
         world, gang = self.world, self.gang
@@ -139,6 +144,10 @@ class _Scenarios:
                 world.evict(loss.task)
         turns = Turns(world.accounts, self._asks)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
+        if self.search.first:
+            if not place_gang(world, gang, promised=True, most=size):
+                return False
+            del served[gang.name]
         for name in dict.fromkeys((*served, *self.waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
         while served and (next_ := turns.take()) is not None:
@@ -152,9 +161,7 @@ class _Scenarios:
                 turns.put(other, other.standing())
                 continue
             del served[next_]
-        return self.budgets.allow(stopped_of(world, chunks)) and self.search.accepts(
-            left_of(chunks)
-        )
+        return self.budgets.allow(stopped_of(world, chunks)) and self.search.accepts(chunks)
 
 
 Generate = Callable[[_Scenarios, Sequence[int], int], Iterator[tuple[int, ...]]]
@@ -205,6 +212,18 @@ def _reaching(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterat
         )
         for most in _growing(len(nodes), _covering([room[n] for n in nodes], asked - elsewhere)):
             yield tuple(i for node in nodes[:most] for i in on_node[node])
+
+
+def _before(chunks: Sequence[Chunk]) -> dict[int, tuple[int, ...]]:
+    """Of each chunk that takes what its gang needs: those of the gang that have to go first."""
+    found: dict[int, tuple[int, ...]] = {}
+    seen: dict[str, list[int]] = {}
+    for index, chunk in enumerate(chunks):
+        mine = seen.setdefault(chunk.gang, [])
+        if chunk.after and mine:
+            found[index] = tuple(mine)
+        mine.append(index)
+    return found
 
 
 def _covering(rooms: Sequence[int], wanted: int) -> int:

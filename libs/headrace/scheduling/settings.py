@@ -17,6 +17,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     levels: Mapping[str, tuple[str, ...]] = {}  # labels of each topology, widest first
     consolidate_after_us: int = 0  # who waits shorter moves nobody
     staleness_grace_us: int = 60_000_000
+    growth_evicts: bool = True  # whether others are evicted so that a gang gets above its minimum
     usage_strength: int = 0
     max_duration_us: int = 86_400_000_000  # of a gang that has none of its own
     release_us: int = 60_000_000  # what is being released is gone after that

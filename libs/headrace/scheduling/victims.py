@@ -12,7 +12,8 @@ import msgspec
 from headrace.scheduling.amounts import Amounts, total
 from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
 from headrace.scheduling.eviction_budgets import EvictionBudgets
-from headrace.scheduling.gangs import EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
+from headrace.scheduling.gangs import BELOW, EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
+from headrace.scheduling.parts import Cell
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.world import World
 
@@ -20,21 +21,25 @@ Left = dict[str, list[Amounts]]  # by queue, piece by piece, what would be taken
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Tasks of one gang that are only taken together."""
+    """Tasks of one gang that are only taken together; where they are part of what it needs, only
+    `after` all that comes before of the same gang.
+    """
 
     gang: str
     queue: str
     losses: tuple[Loss, ...]
     nodes: tuple[str, ...]
     amounts: Amounts
+    after: bool
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """One task of a chunk, where it is and what it gives."""
+    """One task of a chunk, where it is and what it gives, of which parts of the fleet."""
 
     task: Task
     node: str
     amounts: Amounts
+    cell: Cell
 
     @property
     def is_lost(self) -> bool:
@@ -49,13 +54,15 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one search: of which queues which gangs may be touched, which of those keep
-    their minimum, and which losses are acceptable.
+    their minimum, and whether what would be lost of chunks is acceptable. `first`: the gang comes
+    before those that it would evict, whoever's turn it were.
     """
 
     reaches: Callable[[str], bool]
     may_lose: Callable[[Gang], bool]
     keeps_minimum: Callable[[Gang], bool]
-    accepts: Callable[[Left], bool]
+    accepts: Callable[[Sequence[Chunk]], bool]
+    first: bool = False
 
 
 def chunks_of(
@@ -67,10 +74,12 @@ def chunks_of(
     turns = Turns(world.accounts, lambda name: upcoming[name].amounts, victims=True)
 
     def offer(other: Gang) -> None:
-        kept = search.keeps_minimum(other)
+        kept = other.protected_minimum or search.keeps_minimum(other)
         tasks = next_chunk(other, held[other.name], surplus_only=kept)
         if tasks:
-            upcoming[other.name] = _chunk(other, tasks)
+            left = without(held[other.name], tasks)
+            after = standing_of(other, left) == BELOW
+            upcoming[other.name] = _chunk(world, other, tasks, after=after)
             turns.put(other, standing_of(other, held[other.name]))
 
     for queue, others in world.holders.items():
@@ -90,9 +99,9 @@ def chunks_of(
         offer(world.gangs[name])
 
 
-def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
+def _chunk(world: World, gang: Gang, tasks: Sequence[Task], *, after: bool) -> Chunk:
     losses = tuple(
-        Loss(task=task, node=place.node, amounts=place.amounts)
+        Loss(task=task, node=place.node, amounts=place.amounts, cell=world.cell_at(place))
         for task in tasks
         if (place := task.coming or task.place) is not None
     )
@@ -102,6 +111,7 @@ def _chunk(gang: Gang, tasks: Sequence[Task]) -> Chunk:
         losses=losses,
         nodes=tuple(sorted({loss.node for loss in losses})),
         amounts=total(loss.amounts for loss in losses),
+        after=after,
     )
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from headrace.scheduling.amounts import Amounts
 from headrace.scheduling.books import Books
+from headrace.scheduling.claims import Claim, Holding, Reservation, Wish
 from headrace.scheduling.division import QueueSpec
 from headrace.scheduling.gangs import (
     BOUND,
@@ -25,7 +26,7 @@ from headrace.scheduling.gangs import (
     Shape,
     Task,
 )
-from headrace.scheduling.horizon import Claim, Holding, Horizon, Reservation
+from headrace.scheduling.horizon import Horizon
 from headrace.scheduling.machines import COMING, HELD, LEAVING, MachineSpec
 from headrace.scheduling.settings import Settings
 
@@ -140,7 +141,7 @@ class World(Books):
         self._undo.append(partial(self._reserved, self.reservations, self._horizon))
         self.reservations = reservations
         claims = [self.claim(reservations[name]) for name in names]
-        self._horizon = Horizon(claims, self.accounts, self.machines)
+        self._horizon = Horizon(claims, self.accounts, self.machines, self.cell_at)
         self._horizon.enter(self._ending_by(self._horizon.last_us))
         for task, place in self._given():
             self._horizon.add(task, self._holding(task, place, task.state))
@@ -154,17 +155,39 @@ class World(Books):
 
     def ends_at_us(self, gang: Gang, state: str) -> int:
         """When what the gang has in this state is free again at the latest."""
-        if state == RUNNING:
-            return self.end_of(gang)
-        release_us = self.settings.release_us if state == PIPELINED else 0
-        return self.now_us + release_us + self.duration_us(gang)
+        if state == RUNNING or (state == BOUND and gang.started_at_us is not None):
+            return self.end_of(gang)  # what a gang gets that runs ends with it
+        from_us = self.now_us
+        if state == PIPELINED:
+            from_us = max(from_us, gang.room_by_us or from_us + self.settings.release_us)
+        return from_us + self.duration_us(gang)
 
-    def may_backfill(self, gang: Gang, place: Place, state: str) -> bool:
-        """Whether the gang may have this place, in that state, and breaks no other reservation."""
+    def may_backfill(self, task: Task, place: Place, state: str) -> bool:
+        """Whether the task may have this place, in that state, and breaks no other reservation."""
         if not self.reservations:
             return True
+        gang = self.gangs[task.gang]
         until_us = self.ends_at_us(gang, state)
-        return self._horizon.allows(gang, place, self.now_us, until_us)
+        wish = Wish(gang=gang, place=place, firm=task.firm)
+        return self._horizon.allows(wish, self.now_us, until_us)
+
+    def due(self) -> list[Gang]:
+        """Who waits and whose reservation has begun, in the order of their turns."""
+        names = [name for name in self.reservations if name in self.gangs]
+        claims = [self.claim(self.reservations[name]) for name in names]
+        due = [claim for claim in claims if claim.reservation.at_us <= self.now_us]
+        return [claim.gang for claim in sorted(due, key=lambda claim: claim.turn)]
+
+    def may_take_seat(self, task: Task, place: Place) -> bool:
+        """Whether the task may have this at once because of its gang's own reservation."""
+        gang = self.gangs[task.gang]
+        if self.now_us < self.reservations[gang.name].at_us:
+            return self.may_backfill(task, place, BOUND)
+        return self._horizon.allows_due(gang, place)
+
+    def shared_by_others(self, gang: Gang, node: str) -> list[Place]:
+        """What of the machine's shared devices is promised to others before the gang would end."""
+        return self._horizon.shared_by_others(gang, node, self.ends_at_us(gang, BOUND))
 
     def go_to(self, now_us: int) -> None:
         """Look at the world as of another moment, until that is taken back."""
@@ -176,7 +199,7 @@ class World(Books):
         gang = claim.gang
         for place in claim.places:
             self.book(place, COMING, sign)
-            self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=sign)
+            self.accounts.book(gang.queue, place, firm=claim.firm, sign=sign)
         (self._horizon.begin if sign > 0 else self._horizon.end)(gang.name)
         self._undo.append(partial(self._unset_aside, claim, -sign))
 
@@ -205,21 +228,22 @@ class World(Books):
         gang = self.gangs[task.gang]
         return Holding(
             queue=gang.queue,
-            firm=not gang.preemptible,
+            firm=task.firm,
             place=place,
             book=COMING if state == PIPELINED else HELD,
             until_us=self.ends_at_us(gang, state),
+            cell=self.cell_at(place),
         )
 
     def _count(self, task: Task, place: Place, state: str) -> None:
         gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible)
+        self.accounts.book(gang.queue, place, firm=task.firm)
         if self.reservations:
             self._horizon.add(task, self._holding(task, place, state))
 
     def _discount(self, task: Task, place: Place) -> None:
         gang = self.gangs[task.gang]
-        self.accounts.book(gang.queue, place.amounts, firm=not gang.preemptible, sign=-1)
+        self.accounts.book(gang.queue, place, firm=task.firm, sign=-1)
         if self.reservations:
             self._horizon.remove(task, self._holding(task, place, RUNNING))
 

@@ -16,6 +16,7 @@ from headrace.simulation.coverage import Coverage
 from headrace.simulation.faults import KINDS, RUNTIME_POINTS
 from headrace.simulation.many import outcomes
 from headrace.simulation.parts import AGENT_POINTS
+from headrace.simulation.situations import SITUATIONS
 from headrace.simulation.world import Outcome, simulate
 
 FAILED_MAX = 5  # seeds that are told about before a run gives up
@@ -48,7 +49,7 @@ def _one(seed: int, bug: str | None) -> int:
 
 def _many(seeds: range, bug: str | None) -> int:
     began_s = time.perf_counter()
-    coverage = Coverage([*KINDS, *RUNTIME_POINTS, *AGENT_POINTS])
+    coverage = Coverage([*KINDS, *RUNTIME_POINTS, *AGENT_POINTS, *SITUATIONS])
     failed: list[int] = []
     events = 0
     for outcome in outcomes(seeds, bug or ""):

@@ -35,6 +35,8 @@ KINDS = (
     "node.worker_killed",
     "node.fenced",
     "agent.crashed",
+    "device.lost",
+    "device.upset",
     "node.out_of_touch",
 )
 DECIDING = ("admission", "quota", "placement", "metrics")
@@ -91,7 +93,7 @@ def _out_of_touch(chance: random.Random, nodes: list[str]) -> Fault:
 
 
 def _target(chance: random.Random, kind: str, nodes: list[str]) -> str:
-    if kind.startswith(("node.", "agent.")):
+    if kind.startswith(("node.", "agent.", "device.")):
         return chance.choice(nodes)
     if kind == "bus.client_disconnected":
         return chance.choice([*DECIDING, *nodes])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from headrace.bus.interface import BusError
 from headrace.bus.memory import MemoryBus
 from headrace.events.nodes import NodeJoined
+from headrace.simulation.administration import Hardware
 from headrace.simulation.machine import SimulatedMachine, SimulatedProcesses
 from headrace.simulation.parts import AgentParts, node_key
 from headrace.simulation.processes import Killed, Process
@@ -26,10 +27,11 @@ RESTART_S_MAX = 0.5  # until a supervisor has a dead agent up again
 class Node:
     """One node of the simulated fleet."""
 
-    def __init__(self, world: World, name: str, gpus: int, chance: random.Random) -> None:
+    def __init__(self, world: World, name: str, hardware: Hardware, chance: random.Random) -> None:
         self.name = name
         self.client = ""  # its agent's name on the bus
-        self.machine = SimulatedMachine(name, gpus, chance, AgentParts())
+        self.machine = SimulatedMachine(name, hardware, chance, AgentParts())
+        self._labels = hardware.labels
         self._world = world
         self._process: Process | None = None
         self._processes: SimulatedProcesses | None = None
@@ -114,6 +116,7 @@ class Node:
             cpu_milli=self.machine.devices.cpu_milli,
             memory_bytes=self.machine.devices.memory_bytes,
             pausing=self.machine.pausing,
+            labels=self._labels,
         )
 
     def _passing(self, point: str) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from headrace.simulation.world import World
 
 SILENCE_S = 12.0  # a little more than after which a node counts as silent
+XID_LOST, XID_UPSET = 79, 94  # it has gone; only who used it is concerned
 LEASE_S = 4.0  # a little more than a lease: then another leads
 
 
@@ -42,6 +43,8 @@ class Incidents:
             "node.worker_killed": self._kill_worker,
             "node.fenced": self._fence,
             "agent.crashed": self._crash_agent,
+            "device.lost": self._lose_device,
+            "device.upset": self._upset_device,
             "node.out_of_touch": self._cut_off,
         }
 
@@ -163,3 +166,27 @@ class Incidents:
         node = self._world.nodes[fault.target]
         self._world.tell(f"the agent of {node.name} is to crash at {fault.point}")
         node.crash_at(fault.point)
+
+    def _lose_device(self, fault: Fault) -> None:
+        """A device fails; later an operator has mended it."""
+        node = self._happens(fault, XID_LOST)
+        if node:
+            loop = self._world.loop
+            loop.call_later(fault.for_s, lambda: loop.create_task(self._mended(node)))
+
+    async def _mended(self, node: str) -> None:
+        await self._change(node, "uncordon")
+
+    def _upset_device(self, fault: Fault) -> None:
+        self._happens(fault, XID_UPSET)
+
+    def _happens(self, fault: Fault, code: int) -> str:
+        """Something happens to a device that is used, on this node or else another; which node."""
+        nodes = self._world.nodes
+        for name in dict.fromkeys([fault.target, *nodes]):
+            used = nodes[name].machine.used()
+            if used:
+                self._fired(msgspec.structs.replace(fault, target=name))
+                nodes[name].machine.devices.happen(used[0], code)
+                return name
+        return ""

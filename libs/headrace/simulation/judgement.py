@@ -6,10 +6,14 @@ everything healed.
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headrace.verification import check_accepted, check_journal
+from headrace.events import decode
+from headrace.simulation.situations import situations
+from headrace.verification import Violation, check_accepted, check_journal
 from headrace.verification.verify import Verification
 
 if TYPE_CHECKING:
@@ -33,12 +37,22 @@ def _log(world: World) -> list[str]:
     verification = Verification(world.deciders, world.version)
     for stored in world.log.events:
         verification.take(stored)
-    found = [str(violation) for violation in verification.violations[:TOLD_PER_CHECK_MAX]]
+    world.fired.update(situations(decode(s.type, s.data) for s in world.log.events))
+    found = [str(violation) for violation in _first(verification.violations)]
     requests = verification.checker.requests
     found += [str(violation) for violation in check_accepted(requests, world.people.accepted)]
     if not verification.replay.decisions:
         found.append("no decision could be derived again")
     return found
+
+
+def _first(violations: Iterable[Violation]) -> Iterator[Violation]:
+    """The first few of each kind."""
+    told: Counter[str] = Counter()
+    for violation in violations:
+        told[violation.invariant] += 1
+        if told[violation.invariant] <= TOLD_PER_CHECK_MAX:
+            yield violation
 
 
 def _machines(world: World) -> list[str]:

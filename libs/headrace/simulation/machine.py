@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.simulation.administration import Hardware
 from headrace.simulation.parts import AgentParts
 from headrace.simulation.surroundings import EPOCH_US
 
@@ -43,11 +44,13 @@ class Worker(msgspec.Struct, kw_only=True):
 class SimulatedMachine:
     """The hardware. `open` attempts to it are made by `SimulatedProcesses`, one per agent."""
 
-    def __init__(self, node: str, gpus: int, chance: random.Random, parts: AgentParts) -> None:
+    def __init__(
+        self, node: str, hardware: Hardware, chance: random.Random, parts: AgentParts
+    ) -> None:
         self.node = node
         self.chance = chance
         self.parts = parts
-        self.devices = parts.devices(node, gpus)
+        self.devices = parts.devices(node, hardware)
         self.lease = parts.lease()
         self.boot = 1
         self.is_on = True
@@ -65,6 +68,10 @@ class SimulatedMachine:
     def running(self) -> list[Any]:
         """The attempts whose processes exist right now."""
         return [key for key, worker in self.workers.items() if worker.phase == "running"]
+
+    def used(self) -> list[str]:
+        """The devices that running workers have."""
+        return [s.device for key in self.running() for s in self.workers[key].assignment.shares]
 
     def leased_s(self) -> float:
         """The longest run among those that are to be replaced when this machine cannot be heard."""
@@ -239,7 +246,7 @@ class SimulatedProcesses:
             phase=worker.phase,
             project=worker.assignment.project,
             traceparent=worker.assignment.traceparent,
-            enforcement="simulated",
+            enforcement="none",
             shares=worker.assignment.shares,
             started_at_us=worker.started_at_us,
             replace_after_s=worker.assignment.replace_after_s,
@@ -274,6 +281,10 @@ class SimulatedProcesses:
     def read_logs(self, wanted: LogsWanted) -> LogsChunk:
         """See the agent's `Machine`."""
         return LogsChunk(offset=wanted.offset, ended=True, missing="simulated workers say nothing")
+
+    def disk_permille(self) -> int:
+        """See the agent's `Machine`."""
+        return 0
 
     async def close(self) -> None:
         """See the agent's `Machine`."""

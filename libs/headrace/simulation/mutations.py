@@ -86,8 +86,27 @@ def release_before_proof(what: Any) -> None:
     folder._decider = decider
 
 
+def ignore_reservations(what: Any) -> None:
+    """Placement tells who waits when it starts, and then gives its room to whoever comes."""
+    if not isinstance(what, Host) or what.service.decider.service != "placement":
+        return
+    horizon = import_module("headrace.scheduling.horizon").Horizon
+    placement = what.service.decider
+
+    def decide(state: Any, now_us: int) -> list[Any]:
+        kept, horizon.allows = horizon.allows, lambda *_: True
+        try:
+            return list(placement.decide(state, now_us))
+        finally:
+            horizon.allows = kept
+
+    decider = dataclasses.replace(placement, decide=decide)
+    what.service = dataclasses.replace(what.service, decider=decider)
+
+
 PLANTED: dict[str, Callable[[Any], None]] = {
     "act-before-append": act_before_append,
+    "ignore-reservations": ignore_reservations,
     "no-epoch-check": no_epoch_check,
     "outlive-the-lease": outlive_the_lease,
     "release-before-proof": release_before_proof,

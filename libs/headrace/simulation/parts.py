@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,6 +24,7 @@ from headrace.bus.agents import Assignment, Launch, Signed
 from headrace.bus.interface import Bus
 from headrace.events.nodes import NodeJoined
 from headrace.runtime.service import Service
+from headrace.simulation.administration import Hardware, devices_of
 from headrace.vault import VaultError, open_with, verify
 
 AGENT_POINTS = (
@@ -55,11 +57,14 @@ class Keys:
         return self._keys[name]
 
 
-def service_of(name: str, keys: Keys) -> Service:
-    """A fresh instance of the service, as its own process would make it."""
+def service_of(name: str, keys: Keys, settings: Mapping[str, int]) -> Service:
+    """A fresh instance of the service, as its own process would make it, with those of the settings
+    that it has.
+    """
     surroundings = SimpleNamespace(key=keys.key, instance=name, nats_url="", run_dir="")
     service: Service = import_module(f"headrace.{name}.__main__").service_of(surroundings)
-    return service
+    known = {name: number for name, number in settings.items() if name in service.settings}
+    return replace(service, settings={**service.settings, **known})
 
 
 class AgentParts:
@@ -91,10 +96,13 @@ class AgentParts:
         """The agent's own lease, which a machine holds as long as it is on."""
         return import_module("headrace.node_agent.lease").Lease()
 
-    def devices(self, node: str, gpus: int) -> Any:
-        """The agent's own GPUs that are not there."""
+    def devices(self, node: str, hardware: Hardware) -> Any:
+        """The agent's own GPUs that are not there; some of them perhaps cut."""
         simulated = import_module("headrace.node_agent.devices.simulated")
-        return simulated.SimulatedDevices(f"simulated:{gpus}xH100-80GB", node)
+        made = simulated.SimulatedDevices(f"simulated:{hardware.gpus}x{hardware.model}", node)
+        found = devices_of(made.list(), hardware.cut)
+        made.list = lambda: found
+        return made
 
     def agent(
         self,
@@ -127,7 +135,7 @@ class AgentParts:
             bus=bus,
             machine=machine,
             journal=journal,
-            devices=devices,
+            enforcer=import_module("headrace.node_agent.enforcement.enforcer").Enforcer(devices),
             lease=lease,
             is_granted=is_granted,
             unseal=unseal,

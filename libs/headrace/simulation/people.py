@@ -75,6 +75,7 @@ class People:
             "ce-type": f"headrace.{asked.verb}.v1",
             "ce-source": "/simulation",
             "ce-specversion": "1.0",
+            "Headrace-Actor": asked.user,
         }
         while True:
             try:
@@ -84,7 +85,8 @@ class People:
 
     async def _try(self, asked: Asked, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
         if not asked.is_posted:
-            subject = subjects.request(asked.project, asked.verb)
+            door = subjects.gateway if asked.user else subjects.request
+            subject = door(asked.project, asked.verb)
             reply = await self._bus.request(subject, body, headers, REPLY_S)
             answer: dict[str, Any] = msgspec.json.decode(reply.data)
             return answer

@@ -13,6 +13,7 @@ from headrace.bus.interface import BusError
 from headrace.bus.memory import MemoryBus
 from headrace.runtime.host import Host
 from headrace.runtime.relay import Relay
+from headrace.simulation import workload
 from headrace.simulation.parts import service_of
 from headrace.simulation.processes import Killed, Process
 from headrace.simulation.surroundings import EPOCH_US
@@ -69,7 +70,7 @@ class Instance:
         world = self._world
         bus = MemoryBus(world.broker, self.client)
         store = world.store_for(process, self.service, self.holder)
-        service = service_of(self.service, world.keys)
+        service = service_of(self.service, world.keys, workload.SETTINGS)
         self.host = Host(
             service,
             store=store,

@@ -1,121 +1,131 @@
-"""What people ask for in a simulated history: a fleet, its queues, jobs, and changes of mind.
+"""What people ask for in a simulated history: jobs of every kind, and changes of mind.
 
 Rule: every job ends by itself, within seconds but for the one that is there for its lease, so that
-a history in which faults heal must end.
+a history in which faults heal must end. A kind of job is one function, which says what is special
+about it.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-NODES_MAX = 4
-GPUS_MAX = 4  # per node: small fleets make queues
-JOBS_MIN, JOBS_MAX = 6, 30
+from headrace.simulation import administration
+from headrace.simulation.administration import (
+    LEVELS,
+    POOL,
+    PROFILE,
+    PROJECTS,
+    Fleet,
+    Hardware,
+)
+
+JOBS_MIN, JOBS_MAX = 6, 22
 RUN_S_MAX = 4.0
 PAUSED = 0.3  # of the jobs, and resumed
+ELASTIC_FIRST = 2  # jobs of every history that come early and take all there is
 LEASED_RUN_S = 100.0  # of a job that runs when a lease ends
-PROJECTS = ("vision", "ads")
+USERS = ("ada", "ben", "eve")
+SETTINGS = {  # recorded with who leads: small, so that histories of seconds see what takes minutes
+    "consolidate_after_s": 1,
+    "reserve_after_s": 1,
+    "release_s": 1,
+}
+
+Body = dict[str, Any]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """One request: when, and through which door. `after` is the key of a request to be answered
-    first; to cancel, pause or resume means the job of that one.
+    first; to cancel, pause or resume means the job of that one. `user` asks through the gateway.
     """
 
     at_s: float
     verb: str
     project: str
     key: str
-    body: dict[str, Any]
+    body: Body
     is_posted: bool = False
     after: str = ""
+    user: str = ""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
-    """All of a history's requests, in order of time, and its nodes with their numbers of GPUs."""
+    """All of a history's requests, in order of time, and its nodes."""
 
-    nodes: dict[str, int]
+    nodes: dict[str, Hardware]
     asked: tuple[Asked, ...]
 
 
 def draw(chance: random.Random, until_s: float) -> Workload:
     """A workload whose requests come before `until_s`."""
-    nodes = {f"n{i + 1}": chance.randint(1, GPUS_MAX) for i in range(chance.randint(1, NODES_MAX))}
-    asked = list(_queues(chance, sum(nodes.values())))
+    fleet = administration.draw(chance, until_s)
+    asked = _applied(fleet)
     for number in range(int(chance.triangular(JOBS_MIN, JOBS_MAX, JOBS_MIN))):
-        at_s = chance.uniform(1.0, until_s)
-        submitted = _job(chance, number, at_s)
+        at_s = chance.uniform(1.0, until_s if number >= ELASTIC_FIRST else until_s / 2)
+        submitted = _job(chance, fleet, number, at_s)
         asked.append(submitted)
         if chance.random() < 0.15:
             asked.append(_about(chance, submitted, "cancel"))
         if chance.random() < PAUSED:
             asked.append(paused := _about(chance, submitted, "pause"))
             asked.append(_about(chance, paused, "resume"))
-    return Workload(nodes=nodes, asked=tuple(sorted(asked, key=lambda a: (a.at_s, a.key))))
+    return Workload(nodes=fleet.nodes, asked=tuple(sorted(asked, key=lambda a: (a.at_s, a.key))))
 
 
-def _queues(chance: random.Random, gpus: int) -> list[Asked]:
-    documents: list[dict[str, Any]] = [
-        {"type": "department", "name": "research", "gpus": {"quota": gpus}}
-    ]
-    for name in PROJECTS:
-        share: dict[str, Any] = {"quota": chance.randint(0, gpus // 2)}
-        if chance.random() < 0.3:
-            share["limit"] = chance.randint(max(1, share["quota"]), gpus)
-        share["over_quota_weight"] = chance.randint(1, 3)
-        document = {"type": "project", "name": name, "department": "research", "gpus": share}
-        documents.append(document)
+def _applied(fleet: Fleet) -> list[Asked]:
+    """The administrators' documents, one after the other."""
     return [
         Asked(
-            at_s=0.0,
-            verb="queue.apply",
+            at_s=at_s,
+            verb="pool.apply" if document["type"] == "pool" else "queue.apply",
             project="fleet",
-            key=f"q{i}",
+            key=f"d{i}",
             body=document,
-            after=f"q{i - 1}" if i else "",
+            after=f"d{i - 1}" if i else "",
         )
-        for i, document in enumerate(documents)
+        for i, (at_s, document) in enumerate(fleet.applied)
     ]
 
 
-def _job(chance: random.Random, number: int, at_s: float) -> Asked:
-    gpus = chance.choice([0.25, 0.5, 0.5, 1, 1, 1, 2])
-    nodes = chance.choice([1, 1, 1, 1, 2, 3]) if gpus >= 0.5 else 1
-    ends_in_s = chance.uniform(0.05, RUN_S_MAX)
-    code = chance.choice([0, 0, 0, 0, 0, 3])
-    body: dict[str, Any] = {
+def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked:
+    body: Body = {
         "name": f"job-{number}",
-        "command": ["simulated", f"{ends_in_s:.3f}", str(code)],
-        "nodes": nodes,
-        "resources": {"gpus": gpus},
+        "command": ["simulated", f"{chance.uniform(0.05, RUN_S_MAX):.3f}", "0"],
+        "resources": {"gpus": 1},
         "priority": chance.choice(["low", "medium", "medium", "high"]),
     }
     if chance.random() < 0.15:
+        body["command"][2] = "3"
+    if chance.random() < 0.15:
         body["preemptibility"] = "non-preemptible"
-    if chance.random() < 0.1:
-        body["max_duration"] = "2s"
     if chance.random() < 0.2:
         body["checkpoint"] = {"signal": "USR1", "grace": "5s"}
     if chance.random() < 0.2:
         body["on_disconnect"] = {"replace_after": "60s"}
-    if chance.random() < 0.1:
-        body["nodes"] = 1
-        body["sweep"] = {
-            "method": "grid",
-            "params": {"lr": ["0.1", "0.2", "0.3"], "depth": ["2", "4"][: chance.randint(1, 2)]},
-            "parallel": 2,
-        }
-        body["command"][1] = f"{min(ends_in_s, 1.5):.3f}"
+    kinds = list(KINDS)
+    kind = (
+        _elastic
+        if number < ELASTIC_FIRST
+        else chance.choices(kinds, weights=list(KINDS.values()))[0]
+    )
+    kind(chance, fleet, body)
+    if chance.random() < 0.4:
+        body["max_duration"] = chance.choice(["2s", "3s", "4s"])
+    if fleet.is_pooled and chance.random() < 0.2:
+        body.setdefault("pools", [POOL])
+    by_user = chance.random() < 0.6
     return Asked(
         at_s=at_s,
         verb="job.submit",
         project=chance.choice(PROJECTS),
         key=f"j{number}",
         body=body,
-        is_posted=chance.random() < 0.2,
+        is_posted=not by_user and chance.random() < 0.5,
+        user=chance.choice(USERS) if by_user else "",
     )
 
 
@@ -126,9 +136,90 @@ def leased() -> Asked:
         "command": ["simulated", f"{LEASED_RUN_S}", "0"],
         "resources": {"gpus": 1},
         "priority": "very-high",
+        "max_duration": "1h",  # else its project's or its pool's
         "on_disconnect": {"replace_after": "60s"},
     }
     return Asked(at_s=1.0, verb="job.submit", project=PROJECTS[0], key="leased", body=body)
+
+
+def _small(chance: random.Random, _fleet: Fleet, body: Body) -> None:
+    """A GPU or two of one node."""
+    body["resources"] = {"gpus": chance.choice([1, 1, 1, 2])}
+
+
+def _fraction(chance: random.Random, _fleet: Fleet, body: Body) -> None:
+    """A share of a GPU."""
+    body["resources"] = {"gpus": chance.choice([0.25, 0.5])}
+
+
+def _memory(chance: random.Random, _fleet: Fleet, body: Body) -> None:
+    """So much of a GPU's memory."""
+    body["resources"] = {"gpu_memory": chance.choice(["10GB", "20GB"])}
+
+
+def _gang(chance: random.Random, fleet: Fleet, body: Body) -> None:
+    """A piece of several nodes."""
+    body["nodes"] = chance.randint(2, max(2, min(3, len(fleet.nodes))))
+    body["resources"] = {"gpus": chance.choice([0.5, 1, 1, 2])}
+
+
+def _large(chance: random.Random, fleet: Fleet, body: Body) -> None:
+    """All that a large node has: what a stream of small jobs would starve."""
+    most = max(node.gpus - node.cut for node in fleet.nodes.values())
+    body["resources"] = {"gpus": max(1, most - chance.randint(0, 1))}
+
+
+def _elastic(chance: random.Random, fleet: Fleet, body: Body) -> None:
+    """A gang that takes more nodes while there are any, and gives them up again."""
+    least = chance.choice([1, 1, 1, 2])
+    body["nodes"] = f"{least}..{max(least + 1, len(fleet.nodes))}"
+    body["resources"] = {"gpus": chance.choice([0.5, 1, 1])}
+    body["preemptibility"] = chance.choice(["preemptible", "semi-preemptible", "semi-preemptible"])
+    body["priority"] = chance.choice(["low", "low", "medium"])
+    body["command"][1] = f"{chance.uniform(RUN_S_MAX / 2, RUN_S_MAX):.3f}"
+
+
+def _near(chance: random.Random, fleet: Fleet, body: Body) -> None:
+    """A gang within one rack, or rather so; without a pool nobody knows of racks."""
+    _gang(chance, fleet, body)
+    if fleet.is_pooled:
+        level = chance.choice(["required", "required", "preferred"])
+        body["topology"] = {level: chance.choice(LEVELS)}
+        body["pools"] = [POOL]
+
+
+def _choosy(chance: random.Random, _fleet: Fleet, body: Body) -> None:
+    """One kind of GPU, else another."""
+    kinds = ["H100:1", "A100:1"]
+    chance.shuffle(kinds)
+    body["resources"] = {"gpus": kinds[: chance.randint(1, 2)]}
+
+
+def _slice(chance: random.Random, fleet: Fleet, body: Body) -> None:
+    """Slices of a GPU that is cut."""
+    if fleet.has_slices:
+        body["resources"] = {"gpus": f"{PROFILE}:{chance.randint(1, 2)}"}
+
+
+def _sweep(chance: random.Random, _fleet: Fleet, body: Body) -> None:
+    """The same command with other parameters, two at a time."""
+    body["command"][1] = f"{chance.uniform(0.05, 1.5):.3f}"
+    params = {"lr": ["0.1", "0.2", "0.3"], "depth": ["2", "4"][: chance.randint(1, 2)]}
+    body["sweep"] = {"method": "grid", "params": params, "parallel": 2}
+
+
+KINDS: dict[Callable[[random.Random, Fleet, Body], None], int] = {  # how often
+    _small: 6,
+    _fraction: 4,
+    _memory: 1,
+    _gang: 3,
+    _elastic: 4,
+    _large: 2,
+    _near: 4,
+    _choosy: 2,
+    _slice: 2,
+    _sweep: 2,
+}
 
 
 def _about(chance: random.Random, earlier: Asked, what: str) -> Asked:

@@ -75,8 +75,8 @@ class World:
                           for name in DECIDING}  # fmt: skip
         self.drawn = workload.draw(random.Random(f"workload {seed}"), BUSY_S * 0.8)
         self.nodes = {
-            name: Node(self, name, gpus, random.Random(f"{name} {seed}"))
-            for name, gpus in self.drawn.nodes.items()
+            name: Node(self, name, hardware, random.Random(f"{name} {seed}"))
+            for name, hardware in self.drawn.nodes.items()
         }
         chance = random.Random(f"faults {seed}")
         self.faults = faults.draw(chance, list(self.nodes), BUSY_S, AGENT_POINTS)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from headrace.events import Entry
-from headrace.events.gangs import GangPlaced, GangReleased
+from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersReleased
 from headrace.events.guards import DEVICE_MILLI, guards_of
 from headrace.events.nodes import NodeJoined
 from headrace.events.pauses import GangPaused, GangResumed
 from headrace.events.queues import Queue, QueueConfigured
+from headrace.scheduling.kinds import is_model
 
 UNLIMITED = -1
 DEPTH_MAX = 32  # levels of the queue tree that are looked at
 
 Found = tuple[str, str]  # invariant, what
+FirmOf = Callable[[str, int], int]  # of a job, how many of so many workers
+Books = GangPlaced | GangGrown | GangResumed
+Models = Counter[str]  # milli-GPUs by the model of the GPU
 
 
 class Bookings:
@@ -26,15 +30,18 @@ class Bookings:
         self.used: Counter[str] = Counter()  # by queue, with all below it
         self.firm: Counter[str] = Counter()  # of that, by jobs that cannot be preempted
         self._milli: Counter[str] = Counter()  # by guard key
+        self._models: Counter[tuple[str, str]] = Counter()  # used by queue, of each model of GPU
+        self._firm_models: Counter[tuple[str, str]] = Counter()
         self._node: dict[str, str] = {}  # which node has the device
-        self._held: dict[str, tuple[str, int, bool]] = {}  # job: project, milli, firm
-        self._resting: dict[str, tuple[str, int, bool]] = {}  # as held, of who left its devices
+        self._model: dict[str, str] = {}  # and of which model it is
+        self._held: dict[str, _Held] = {}  # by job
         self._configured_at = 0
 
     def joined(self, event: NodeJoined) -> None:
         """The node has these devices."""
         for device in event.devices:
             self._node[device.device] = event.node
+            self._model[device.device] = device.model
 
     def configured(self, entry: Entry, event: QueueConfigured) -> None:
         """The queue stands like this from now on, perhaps under another parent."""
@@ -42,37 +49,15 @@ class Bookings:
         self._configured_at = entry.position
         self.used.clear()
         self.firm.clear()
-        for project, milli, firm in self._held.values():
-            self._use(project, milli, firm=firm)
+        self._models.clear()
+        self._firm_models.clear()
+        for held in self._held.values():
+            self._use(held, 1)
 
-    def placed(self, entry: Entry, event: GangPlaced, *, firm: bool) -> Iterator[Found]:
-        """Book the gang; what is wrong with that."""
-        yield from self._books(event)
-        yield from self._granted(entry, event, firm=firm)
-
-    def resumed(self, entry: Entry, event: GangResumed, *, firm: bool) -> Iterator[Found]:
-        """Book what has left its devices again; what is wrong with that."""
-        yield from self._books(event)
-        _, milli, _ = self._resting.pop(event.job, (event.project, 0, firm))
-        if milli != event.milli:
-            yield "I1", f"{event.job} left {milli} milli and books {event.milli} again"
-        yield from self._granted(entry, event, firm=firm)
-
-    def paused(self, event: GangPaused) -> Iterator[Found]:
-        """Give the gang's devices back; what is wrong with that."""
-        yield from self._gives(event)
-        self._resting[event.job] = self._held.pop(event.job, (event.project, 0, False))
-        yield from self._left(event, self._resting[event.job])
-
-    def released(self, event: GangReleased) -> Iterator[Found]:
-        """Give the gang's devices back, if it still had them; what is wrong with that."""
-        yield from self._gives(event)
-        if self._resting.pop(event.job, None) is None:
-            yield from self._left(event, self._held.pop(event.job, (event.project, 0, False)))
-        elif event.shares:
-            yield "I1", f"{event.job} gives devices back that it had left"
-
-    def _books(self, event: GangPlaced | GangResumed) -> Iterator[Found]:
+    def booked(self, entry: Entry, event: Books, firm: FirmOf) -> Iterator[Found]:
+        """Book these workers; what is wrong with that. `firm` says how many of so many workers of
+        the job cannot be preempted.
+        """
         for worker in event.workers:
             for share in worker.devices:
                 if self._node.get(share.device) != worker.node:
@@ -86,40 +71,79 @@ class Bookings:
         shares = [share.milli for worker in event.workers for share in worker.devices]
         if sum(shares) != event.milli:
             yield "I1", f"{event.job} says {event.milli} milli and books {sum(shares)}"
+        yield from self._granted(entry, event, firm)
 
-    def _gives(self, event: GangReleased | GangPaused) -> Iterator[Found]:
+    def released(self, event: GangReleased | GangPaused) -> Iterator[Found]:
+        """Give back what the gang has left; what is wrong with that."""
+        yield from self._unbooked(event)
+        held = self._held.pop(event.job, None) or _Held(event.project)
+        if held.milli != event.milli:
+            yield "I1", f"{event.job} held {held.milli} milli and gives {event.milli} back"
+        self._use(held, -1)
+
+    def given_back(self, event: WorkersReleased, firm: FirmOf) -> Iterator[Found]:
+        """Give these workers' devices back; what is wrong with that."""
+        yield from self._unbooked(event)
+        held = self._held.setdefault(event.job, _Held(event.project))
+        gone = [held.workers.pop(rank, Models()).total() for rank in event.ranks]
+        if sum(gone) != event.milli:
+            yield "I1", f"{event.job} held {sum(gone)} milli and gives {event.milli} back"
+        self._count(event.job, held, firm)
+
+    def _unbooked(self, event: GangReleased | GangPaused | WorkersReleased) -> Iterator[Found]:
         for guard in guards_of(event):
             self._milli[guard.key] += guard.delta
             if self._milli[guard.key] < 0:
                 yield "I1", f"{guard.key} is given back without being booked"
 
-    def _left(
-        self, event: GangReleased | GangPaused, held: tuple[str, int, bool]
-    ) -> Iterator[Found]:
-        project, milli, firm = held
-        if milli != event.milli:
-            yield "I1", f"{event.job} held {milli} milli and gives {event.milli} back"
-        self._use(project, -milli, firm=firm)
-
-    def _granted(
-        self, entry: Entry, event: GangPlaced | GangResumed, *, firm: bool
-    ) -> Iterator[Found]:
-        self._held[event.job] = (event.project, event.milli, firm)
-        self._use(event.project, event.milli, firm=firm)
+    def _granted(self, entry: Entry, event: Books, firm: FirmOf) -> Iterator[Found]:
+        held = self._held.setdefault(event.job, _Held(event.project))
+        before_milli = held.firm_milli
+        for worker in event.workers:
+            mine = held.workers[worker.rank] = Counter()
+            for share in worker.devices:
+                mine[self._model.get(share.device, "")] += share.milli
+        self._count(event.job, held, firm)
         if entry.header.basis < self._configured_at:
             return  # decided on a tree that has changed since: a race, and no violation
+        more_firm = held.firm_milli > before_milli
         for queue in self._path(event.project):
-            used, held = self.used[queue.queue], self.firm[queue.queue]
+            used, firmly = self.used[queue.queue], self.firm[queue.queue]
             limit, quota = queue.limit_milli, queue.quota_milli
             if limit != UNLIMITED and used > limit:
                 yield "I5", f"{queue.queue} holds {used} above its limit {limit}"
-            if firm and quota != UNLIMITED and held > quota:
-                yield "I5", f"{queue.queue} holds {held} firmly above its quota {quota}"
+            if more_firm and quota != UNLIMITED and firmly > quota:
+                yield "I5", f"{queue.queue} holds {firmly} firmly above its quota {quota}"
+            yield from self._granted_of_types(queue, held, more_firm=more_firm)
 
-    def _use(self, project: str, milli: int, *, firm: bool) -> None:
-        for queue in self._path(project):
-            self.used[queue.queue] += milli
-            self.firm[queue.queue] += milli if firm else 0
+    def _granted_of_types(self, queue: Queue, held: _Held, *, more_firm: bool) -> Iterator[Found]:
+        for name, part in queue.per_type.items():
+            got = any(milli and is_model(model, name) for model, milli in held.models.items())
+            fitting = [m for m in sorted(set(self._model.values())) if is_model(m, name)]
+            used = sum(self._models[queue.queue, model] for model in fitting)
+            firmly = sum(self._firm_models[queue.queue, model] for model in fitting)
+            if got and part.limit_milli != UNLIMITED and used > part.limit_milli:
+                yield "I5", f"{queue.queue} holds {used} of {name} above {part.limit_milli}"
+            if got and more_firm and 0 < part.quota_milli < firmly:
+                yield "I5", f"{queue.queue} holds {firmly} of {name} firmly above its quota"
+
+    def _count(self, job: str, held: _Held, firm: FirmOf) -> None:
+        """What the job has now, instead of what it had: the lowest ranks of it firmly."""
+        self._use(held, -1)
+        ranks = sorted(held.workers)
+        held.models = _summed(held.workers[rank] for rank in ranks)
+        held.firm_models = _summed(held.workers[rank] for rank in ranks[: firm(job, len(ranks))])
+        self._use(held, 1)
+
+    def _use(self, held: _Held, sign: int) -> None:
+        for queue in self._path(held.project):
+            name = queue.queue
+            self.used[name] += sign * held.milli
+            self.firm[name] += sign * held.firm_milli
+            for model, milli in held.models.items():
+                self._models[name, model] += sign * milli
+            for model, milli in held.firm_models.items():
+                self._firm_models[name, model] += sign * milli
 
     def _path(self, project: str) -> list[Queue]:
         """The queue and everything above it."""
@@ -129,3 +153,29 @@ class Bookings:
             path.append(self.queues[name])
             name = path[-1].parent
         return path
+
+
+class _Held:
+    """What a job has by rank, in all, and of that firmly."""
+
+    __slots__ = ("firm_models", "models", "project", "workers")
+
+    def __init__(self, project: str) -> None:
+        self.project = project
+        self.workers: dict[int, Models] = {}
+        self.models, self.firm_models = Models(), Models()
+
+    @property
+    def milli(self) -> int:
+        return self.models.total()
+
+    @property
+    def firm_milli(self) -> int:
+        return self.firm_models.total()
+
+
+def _summed(parts: Iterable[Models]) -> Models:
+    found = Models()
+    for part in parts:
+        found.update(part)
+    return found

@@ -1,8 +1,8 @@
 """One checker for the promises the log keeps: fold it over any history, simulated or real.
 
 I1 no device above its capacity · I2 one live attempt per job · I3 attempts in order · I4 legal
-transitions, one end · I5 quotas and limits at every grant · I6 requests once · I7 gangs whole.
-I15 pauses: all or none, on proof. I8 is `chain`, I11 `journal`, I14 `replay`.
+transitions, one end · I5 quotas and limits at every grant · I6 requests once · I7 gangs whole ·
+I15 reservations kept · I16 pauses: all or none, on proof. I8 is `chain`, I11 `journal`, I14 `replay`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from typing import Any
 
 from headrace.events import Entry
 from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
+from headrace.events.gangs import (
+    GangEvicted,
+    GangGrown,
+    GangPlaced,
+    GangReleased,
+    GangShrunk,
+    WorkersReleased,
+)
 from headrace.events.jobs import (
     JobAdmitted,
     JobCancelling,
@@ -37,7 +44,9 @@ from headrace.events.pauses import (
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured
 from headrace.verification.bookings import Bookings
-from headrace.verification.lives import Found, Lives, Report
+from headrace.verification.grants import Found
+from headrace.verification.lives import Lives, Report
+from headrace.verification.pause_promises import PausePromises
 from headrace.verification.pauses import Pauses
 from headrace.verification.requests import Requests
 from headrace.verification.violation import Violation
@@ -56,6 +65,7 @@ class Checker:
         self.lives = Lives()
         self.bookings = Bookings()
         self.requests = Requests()
+        self.promises = PausePromises()
         self.pauses = Pauses(self.lives.known)
         self._epochs: dict[str, int] = {}
         lives = self.lives
@@ -69,7 +79,10 @@ class Checker:
             JobStarted: lives.begun,
             JobFinished: lives.finished,
             GangPlaced: self._placed,
+            GangGrown: self._grown,
+            GangShrunk: lives.shrunk,
             GangEvicted: lives.evicted,
+            WorkersReleased: self._workers_released,
             GangReleased: self._released,
             AttemptStarted: lives.reported,
             AttemptExited: lives.reported,
@@ -101,23 +114,32 @@ class Checker:
             found.extend(check(entry, entry.event))
         if entry.header.count and type(entry.event).owner == "placement":
             found.extend(self.lives.stale(entry))
+        found.extend(self.promises.check(entry))
         return [Violation(invariant=i, position=entry.position, what=what) for i, what in found]
 
     def _placed(self, entry: Entry, event: GangPlaced) -> Iterable[Found]:
         yield from self.lives.placed(entry, event)
-        yield from self.bookings.placed(entry, event, firm=self.lives.is_firm(event.job))
+        yield from self.bookings.booked(entry, event, self.lives.firm_of)
+
+    def _grown(self, entry: Entry, event: GangGrown) -> Iterable[Found]:
+        yield from self.lives.grown(entry, event)
+        yield from self.bookings.booked(entry, event, self.lives.firm_of)
 
     def _released(self, entry: Entry, event: GangReleased) -> Iterable[Found]:
         yield from self.lives.released(entry, event)
         yield from self.bookings.released(event)
 
+    def _workers_released(self, entry: Entry, event: WorkersReleased) -> Iterable[Found]:
+        yield from self.lives.workers_released(entry, event)
+        yield from self.bookings.given_back(event, self.lives.firm_of)
+
     def _paused(self, entry: Entry, event: GangPaused) -> Iterable[Found]:
         yield from self.pauses.paused(entry, event)
-        yield from self.bookings.paused(event)
+        yield from self.bookings.released(event)
 
     def _resumed(self, entry: Entry, event: GangResumed) -> Iterable[Found]:
         yield from self.pauses.resumed(entry, event)
-        yield from self.bookings.resumed(entry, event, firm=self.lives.is_firm(event.job))
+        yield from self.bookings.booked(entry, event, self.lives.firm_of)
 
     def _moved(self, check: Check) -> Check:
         """A worker's report about leaving or coming back."""

@@ -6,17 +6,21 @@ NEVER = 2**62  # a position no log reaches
 
 
 class Grant:
-    """A live attempt: where its workers are, and what the log has proof of."""
+    """A live attempt: where its workers are by rank, and what the log has proof of."""
 
     __slots__ = (
-        "attempt", "begun", "evicted", "gone", "left", "locked", "milli", "nodes", "paused", "phase_at",
+        "attempt", "begun", "evicted", "first", "gone", "leaving", "left", "locked", "milli", "nodes",
+        "paused", "phase_at", "ranks",
         "short", "short_us", "started",
     )  # fmt: skip
 
-    def __init__(self, attempt: int, nodes: tuple[str, ...], milli: int) -> None:
+    def __init__(self, attempt: int, nodes: dict[int, str], milli: int) -> None:
         self.attempt, self.nodes, self.milli = attempt, nodes, milli
+        self.ranks = len(nodes)  # ever given
+        self.first = len(nodes)  # of them, when it was placed
         self.started: dict[int, int] = {}  # rank to position
         self.gone: dict[int, int] = {}
+        self.leaving: dict[int, None] = {}
         self.left: dict[int, int] = {}  # rank to position: it is off its devices
         self.locked: dict[int, int] = {}
         self.phase_at = NEVER  # the last decision about leaving or coming back
@@ -28,18 +32,20 @@ class Life:
     """A job's story so far, in positions."""
 
     __slots__ = (
-        "admitted", "attempt", "cancelling", "finished", "grant", "group", "nodes", "open_tasks",
-        "preemptible", "replace_after_us", "requested", "standings", "tasks", "unpaid",
+        "admitted", "attempt", "cancelling", "finished", "grant", "group", "nodes", "nodes_max",
+        "open_tasks", "preemptible", "protected", "replace_after_us", "requested", "standings",
+        "tasks", "unpaid",
     )  # fmt: skip
 
     def __init__(self, requested: int, *, group: str = "", preemptible: bool = True) -> None:
         self.requested, self.group, self.preemptible = requested, group, preemptible
         self.admitted = self.cancelling = self.finished = NEVER
-        self.attempt = self.nodes = self.tasks = self.open_tasks = 0
+        self.attempt = self.nodes = self.nodes_max = self.tasks = self.open_tasks = 0
+        self.protected = False  # of a preemptible job, its minimum
         self.replace_after_us = 0
         self.standings: tuple[tuple[int, bool], ...] = ()
         self.grant: Grant | None = None
-        self.unpaid: dict[int, tuple[int, int]] = {}  # by attempt: milli, held µs
+        self.unpaid: list[tuple[int, int, int]] = []  # attempt, milli, held µs
 
     def stand(self, position: int, *, eligible: bool) -> None:
         """Quota says whether the job may compete from now on."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from headrace.events import Entry
 from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
 from headrace.events.jobs import (
     JobAdmitted,
     JobCancelling,
@@ -30,12 +29,12 @@ from headrace.events.pauses import (
     AttemptResumed,
 )
 from headrace.events.platform import UsageAccounted
+from headrace.verification.grants import Found, Grants
 from headrace.verification.life import NEVER, Grant, Life
 
 STALENESS_US = 60_000_000  # a gang may be short of a worker for so long before placement acts
 SILENCES_MAX = 8  # changes of one node's silence between a decision's basis and its append
 
-Found = tuple[str, str]  # invariant, what
 Report = (
     AttemptStarted
     | AttemptExited
@@ -47,21 +46,14 @@ Report = (
 Silences = tuple[tuple[int, int], ...]  # by position: for how long a node has been silent, in us
 
 
-class Lives:
+class Lives(Grants):
     """Every job of the log, and what runs."""
 
     def __init__(self) -> None:
-        self._jobs: dict[str, Life] = {}
-        self._on_node: dict[str, dict[tuple[str, int], None]] = {}  # what is granted there
+        super().__init__()
         self._boots: dict[str, str] = {}
         self._silences: dict[str, Silences] = {}
         self._reports: dict[tuple[str, str], int] = {}
-        self._short: dict[str, None] = {}  # jobs of which a worker has gone and others have not
-
-    def is_firm(self, job: str) -> bool:
-        """Whether the job was admitted as one that cannot be preempted."""
-        life = self._jobs.get(job)
-        return life is not None and not life.preemptible
 
     def requested(self, entry: Entry, event: JobRequested) -> Iterator[Found]:
         if event.job in self._jobs:
@@ -81,6 +73,8 @@ class Lives:
             yield "I4", f"{event.job} is admitted before its request was read"
         life.admitted, life.tasks = entry.position, event.tasks
         life.nodes, life.preemptible = event.gang.nodes, event.preemptible
+        life.nodes_max = max(event.gang.nodes, event.gang.nodes_max)
+        life.protected = event.protected_minimum
         life.replace_after_us = event.replace_after_us
 
     def refused(self, entry: Entry, event: JobRefused) -> Iterator[Found]:
@@ -100,60 +94,16 @@ class Lives:
         yield from self._alive(entry, event.job, life)
         life.stand(entry.position, eligible=isinstance(event, JobEligible))
 
-    def placed(self, entry: Entry, event: GangPlaced) -> Iterator[Found]:
-        life, job, basis = self.known(event.job), event.job, entry.header.basis
-        yield from self._alive(entry, job, life)
-        if life.grant is not None:
-            yield "I2", f"{job} attempt {event.attempt} placed beside {life.grant.attempt}"
-        if event.attempt != life.attempt + 1:
-            yield "I3", f"{job} attempt {event.attempt} follows attempt {life.attempt}"
-        if not life.was_eligible(basis):
-            yield "I4", f"{job} is placed while it may not compete"
-        if life.cancelling <= basis:
-            yield "I4", f"{job} is placed although it is to end"
-        if [worker.rank for worker in event.workers] != list(range(life.nodes)):
-            yield "I7", f"{job} needs {life.nodes} workers and got {len(event.workers)}"
-        life.attempt = event.attempt
-        nodes = tuple(worker.node for worker in event.workers)
-        life.grant = Grant(attempt=event.attempt, nodes=nodes, milli=event.milli)
-        for worker in event.workers:
-            self._on_node.setdefault(worker.node, {})[job, worker.rank] = None
-
     def begun(self, entry: Entry, event: JobStarted) -> Iterator[Found]:
         grant = self._grant(event.job, event.attempt)
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} begins and is not placed"
-        elif len(grant.started) != len(grant.nodes):
+        elif grant.nodes.keys() - grant.started.keys():
             yield "I4", f"{event.job} begins before all of its workers started"
         elif grant.begun != NEVER:
             yield "I4", f"{event.job} attempt {event.attempt} begins again"
         else:
             grant.begun = entry.position
-
-    def evicted(self, entry: Entry, event: GangEvicted) -> Iterator[Found]:
-        grant = self._grant(event.job, event.attempt)
-        if grant is None:
-            yield "I3", f"{event.job} attempt {event.attempt} is evicted and not placed"
-        elif grant.evicted != NEVER:
-            yield "I4", f"{event.job} attempt {event.attempt} is evicted again"
-        else:
-            grant.evicted = entry.position
-            self._short.pop(event.job, None)
-
-    def released(self, entry: Entry, event: GangReleased) -> Iterator[Found]:
-        life, grant = self.known(event.job), self._grant(event.job, event.attempt)
-        if grant is None:
-            yield "I3", f"{event.job} attempt {event.attempt} is released and not placed"
-            return
-        alive = [rank for rank in range(len(grant.nodes)) if rank not in grant.gone]
-        early = [rank for rank, gone in grant.gone.items() if gone > entry.header.basis]
-        if alive or early:
-            yield "I4", f"{event.job} is released before there is proof that {alive + early} ended"
-        for rank, node in enumerate(grant.nodes):
-            self._on_node[node].pop((event.job, rank), None)
-        life.grant = None
-        life.unpaid[event.attempt] = (event.milli, event.held_us)
-        self._short.pop(event.job, None)
 
     def finished(self, entry: Entry, event: JobFinished) -> Iterator[Found]:
         life = self.known(event.job)
@@ -175,7 +125,10 @@ class Lives:
     def accounted(self, entry: Entry, event: UsageAccounted) -> Iterator[Found]:
         del entry
         life = self.known(event.job)
-        if life.unpaid.pop(event.attempt, None) != (event.milli, event.held_us):
+        paid = (event.attempt, event.milli, event.held_us)
+        if paid in life.unpaid:
+            life.unpaid.remove(paid)
+        else:
             yield "I4", f"{event.job} attempt {event.attempt} is not accounted as it was released"
 
     def numbered(self, event: Report) -> Iterator[Found]:
@@ -193,21 +146,19 @@ class Lives:
             if event.attempt > life.attempt:
                 yield "I3", f"{event.job} attempt {event.attempt} runs and was never placed"
             return
-        if not 0 <= event.rank < len(grant.nodes) or grant.nodes[event.rank] != event.node:
+        if event.rank in range(grant.ranks) and event.rank not in grant.nodes:
+            return  # it was released when its machine had gone
+        if grant.nodes.get(event.rank) != event.node:
             yield "I3", f"{event.job} rank {event.rank} reported by {event.node}"
         elif isinstance(event, AttemptExited):
             self._gone(entry, event.job, grant, event.rank)
-            if event.reason == "exited" and event.exit_code == 0 and grant.short_us == NEVER:
-                self._short.pop(event.job, None)
-            elif grant.short_us == NEVER and grant.evicted == NEVER:
-                grant.short, grant.short_us = entry.position, entry.recorded_at_us
-                self._short[event.job] = None
+            self._misses(entry, life, grant, event)
         else:
             grant.started[event.rank] = entry.position
 
     def expired(self, entry: Entry, event: AttemptExpired) -> Iterator[Found]:
         life, grant = self.known(event.job), self._grant(event.job, event.attempt)
-        if grant is None or grant.nodes[event.rank : event.rank + 1] != (event.node,):
+        if grant is None or grant.nodes.get(event.rank) != event.node:
             yield "I3", f"{event.job} rank {event.rank} expires on {event.node} and is not there"
             return
         known = self._silences.get(event.node, ())
@@ -229,7 +180,7 @@ class Lives:
         return self.hearing(entry, event)
 
     def changed(self, entry: Entry, event: NodeChanged) -> Iterator[Found]:
-        if event.change == "fence":
+        if event.change in ("fence", "forget"):
             self._all_gone(entry, event.node)
         return iter(())
 
@@ -246,23 +197,20 @@ class Lives:
                 del self._short[job]
                 yield "I7", f"{job} is short of a worker since position {grant.short}"
 
+    def _misses(self, entry: Entry, life: Life, grant: Grant, event: AttemptExited) -> None:
+        """Whether the gang is short of that worker from now on."""
+        if event.reason == "exited" and event.exit_code == 0:
+            if grant.short_us == NEVER:
+                self._short.pop(event.job, None)
+            return
+        missed = event.rank not in grant.leaving and not _is_enough(life, grant)
+        if missed and grant.short_us == NEVER and grant.evicted == NEVER:
+            grant.short, grant.short_us = entry.position, entry.recorded_at_us
+            self._short[event.job] = None
+
     def live(self) -> dict[str, Any]:
         """Jobs that have not ended, for reports on liveness: id to `Life`."""
         return {job: life for job, life in self._jobs.items() if life.finished == NEVER}
-
-    def known(self, job: str) -> Life:
-        """The job's record; an empty one when nobody asked for it, which the checks then tell."""
-        return self._jobs.get(job) or Life(requested=NEVER)
-
-    def _grant(self, job: str, attempt: int) -> Grant | None:
-        grant = self.known(job).grant
-        return grant if grant is not None and grant.attempt == attempt else None
-
-    def _alive(self, entry: Entry, job: str, life: Life) -> Iterator[Found]:
-        if life.admitted == NEVER:
-            yield "I4", f"{job} was never admitted"
-        if life.finished <= entry.header.basis:
-            yield "I4", f"{job} ended at position {life.finished}"
 
     def _all_gone(self, entry: Entry, node: str) -> None:
         for job, rank in self._on_node.get(node, {}):
@@ -273,3 +221,9 @@ class Lives:
     def _gone(self, entry: Entry, job: str, grant: Grant, rank: int) -> None:
         del job
         grant.gone.setdefault(rank, entry.position)
+
+
+def _is_enough(life: Life, grant: Grant) -> bool:
+    """Whether an elastic gang has its minimum without those that have gone or are to."""
+    left = grant.nodes.keys() - grant.gone.keys() - grant.leaving.keys()
+    return life.nodes_max > life.nodes and 0 in left and len(left) >= life.nodes

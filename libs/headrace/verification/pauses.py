@@ -1,4 +1,4 @@
-"""I15: gangs leave their devices all or none, on proof, and come back to the same nodes."""
+"""I16: gangs leave their devices all or none, on proof, and come back to the same nodes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Pauses:
         """Lock, or, once all are locked, leave."""
         grant = self._grant(event.job, event.attempt)
         if grant is None or grant.paused or grant.evicted != NEVER:
-            yield "I15", f"{event.job} attempt {event.attempt} is to leave what it does not have"
+            yield "I16", f"{event.job} attempt {event.attempt} is to leave what it does not have"
             return
         if event.phase == "paused" and not _all(grant, grant.locked, entry.header.basis):
-            yield "I15", f"{event.job} is to leave its devices before all of it is locked"
+            yield "I16", f"{event.job} is to leave its devices before all of it is locked"
         grant.phase_at, grant.left, grant.locked = entry.position, {}, {}
 
     def locked(self, _entry: Entry, event: AttemptLocked) -> Iterator[Found]:
@@ -52,20 +52,22 @@ class Pauses:
         """The devices are free."""
         grant = self._grant(event.job, event.attempt)
         if grant is None or grant.paused:
-            yield "I15", f"{event.job} attempt {event.attempt} leaves what it does not have"
+            yield "I16", f"{event.job} attempt {event.attempt} leaves what it does not have"
             return
         if not _all(grant, grant.left, entry.header.basis):
-            yield "I15", f"{event.job} gives its devices back before all of it has left them"
+            yield "I16", f"{event.job} gives its devices back before all of it has left them"
         grant.paused = True
+        life = self._life_of(event.job)
+        life.unpaid.append((event.attempt, event.milli, event.held_us))
 
     def resumed(self, entry: Entry, event: GangResumed) -> Iterator[Found]:
         """It has devices again."""
         life, grant = self._life_of(event.job), self._grant(event.job, event.attempt)
         if grant is None or not grant.paused:
-            yield "I15", f"{event.job} attempt {event.attempt} comes back and was not away"
+            yield "I16", f"{event.job} attempt {event.attempt} comes back and was not away"
             return
-        if tuple(worker.node for worker in event.workers) != grant.nodes:
-            yield "I15", f"{event.job} comes back to other nodes than where its processes are"
+        if {worker.rank: worker.node for worker in event.workers} != grant.nodes:
+            yield "I16", f"{event.job} comes back to other nodes than where its processes are"
         if not life.was_eligible(entry.header.basis):
             yield "I4", f"{event.job} is resumed while it may not compete"
         if grant.evicted != NEVER:
@@ -77,7 +79,7 @@ class Pauses:
         life = self._life_of(event.job)
         life.stand(entry.position, eligible=False)
         if life.grant is not None and not life.grant.paused:
-            yield "I15", f"{event.job} is paused and holds its devices"
+            yield "I16", f"{event.job} is paused and holds its devices"
 
     def _grant(self, job: str, attempt: int) -> Grant | None:
         grant = self._life_of(job).grant
@@ -85,4 +87,4 @@ class Pauses:
 
 
 def _all(grant: Grant, ranks: dict[int, int], basis: int) -> bool:
-    return all(ranks.get(rank, NEVER) <= basis for rank in range(len(grant.nodes)))
+    return all(ranks.get(rank, NEVER) <= basis for rank in grant.nodes)

@@ -10,20 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from headrace.admission import access_rules, cancel_rules, job_rules, pause_rules
+from headrace.admission import access_rules, cancel_rules, job_rules, member_rules, pause_rules
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.decider import Decider, Draft
-from headrace.events import Decision, Event, access, jobs, pauses
+from headrace.events import Decision, Event, access, jobs, members, pauses
 
 
 def decide(state: State, now_us: int) -> Sequence[Draft]:
-    """Answers to what is pending, then the next tasks of groups. Nothing depends on the clock."""
-    del now_us
+    """Answers to what is pending, then the next tasks of groups. Only tokens depend on the clock."""
     if not (state.pending or state.expanding or state.stopping):
         return []
-    hearing = Hearing(state)
+    hearing = Hearing(state, now_us)
     drafts = chain(_answers(state, hearing), _tasks(state, hearing), _stops(state))
     return list(islice(drafts, state.setting("drafts_max")))
 
@@ -83,6 +82,11 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     access.SecretSetRequested: access_rules.set_secret,
     access.PublisherRequested: access_rules.create_publisher,
     access.ProjectEraseRequested: access_rules.erase,
+    members.TokenRequested: member_rules.create_token,
+    members.TokenRevokeRequested: member_rules.revoke_token,
+    members.JoinRequested: member_rules.join,
+    members.ApprovalRequested: member_rules.approve,
+    members.CredentialRequested: member_rules.issue,
 }
 
 DECIDER: Decider[State] = Decider(

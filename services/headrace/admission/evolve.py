@@ -9,8 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.admission.hearing import member_of, token_of
 from headrace.admission.state import Asked, Group, Live, Machine, Pending, State, Stop
-from headrace.events import Entry, Event, access, jobs, nodes, pauses, platform, pools, queues
+from headrace.events import (
+    Entry,
+    Event,
+    access,
+    jobs,
+    members,
+    nodes,
+    pauses,
+    platform,
+    pools,
+    queues,
+)
 
 
 def evolve(state: State, entry: Entry) -> None:
@@ -142,6 +154,9 @@ def _joined(state: State, _entry: Entry, event: nodes.NodeJoined) -> None:
 
 
 def _node_changed(state: State, _entry: Entry, event: nodes.NodeChanged) -> None:
+    if event.change == "delete":
+        state.nodes.pop(event.node, None)
+        state.members.pop(event.node, None)
     node = state.nodes.get(event.node)
     if node is not None:
         node.accepting = event.change == "uncordon"
@@ -166,6 +181,31 @@ def _keys_dropped(state: State, _entry: Entry, event: access.ProjectKeysDropped)
         del state.erasing[event.project]
 
 
+def _token(state: State, _entry: Entry, event: members.TokenCreated) -> None:
+    if event.token in state.tokens:
+        return
+    state.tokens[event.token] = token_of(event)
+    if len(state.tokens) > state.setting("tokens_max"):
+        del state.tokens[next(iter(state.tokens))]
+
+
+def _token_revoked(state: State, _entry: Entry, event: members.TokenRevoked) -> None:
+    state.tokens.pop(event.token, None)
+
+
+def _member(
+    state: State, _entry: Entry, event: members.JoinWaiting | members.MemberAdmitted
+) -> None:
+    state.members[event.node] = member_of(event)
+    token = state.tokens.get(event.token)
+    if token is not None:
+        token.used_by[event.public_key] = event.node
+
+
+def _rejected(state: State, _entry: Entry, event: members.MemberRejected) -> None:
+    state.members.pop(event.node, None)
+
+
 def _led(state: State, _entry: Entry, event: platform.ServiceLed) -> None:
     if event.service == "admission":
         state.settings = dict(event.settings)
@@ -186,6 +226,11 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     access.PublisherCreated: _publisher,
     access.ProjectErased: _erased,
     access.ProjectKeysDropped: _keys_dropped,
+    members.TokenCreated: _token,
+    members.TokenRevoked: _token_revoked,
+    members.JoinWaiting: _member,
+    members.MemberAdmitted: _member,
+    members.MemberRejected: _rejected,
     platform.ServiceLed: _led,
 }
 
@@ -203,5 +248,15 @@ LISTENS_TO: tuple[type[Event], ...] = (
     access.PublisherRefused,
     access.ProjectEraseRequested,
     access.ProjectEraseRefused,
+    members.TokenRequested,
+    members.TokenRevokeRequested,
+    members.TokenRefused,
+    members.JoinRequested,
+    members.JoinRefused,
+    members.ApprovalRequested,
+    members.ApprovalRefused,
+    members.CredentialRequested,
+    members.CredentialIssued,
+    members.CredentialRefused,
     *_ON,
 )

@@ -7,16 +7,19 @@ other, in the order of the log.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 
-from headrace.admission.state import State
-from headrace.events import Decision, access, jobs, pauses
+from headrace.admission.state import Member, State, Token
+from headrace.events import Decision, access, jobs, members, pauses
+
+WAITING_SHOWN_MAX = 10
 
 
 class Hearing:
-    """To be asked while deciding, and told of each decision."""
+    """To be asked while deciding at `now_us`, and told of each decision."""
 
-    def __init__(self, state: State) -> None:
-        self.state = state
+    def __init__(self, state: State, now_us: int = 0) -> None:
+        self.state, self.now_us = state, now_us
         self._admitted: dict[str, None] = {}
         self._admitted_of: Counter[str] = Counter()  # by project
         self._stopped: dict[str, None] = {}
@@ -24,6 +27,9 @@ class Hearing:
         self._erased: dict[str, None] = {}
         self._secrets: dict[tuple[str, str], None] = {}
         self._publishers: dict[tuple[str, str], str] = {}
+        self._tokens: dict[str, Token | None] = {}
+        self._used: dict[str, dict[str, str]] = {}
+        self._members: dict[str, Member | None] = {}
 
     def tell(self, event: Decision) -> None:
         """What was decided."""
@@ -40,6 +46,15 @@ class Hearing:
             self._publishers[event.project, event.name] = event.public_key
         elif isinstance(event, access.ProjectErased):
             self._erased[event.project] = None
+        elif isinstance(event, members.TokenCreated):
+            self._tokens[event.token] = token_of(event)
+        elif isinstance(event, members.TokenRevoked):
+            self._tokens[event.token] = None
+        elif isinstance(event, members.JoinWaiting | members.MemberAdmitted):
+            self._members[event.node] = member_of(event)
+            self._used.setdefault(event.token, {})[event.public_key] = event.node
+        elif isinstance(event, members.MemberRejected):
+            self._members[event.node] = None
 
     def is_taken(self, job: str) -> bool:
         """Whether the id is that of another job, as far as is remembered."""
@@ -75,3 +90,47 @@ class Hearing:
         """The public key of this publisher; empty when there is none of that name."""
         known = self.state.publishers.get(project, {})
         return self._publishers.get((project, name), known.get(name, ""))
+
+    def token(self, token: str) -> Token | None:
+        """The join token of this id."""
+        return self._tokens[token] if token in self._tokens else self.state.tokens.get(token)
+
+    def used_by(self, token: str) -> dict[str, str]:
+        """The keys that proved it, and the node of each, the first first."""
+        known = self.state.tokens.get(token)
+        return {**(known.used_by if known else {}), **self._used.get(token, {})}
+
+    def member(self, node: str) -> Member | None:
+        """Who is this node, or waits to be."""
+        return self._members[node] if node in self._members else self.state.members.get(node)
+
+    @property
+    def members(self) -> int:
+        """How many there are, at most: those of this turn are counted as new."""
+        return len(self.state.members) + len(self._members)
+
+    def waiting(self) -> list[str]:
+        """The nodes that wait for approval, some of them."""
+        found = (n for n, m in sorted(self.state.members.items()) if not m.approved)
+        return list(islice(found, WAITING_SHOWN_MAX))
+
+
+def token_of(event: members.TokenCreated) -> Token:
+    """A new token, as it is kept."""
+    return Token(
+        digest=event.digest,
+        uses=event.uses,
+        expires_at_us=event.expires_at_us,
+        auto_approve=event.auto_approve,
+    )
+
+
+def member_of(event: members.JoinWaiting | members.MemberAdmitted) -> Member:
+    """A machine that waits or was let in, as it is kept."""
+    return Member(
+        public_key=event.public_key,
+        box_key=event.box_key,
+        token=event.token,
+        host=event.host,
+        approved=isinstance(event, members.MemberAdmitted),
+    )

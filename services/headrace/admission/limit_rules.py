@@ -16,7 +16,7 @@ from headrace.events.queues import Queue
 from headrace.scheduling.amounts import UNLIMITED
 from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.explain import gpus
-from headrace.scheduling.rations import NO_RATION, allowance, path_up
+from headrace.scheduling.rations import NO_RATION, limit_of_type, path_up
 
 
 class Limit(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,9 +71,9 @@ def _limits(queue: Queue, gang: Gang, kind: Accelerator) -> Iterator[Limit]:
     if queue.users_equal and queue.user_max_milli != UNLIMITED:
         yield Limit(who=f"one user of {who}", what="GPUs", milli=queue.user_max_milli)
     if queue.per_type and kind.model:
-        part = allowance(queue.per_type, kind.model)
-        if part.limit_milli != UNLIMITED:
-            yield Limit(who=who, what=f"{kind.model} GPUs", milli=part.limit_milli)
+        limit = limit_of_type(queue.per_type, kind.model)
+        if limit != UNLIMITED:
+            yield Limit(who=who, what=f"{kind.model} GPUs", milli=limit)
     if queue.per_pool and gang.pools:
         pools = [queue.per_pool.get(pool, NO_RATION).limit_milli for pool in gang.pools]
         if UNLIMITED not in pools:

@@ -16,6 +16,7 @@ from headrace.admission.bodies import JobNamed, Nothing, PublisherNamed, SecretN
 from headrace.admission.cancel_rules import full_id
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
+from headrace.admission.member_requests import credential_of, member_receivers
 from headrace.admission.trials import drawn
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
@@ -28,18 +29,25 @@ from headrace.events.access import (
     SecretSetRequested,
 )
 from headrace.events.jobs import JobCancelRequested, JobRequested
+from headrace.events.members import (
+    CredentialIssued,
+    JoinWaiting,
+    MemberAdmitted,
+    MemberRejected,
+)
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
 from headrace.vault.sealing import seal
 
+ANSWERS = {JoinWaiting: "waiting", MemberAdmitted: "approved", MemberRejected: "rejected"}
 _NOT_LEADING = Refusal(field="request", rule="this instance stopped leading", instead="repeat it")
 
 
 class Requests:
     """The receivers of admission's verbs. `master_key` wraps projects' keys, `account_seed` signs
-    publishers' credentials.
+    publishers' and nodes' credentials.
     """
 
     def __init__(self, master_key: bytes, account_seed: str) -> None:
@@ -58,6 +66,7 @@ class Requests:
             "secret.set": self.set_secret,
             "publisher.create": self.create_publisher,
             "project.erase": self.erase,
+            **member_receivers(),
         }
 
     def keys(self, runtime: Runtime) -> ProjectKeys:
@@ -137,8 +146,12 @@ class Requests:
         return ProjectEraseRequested(project=request.project, user=request.actor)
 
     async def answer(self, event: Event, runtime: Runtime) -> dict[str, Any]:
-        """A publisher's JWT, which says on the bus what its key may do. Not a secret."""
+        """A publisher's or node's JWT, which says on the bus what its key may do. Not a secret."""
         del runtime
+        if isinstance(event, CredentialIssued):
+            return credential_of(event, self._account_seed)
+        if isinstance(event, JoinWaiting | MemberAdmitted | MemberRejected):
+            return {"change": ANSWERS[type(event)]}
         if not isinstance(event, PublisherCreated):
             return {}
         permissions = publisher_permissions(event.project, event.name)

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.events import access, jobs, nodes, pauses, pools, queues
+from headrace.events import access, jobs, members, nodes, pauses, pools, queues
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
     "drafts_max": 400,  # decisions in one turn: an append holds a bounded number of events
     "jobs_per_project_max": 100_000,  # live at a time, tasks included
+    "tokens_max": 1_000,  # join tokens remembered; the oldest are forgotten first
+    "members_max": 10_000,  # nodes, and machines that wait to be one
+    "credential_lasts_s": 7 * 86_400,  # a node signs in with it; renewed when half of it is over
 }
 
 Asked = (
@@ -23,6 +26,11 @@ Asked = (
     | access.SecretSetRequested
     | access.PublisherRequested
     | access.ProjectEraseRequested
+    | members.TokenRequested
+    | members.TokenRevokeRequested
+    | members.JoinRequested
+    | members.ApprovalRequested
+    | members.CredentialRequested
 )
 
 
@@ -69,6 +77,26 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     accepting: bool = True
 
 
+class Token(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A join token. `used_by` has the keys that proved it, and the node of each, the first first."""
+
+    digest: str
+    uses: int
+    expires_at_us: int
+    auto_approve: bool = False
+    used_by: dict[str, str] = {}
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The machine that is a node, or waits to be (`approved` false)."""
+
+    public_key: str
+    box_key: str
+    token: str = ""
+    host: str = ""
+    approved: bool = False
+
+
 class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     """All of it."""
 
@@ -86,6 +114,8 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     pools: dict[str, pools.Pool] = {}
     secrets: dict[str, dict[str, str]] = {}  # project: name: version
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
+    tokens: dict[str, Token] = {}  # by their public ids, the oldest first
+    members: dict[str, Member] = {}  # by node
     erasing: dict[str, int] = {}  # erased at that position; its keys are not known to be dropped
 
     def setting(self, name: str) -> int:

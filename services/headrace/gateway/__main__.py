@@ -22,6 +22,7 @@ from headrace.gateway.app import application
 from headrace.gateway.follower import Follower
 from headrace.gateway.gateway import Gateway
 from headrace.gateway.server import Server, listen, write_port
+from headrace.gateway.trust import Trust
 from headrace.runtime.environment import Environment
 from headrace.store.interface import StoreError
 from headrace.store.postgres import PostgresStore
@@ -44,10 +45,14 @@ def main() -> None:
 
 async def _run(environment: Environment) -> None:
     lost = asyncio.Event()
+    trust = Trust.read(
+        os.environ, nats_url=environment.nats_url, grant_key=environment.key("grant.pub")
+    )
     store = await PostgresStore.connect(environment.pg_dsn)
     bus = await NatsBus.connect(
         environment.nats_url,
         creds_path=environment.nats_creds,
+        certificate=environment.nats_certificate,
         name="gateway",
         inbox_prefix=subjects.SERVICES_INBOX,
         on_lost=lost.set,
@@ -58,6 +63,7 @@ async def _run(environment: Environment) -> None:
         follower=Follower(store, bus, time.monotonic),
         token=_token(),
         vault_key=environment.key("vault.pub"),
+        trust=trust,
     )
     try:
         await _serve(gateway, environment, lost)
@@ -68,7 +74,7 @@ async def _run(environment: Environment) -> None:
 
 async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event) -> None:
     listening = listen(environment.http)
-    server = Server(application(gateway), listening)
+    server = Server(application(gateway), listening, gateway.trust)
     write_port(environment.run_dir / "gateway.port", listening)
     following = asyncio.create_task(gateway.follower.run())
     serving = asyncio.create_task(server.run_until_stopped())

@@ -1,7 +1,7 @@
 """The HTTP application: routes, who is let in, health and OpenAPI.
 
-Rule: `/v1` needs the token; `/livez`, `/readyz`, `/metrics` and `/schema` do not and say nothing of
-anybody's jobs.
+Rule: `/v1` needs the token, but for what a machine that joins asks (`opt` open); `/livez`, `/readyz`,
+`/metrics` and `/schema` need none and say nothing of anybody's jobs.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 
-from headrace.gateway import events_api, fleet_api, jobs_api
+from headrace.gateway import events_api, fleet_api, jobs_api, joining_api
 from headrace.gateway.answering import (
     BODY_BYTES_MAX,
     guard,
@@ -46,6 +46,11 @@ ROUTES = (
     fleet_api.create_publisher,
     fleet_api.erase_project,
     fleet_api.platform_status,
+    joining_api.create_join_token,
+    joining_api.revoke_join_token,
+    joining_api.approve_node,
+    joining_api.join,
+    joining_api.credential,
 )
 
 

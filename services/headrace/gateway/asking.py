@@ -66,7 +66,8 @@ class Asker:
     async def why(self, job: str) -> Explanation | None:
         """Why a live job is where it is; None when placement does not know it. Raises `NoAnswer`."""
         data = await self._until_answered(subjects.WHY, job.encode(), {"ce-id": job})
-        return _WHYS.decode(data)
+        found: Explanation | None = _WHYS.decode(data)
+        return found
 
     async def _until_answered(self, subject: str, data: bytes, headers: dict[str, str]) -> bytes:
         now_s: Callable[[], float] = asyncio.get_running_loop().time

@@ -13,7 +13,14 @@ import msgspec
 from headrace.client.model import AttemptRow, Description, JobRow, WorkerRow
 from headrace.events import Entry
 from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased, Worker
+from headrace.events.gangs import (
+    GangEvicted,
+    GangGrown,
+    GangPlaced,
+    GangReleased,
+    GangShrunk,
+    Worker,
+)
 from headrace.events.jobs import JobAdmitted, JobRequested, JobStarted
 from headrace.events.nodes import Device
 from headrace.events.pauses import GangPaused, GangPausing, GangResumed
@@ -100,6 +107,10 @@ def _attempts(entries: Sequence[Entry], devices: Mapping[str, Device]) -> list[A
         elif isinstance(event, GangResumed):
             attempt.paused = ""
             _come_back(attempt, event, devices)
+        elif isinstance(event, GangGrown):
+            attempt.workers += [_worker(worker, devices) for worker in event.workers]
+        elif isinstance(event, GangShrunk):
+            _leave(attempt, event)
         elif isinstance(event, GangReleased):
             attempt.released_at_us, attempt.held_us = at_us, event.held_us
     return list(attempts.values())
@@ -149,3 +160,10 @@ def _report(attempt: AttemptRow, event: AttemptStarted | AttemptExited | Attempt
         else:
             worker.state, worker.message = event.reason, event.message
             worker.exit_code = event.exit_code
+
+
+def _leave(attempt: AttemptRow, event: GangShrunk) -> None:
+    for worker in attempt.workers:
+        if worker.rank in event.ranks:
+            gainer = f" for {event.gainer}" if event.gainer else ""
+            worker.state, worker.message = "stopping", f"{event.reason}{gainer}"

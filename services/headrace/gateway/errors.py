@@ -38,6 +38,12 @@ class Unauthorized(GatewayError):
     status = 401
 
 
+class TooMany(GatewayError):
+    """More requests from one address than are taken."""
+
+    status = 429
+
+
 class NotFound(GatewayError):
     """There is nothing of that name."""
 

@@ -11,7 +11,14 @@ from typing import Any
 
 from headrace.client.model import why_ended
 from headrace.events import Entry, Event
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
+from headrace.events.gangs import (
+    GangEvicted,
+    GangGrown,
+    GangPlaced,
+    GangReleased,
+    GangShrunk,
+    WorkersReleased,
+)
 from headrace.events.jobs import (
     JobAdmitted,
     JobCancelling,
@@ -22,18 +29,26 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
-from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
-from headrace.events.pauses import (
-    GangPaused,
-    GangPausing,
-    GangResumed,
-    JobPaused,
-    JobPausing,
-    JobResuming,
+from headrace.events.members import JoinWaiting, MemberAdmitted, MemberRejected
+from headrace.events.nodes import (
+    DeviceFaulted,
+    NodeChanged,
+    NodeHeard,
+    NodeJoined,
+    NodeSilent,
+    still_faulted,
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, SharesDivided
-from headrace.gateway.projection import ENDED_JOBS_MAX, Job, Node, Projection, ProjectUse
+from headrace.gateway import evolve_gangs, evolve_pauses
+from headrace.gateway.projection import (
+    ENDED_JOBS_MAX,
+    Job,
+    Node,
+    Projection,
+    move,
+    use_of,
+)
 
 
 def evolve(projection: Projection, entry: Entry) -> None:
@@ -58,7 +73,7 @@ def _admitted(projection: Projection, entry: Entry, event: JobAdmitted) -> None:
             job.requested_at_us = job.waiting_since_us = group.requested_at_us
     job.tasks, job.tasks_parallel = event.tasks, event.tasks_parallel
     job.warning = event.warning
-    _move(projection, job, "waiting")
+    move(projection, job, "waiting")
 
 
 def _refused(projection: Projection, entry: Entry, event: JobRefused) -> None:
@@ -72,7 +87,7 @@ def _eligible(projection: Projection, _: Entry, event: JobEligible) -> None:
     job = projection.live.get(event.job)
     if job is not None and job.state in ("submitted", "held"):
         job.why = ""
-        _move(projection, job, "waiting")
+        move(projection, job, "waiting")
 
 
 def _held(projection: Projection, _: Entry, event: JobHeld) -> None:
@@ -80,61 +95,7 @@ def _held(projection: Projection, _: Entry, event: JobHeld) -> None:
     if job is not None:
         job.why = event.reason
         if job.state in ("submitted", "waiting"):
-            _move(projection, job, "held")
-
-
-def _placed(projection: Projection, _: Entry, event: GangPlaced | GangResumed) -> None:
-    for worker in event.workers:
-        for share in worker.devices:
-            holders = projection.held.setdefault(share.device, {})
-            holders[event.job] = holders.get(event.job, 0) + share.milli
-    _use(projection, event.project).held_milli += event.milli
-    job = projection.live.get(event.job)
-    if job is not None:
-        job.attempt, job.workers, job.held_milli = event.attempt, event.workers, event.milli
-        job.why = ""
-        _move(projection, job, "running" if isinstance(event, GangResumed) else "starting")
-
-
-def _to_pause(projection: Projection, _: Entry, event: JobPausing) -> None:
-    job = projection.live.get(event.job)
-    if job is not None:
-        job.why = f"is to pause, for {event.user}" if event.user else "is to pause"
-
-
-def _leaving(projection: Projection, _: Entry, event: GangPausing) -> None:
-    job = projection.live.get(event.job)
-    if job is not None and event.phase == "locked":
-        job.evictions += bool(event.gainer)
-        job.why = f"{event.reason} for {event.gainer}" if event.gainer else "leaves its GPUs"
-        _move(projection, job, "stopping")
-
-
-def _left(projection: Projection, entry: Entry, event: GangPaused) -> None:
-    _give_back(projection, event)
-    job = projection.live.get(event.job)
-    if job is not None:
-        job.held_milli = 0
-        job.gpu_us += event.milli * event.held_us // 1000
-        job.waiting_since_us = entry.recorded_at_us
-        job.why = f"paused by {event.way}, in the memory of its nodes"
-        _move(projection, job, "waiting")
-
-
-def _paused(projection: Projection, _: Entry, event: JobPaused) -> None:
-    job = projection.live.get(event.job)
-    if job is not None:
-        lost = f"; lost: {event.lost}" if event.lost else ""
-        job.why = f"paused by {event.way}{lost}" if event.way != "waiting" else "paused"
-        _move(projection, job, "paused")
-
-
-def _resuming(projection: Projection, entry: Entry, event: JobResuming) -> None:
-    job = projection.live.get(event.job)
-    if job is not None and job.state == "paused":
-        job.waiting_since_us = entry.recorded_at_us
-        job.why = "is resumed"
-        _move(projection, job, "waiting")
+            move(projection, job, "held")
 
 
 def _started(projection: Projection, entry: Entry, event: JobStarted) -> None:
@@ -151,45 +112,14 @@ def _started(projection: Projection, entry: Entry, event: JobStarted) -> None:
     if group is not None and not group.started_at_us:
         group.started_at_us, group.waited_us = now_us, event.waited_us
     if job.state == "starting":
-        _move(projection, job, "running")
+        move(projection, job, "running")
 
 
 def _cancelling(projection: Projection, _: Entry, event: JobCancelling) -> None:
     job = projection.live.get(event.job)
     if job is not None:
         job.why = event.reason if not event.user else f"{event.reason} by {event.user}"
-        _move(projection, job, "stopping")
-
-
-def _evicted(projection: Projection, _: Entry, event: GangEvicted) -> None:
-    job = projection.live.get(event.job)
-    if job is not None:
-        job.evictions += bool(event.gainer)
-        if event.reason != "cancelled":  # who cancelled it is known already
-            job.why = f"{event.reason} for {event.gainer}" if event.gainer else event.reason
-        _move(projection, job, "stopping")
-
-
-def _released(projection: Projection, entry: Entry, event: GangReleased) -> None:
-    _give_back(projection, event)
-    job = projection.live.get(event.job)
-    if job is not None:
-        job.held_milli = 0
-        job.gpu_us = job.gpu_us_before + event.milli * event.held_us // 1000
-        job.gpu_us_before = job.gpu_us
-        if event.again:
-            job.waiting_since_us = entry.recorded_at_us
-            job.started_at_us = 0
-            _move(projection, job, "waiting")
-
-
-def _give_back(projection: Projection, event: GangReleased | GangPaused) -> None:
-    for share in event.shares:
-        holders = projection.held.get(share.device, {})
-        holders.pop(event.job, None)
-        if not holders:
-            projection.held.pop(share.device, None)
-    _use(projection, event.project).held_milli -= sum(share.milli for share in event.shares)
+        move(projection, job, "stopping")
 
 
 def _finished(projection: Projection, entry: Entry, event: JobFinished) -> None:
@@ -208,7 +138,9 @@ def _finished(projection: Projection, entry: Entry, event: JobFinished) -> None:
 def _joined(projection: Projection, _: Entry, event: NodeJoined) -> None:
     before = projection.nodes.get(event.node)
     change = before.change if before is not None else ""
-    projection.nodes[event.node] = Node(joined=event, change=change)
+    faults = before.faults if before is not None else {}
+    still = still_faulted(faults, before.joined if before is not None else event, event)
+    projection.nodes[event.node] = Node(joined=event, change=change, faults=still)
 
 
 def _silent(projection: Projection, entry: Entry, event: NodeSilent) -> None:
@@ -224,9 +156,30 @@ def _heard(projection: Projection, _: Entry, event: NodeHeard) -> None:
 
 
 def _changed(projection: Projection, _: Entry, event: NodeChanged) -> None:
+    if event.change == "delete":
+        projection.nodes.pop(event.node, None)
+        projection.waiting.pop(event.node, None)
     node = projection.nodes.get(event.node)
     if node is not None:
         node.change = "" if event.change == "uncordon" else event.change
+        if event.change == "uncordon":
+            node.faults = {}
+
+
+def _faulted(projection: Projection, _: Entry, event: DeviceFaulted) -> None:
+    node = projection.nodes.get(event.node)
+    if node is not None and event.action == "drain":
+        node.faults[event.device] = event.text
+
+
+def _waits(projection: Projection, _: Entry, event: JoinWaiting) -> None:
+    projection.waiting[event.node] = event
+
+
+def _waits_no_more(
+    projection: Projection, _: Entry, event: MemberAdmitted | MemberRejected
+) -> None:
+    projection.waiting.pop(event.node, None)
 
 
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
@@ -238,7 +191,7 @@ def _divided(projection: Projection, _: Entry, event: SharesDivided) -> None:
 
 
 def _accounted(projection: Projection, _: Entry, event: UsageAccounted) -> None:
-    _use(projection, event.project).gpu_us += event.milli * event.held_us // 1000
+    use_of(projection, event.project).gpu_us += event.milli * event.held_us // 1000
 
 
 def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
@@ -254,19 +207,21 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     JobCancelling: _cancelling,
     JobStarted: _started,
     JobFinished: _finished,
-    GangPlaced: _placed,
-    GangEvicted: _evicted,
-    GangReleased: _released,
-    JobPausing: _to_pause,
-    JobPaused: _paused,
-    JobResuming: _resuming,
-    GangPausing: _leaving,
-    GangPaused: _left,
-    GangResumed: _placed,
+    GangPlaced: evolve_gangs.placed,
+    GangGrown: evolve_gangs.grown,
+    GangShrunk: evolve_gangs.shrunk,
+    GangEvicted: evolve_gangs.evicted,
+    WorkersReleased: evolve_gangs.workers_released,
+    GangReleased: evolve_gangs.released,
+    **evolve_pauses.FOLDS,
     NodeJoined: _joined,
     NodeSilent: _silent,
     NodeHeard: _heard,
     NodeChanged: _changed,
+    DeviceFaulted: _faulted,
+    JoinWaiting: _waits,
+    MemberAdmitted: _waits_no_more,
+    MemberRejected: _waits_no_more,
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,
@@ -292,31 +247,13 @@ def _add(
     return job
 
 
-def _move(projection: Projection, job: Job, state: str) -> None:
-    """Change a job's state, and what its group counts."""
-    group = projection.live.get(job.group)
-    if group is not None:
-        states = group.task_states
-        if states.get(job.state):
-            states[job.state] -= 1
-        states[state] = states.get(state, 0) + 1
-    job.state = state
-
-
 def _end(projection: Projection, entry: Entry, job: Job, state: str) -> None:
     job.ended_at_us = entry.recorded_at_us
-    _move(projection, job, state)
+    move(projection, job, state)
     projection.live.pop(job.job, None)
     projection.ended[job.job] = job
     if len(projection.ended) > ENDED_JOBS_MAX:
         del projection.ended[next(iter(projection.ended))]
-
-
-def _use(projection: Projection, project: str) -> ProjectUse:
-    use = projection.use.get(project)
-    if use is None:
-        use = projection.use[project] = ProjectUse()
-    return use
 
 
 LISTENS_TO = tuple(_FOLDS)

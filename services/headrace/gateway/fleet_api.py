@@ -40,9 +40,12 @@ class NewPublisher(msgspec.Struct, forbid_unknown_fields=True):
 
 @get("/nodes", summary="Nodes with their GPUs and who holds them")
 async def list_nodes(gateway: Gate) -> list[NodeRow]:
-    """In order of name."""
-    nodes = gateway.projection.nodes
-    return [rows.node_row(gateway.projection, nodes[name]) for name in sorted(nodes)]
+    """In order of name; those that wait for approval last."""
+    nodes, waiting = gateway.projection.nodes, gateway.projection.waiting
+    joined = [rows.node_row(gateway.projection, nodes[name]) for name in sorted(nodes)]
+    return joined + [
+        NodeRow(node=name, state="waiting", host=waiting[name].host) for name in sorted(waiting)
+    ]
 
 
 @get("/nodes/{node:str}", summary="One node")

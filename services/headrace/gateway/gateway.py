@@ -2,38 +2,52 @@
 
 from __future__ import annotations
 
+import time
+
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
 from headrace.bus.interface import Bus
 from headrace.client.model import Answer, Description, JobRow
 from headrace.events import tag_of
-from headrace.events.gangs import GangPlaced, Worker
+from headrace.events.gangs import GangGrown, GangPlaced, Worker
 from headrace.events.nodes import Device
 from headrace.gateway import describing, rows
 from headrace.gateway.asking import Asker
 from headrace.gateway.errors import Ambiguous, NotFound, NotReady
 from headrace.gateway.evolve import evolve
 from headrace.gateway.follower import Follower
+from headrace.gateway.limiting import Limiter
 from headrace.gateway.logs import LogStreams
 from headrace.gateway.projection import Job, Projection
+from headrace.gateway.trust import PLAIN, Trust
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Store, Stored, Unavailable
 
 NAMES_SHOWN_MAX = 5  # of those that a prefix could mean
 STREAM_EVENTS_MAX = 500  # of one job, in its description
 TASKS_SHOWN_MAX = 1_000
-PLACED = tag_of(GangPlaced)
+GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 
 
 class Gateway:
-    """One gateway process. `token` is the bearer token, `vault_key` what secrets are sealed to."""
+    """One gateway process. `token` is the bearer token, `vault_key` what secrets are sealed to,
+    `trust` what machines that join are told.
+    """
 
     def __init__(
-        self, *, store: Store, bus: Bus, follower: Follower, token: str, vault_key: bytes
+        self,
+        *,
+        store: Store,
+        bus: Bus,
+        follower: Follower,
+        token: str,
+        vault_key: bytes,
+        trust: Trust = PLAIN,
     ) -> None:
         self.store, self.bus, self.follower = store, bus, follower
-        self.token, self.vault_key = token, vault_key
+        self.token, self.vault_key, self.trust = token, vault_key, trust
+        self.limiter = Limiter(time.monotonic)
         self.asker = Asker(bus)
         self.logs = LogStreams(bus, follower)
 
@@ -94,10 +108,12 @@ class Gateway:
 
     async def workers(self, job_id: str) -> dict[int, tuple[Worker, ...]]:
         """The workers of each attempt of a job. Raises `NotReady`."""
-        placed = (
-            entry_of(event).event for event in await self.stream(job_id) if event.type == PLACED
-        )
-        return {event.attempt: event.workers for event in placed if isinstance(event, GangPlaced)}
+        found: dict[int, tuple[Worker, ...]] = {}
+        for stored in await self.stream(job_id):
+            event = entry_of(stored).event if stored.type in GRANTS else None
+            if isinstance(event, GangPlaced | GangGrown):
+                found[event.attempt] = (*found.get(event.attempt, ()), *event.workers)
+        return found
 
     def _by_prefix(self, prefix: str) -> Job | None:
         names = rows.names_like(self.projection, prefix)

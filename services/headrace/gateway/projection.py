@@ -10,6 +10,7 @@ import msgspec
 
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
+from headrace.events.members import JoinWaiting
 from headrace.events.nodes import NodeJoined
 from headrace.events.queues import Queue
 
@@ -37,9 +38,9 @@ class Job(msgspec.Struct, kw_only=True):
     task_states: dict[str, int] = {}
     attempt: int = 0
     workers: tuple[Worker, ...] = ()
+    leaving: tuple[int, ...] = ()  # which of its ranks are to stop while others run on
     held_milli: int = 0
     gpu_us: int = 0
-    gpu_us_before: int = 0  # by earlier attempts
     evictions: int = 0
     started_at_us: int = 0
     ended_at_us: int = 0
@@ -56,6 +57,7 @@ class Node(msgspec.Struct, kw_only=True):
     joined: NodeJoined
     silent_since_us: int = 0
     change: str = ""  # cordon or fence, as long as it is in force
+    faults: dict[str, str] = {}  # what happened to devices that take no work for it
 
 
 class ProjectUse(msgspec.Struct, kw_only=True):
@@ -73,6 +75,7 @@ class Projection(msgspec.Struct, kw_only=True):
     live: dict[str, Job] = {}
     ended: dict[str, Job] = {}
     nodes: dict[str, Node] = {}
+    waiting: dict[str, JoinWaiting] = {}  # machines that wait for approval
     queues: dict[str, Queue] = {}
     shares: dict[str, int] = {}
     use: dict[str, ProjectUse] = {}
@@ -82,3 +85,22 @@ class Projection(msgspec.Struct, kw_only=True):
     def job(self, job_id: str) -> Job | None:
         """The job of exactly this id."""
         return self.live.get(job_id) or self.ended.get(job_id)
+
+
+def move(projection: Projection, job: Job, state: str) -> None:
+    """Change a job's state, and what its group counts."""
+    group = projection.live.get(job.group)
+    if group is not None:
+        states = group.task_states
+        if states.get(job.state):
+            states[job.state] -= 1
+        states[state] = states.get(state, 0) + 1
+    job.state = state
+
+
+def use_of(projection: Projection, project: str) -> ProjectUse:
+    """The project's use, to be changed."""
+    use = projection.use.get(project)
+    if use is None:
+        use = projection.use[project] = ProjectUse()
+    return use

@@ -9,20 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from heapq import nlargest
 
-from headrace.client.model import (
-    ENDED,
-    LIVE,
-    GpuRow,
-    JobRow,
-    NodeRow,
-    ProjectRow,
-    Status,
-)
-from headrace.events.jobs import Accelerator, Gang
+from headrace.client.model import ENDED, LIVE, GpuRow, JobRow, NodeRow, ProjectRow, Status
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
+from headrace.gateway.wants import wants
 
-_MEMORY_UNIT = 1_000_000_000
+STATES = {"cordon": "cordoned", "drain": "draining", "fence": "fenced", "forget": "fenced"}
 
 
 def jobs_page(
@@ -70,7 +62,7 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
         state=state_of(job),
         wants=wants(job.gang),
         where=_where(projection, job),
-        why=job.why or (job.warning if job.state in {"waiting", "held"} else ""),
+        why=job.why or _remark(job),
         group=job.group,
         index=job.index,
         tasks=job.tasks,
@@ -108,22 +100,6 @@ def state_of(job: Job) -> str:
     return job.state
 
 
-def wants(gang: Gang) -> str:
-    """What a gang asks for, in a few characters: `0.5`, `2`, `2×H100:8`, `2×4cpu`."""
-    choices = " | ".join(_accelerator(choice) for choice in gang.accelerators)
-    if gang.gpu_memory_bytes:
-        choices = f"{gang.gpu_memory_bytes // _MEMORY_UNIT}GB"
-    if not choices:
-        choices = f"{milli(gang.cpu_milli)}cpu" if gang.cpu_milli else "–"
-    return choices if gang.nodes == 1 else f"{gang.nodes}×{choices}"
-
-
-def milli(amount: int) -> str:
-    """Thousandths as people write them: 2000 is `2`, 250 is `0.25`."""
-    whole, rest = divmod(amount, 1000)
-    return f"{whole}.{rest:03d}".rstrip("0") if rest else str(whole)
-
-
 def node_row(projection: Projection, node: Node) -> NodeRow:
     """One node with its GPUs and their holders."""
     joined = node.joined
@@ -134,6 +110,7 @@ def node_row(projection: Projection, node: Node) -> NodeRow:
             model=device.model,
             memory_bytes=device.memory_bytes,
             healthy=device.healthy,
+            fault=device.fault or node.faults.get(device.device, ""),
             held=projection.held.get(device.device, {}),
         )
         for device in joined.devices
@@ -209,18 +186,23 @@ def status(projection: Projection, now_us: int, *, version: str, bus: bool) -> S
     )
 
 
-def _accelerator(choice: Accelerator) -> str:
-    size = f"{choice.memory_bytes_min // _MEMORY_UNIT}GB" if choice.memory_bytes_min else ""
-    kind = ":".join(part for part in (choice.model, size) if part)
-    return f"{kind}:{milli(choice.milli)}" if kind else milli(choice.milli)
-
-
 def _where(projection: Projection, job: Job) -> list[str]:
     if not job.tasks:
         return list(dict.fromkeys(worker.node for worker in job.workers))
     tasks = (projection.live.get(name) for name in job.task_ids)
     nodes = {w.node for task in tasks if task and task.held_milli for w in task.workers}
     return sorted(nodes)
+
+
+def _remark(job: Job) -> str:
+    """What is to be known of a job about which nothing was decided."""
+    if job.state in ("waiting", "held"):
+        return job.warning
+    if job.gang.nodes_max <= job.gang.nodes or job.state not in ("starting", "running"):
+        return ""
+    staying = len(job.workers) - len(job.leaving)
+    leaving = f", {len(job.leaving)} more being stopped" if job.leaving else ""
+    return f"runs on {staying} of {job.gang.nodes}..{job.gang.nodes_max} nodes{leaving}"
 
 
 def _waited_us(job: Job, now_us: int) -> int:
@@ -239,7 +221,7 @@ def _ran_us(job: Job, now_us: int) -> int:
 
 def _node_state(node: Node) -> str:
     if node.change:
-        return {"cordon": "cordoned", "fence": "fenced"}.get(node.change, node.change)
+        return STATES.get(node.change, node.change)
     return "silent" if node.silent_since_us else "ready"
 
 

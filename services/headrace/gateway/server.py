@@ -15,16 +15,18 @@ from typing import Any
 
 import uvicorn
 
+from headrace.gateway.trust import PLAIN, Trust
+
 KEEP_ALIVE_S = 65  # a client's connection without a request; longer than usual proxies'
 STOP_S = 3  # for requests in flight; streams are told to end
 CONNECTIONS_WAITING_MAX = 1_024  # not accepted yet
 
 
 class Server(uvicorn.Server):
-    """uvicorn over one listening socket."""
+    """uvicorn over one listening socket, with TLS where there is a certificate."""
 
-    def __init__(self, application: Any, listening: socket.socket) -> None:
-        super().__init__(_config(application))
+    def __init__(self, application: Any, listening: socket.socket, trust: Trust = PLAIN) -> None:
+        super().__init__(_config(application, trust))
         self._listening = listening
         self._stopping = asyncio.Event()
         self.up = asyncio.Event()
@@ -66,7 +68,7 @@ def write_port(path: Path, listening: socket.socket) -> None:
     written.replace(path)
 
 
-def _config(application: Any) -> uvicorn.Config:
+def _config(application: Any, trust: Trust) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         lifespan="off",
@@ -78,4 +80,6 @@ def _config(application: Any) -> uvicorn.Config:
         ws="none",
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S,
+        ssl_certfile=trust.certificate or None,
+        ssl_keyfile=trust.private_key or None,
     )

@@ -1,4 +1,4 @@
-"""Metrics' one decision: what an attempt used is accounted for, once.
+"""Metrics' one decision: what an attempt used is accounted for, once, piece by piece.
 
 Rule: thousandths of a GPU times the microseconds they were booked, from the log alone.
 """
@@ -13,7 +13,7 @@ ACCOUNTS_MAX = 256  # in one decision: an append holds a bounded number of event
 
 
 def decide(state: State, now_us: int) -> list[Draft]:
-    """One line per released gang, in the order of the log."""
+    """One line per release, in the order of the log."""
     del now_us
     if not state.accounts_due:
         return []

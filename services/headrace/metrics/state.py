@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headrace.events import Entry
-from headrace.events.gangs import GangPlaced, GangReleased
+from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersReleased
 from headrace.events.jobs import (
     JobAdmitted,
     JobCancelling,
@@ -22,6 +22,7 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
+from headrace.events.pauses import GangPaused, GangResumed
 from headrace.events.platform import UsageAccounted
 
 WAIT_BUCKETS_MS = (10, 50, 100, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 3_600_000)
@@ -43,7 +44,7 @@ class Waits(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Used(msgspec.Struct, frozen=True, kw_only=True):
-    """A released gang that is not accounted for yet."""
+    """A released gang, or a part of one, that is not accounted for yet."""
 
     job: str
     project: str
@@ -69,7 +70,7 @@ class State(msgspec.Struct, kw_only=True):
     waits: dict[str, Waits] = {}
     nodes: dict[str, Machine] = {}
     allocated_milli: int = 0
-    accounts_due: dict[int, Used] = {}  # by position of `gang.released`
+    accounts_due: dict[int, Used] = {}  # by position of its release
     used_milli_us: dict[str, int] = {}
     attempts: dict[str, int] = {}
 
@@ -90,7 +91,18 @@ def _placed(state: State, _entry: Entry, event: GangPlaced) -> None:
     _move(state, event.job, "starting")
 
 
-def _released(state: State, entry: Entry, event: GangReleased) -> None:
+def _grown(state: State, _entry: Entry, event: GangGrown) -> None:
+    state.allocated_milli += event.milli
+
+
+def _resumed(state: State, _entry: Entry, event: GangResumed) -> None:
+    state.allocated_milli += event.milli
+    _move(state, event.job, "running")
+
+
+def _released(
+    state: State, entry: Entry, event: GangReleased | WorkersReleased | GangPaused
+) -> None:
     state.allocated_milli -= event.milli
     state.accounts_due[entry.position] = Used(
         job=event.job,
@@ -100,7 +112,7 @@ def _released(state: State, entry: Entry, event: GangReleased) -> None:
         held_us=event.held_us,
         traceparent=entry.header.traceparent,
     )
-    if event.again:
+    if isinstance(event, GangPaused) or (isinstance(event, GangReleased) and event.again):
         _move(state, event.job, "waiting")
 
 
@@ -165,7 +177,11 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobCancelling: _moves("cancelling"),
     JobFinished: _finished,
     GangPlaced: _placed,
+    GangGrown: _grown,
     GangReleased: _released,
+    WorkersReleased: _released,
+    GangPaused: _released,
+    GangResumed: _resumed,
     NodeJoined: _joined,
     NodeSilent: _heard,
     NodeHeard: _heard,

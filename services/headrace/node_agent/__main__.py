@@ -1,5 +1,7 @@
 """`python -m headrace.node_agent`: the agent's process, from its environment.
 
+`--join NODE_DIR` carries out the order to join that is in a node's folder, and says what it has;
+`--doctor table|json [URL]` looks whether this machine can be a good node;
 `--stop-all NODE_DIR` ends every attempt found in a node's folder and the launcher instead.
 """
 
@@ -16,13 +18,24 @@ def main() -> None:
             from headrace.node_agent.process import run
 
             run()
+        case ["--join", node_dir]:
+            from headrace.node_agent.joining_aloud import join_aloud
+
+            raise SystemExit(join_aloud(Path(node_dir).absolute()))
+        case ["--doctor", output, *head]:
+            from headrace.node_agent.doctor.examining import examine
+
+            raise SystemExit(examine("".join(head), output))
         case ["--stop-all", node_dir]:
             from headrace.node_agent.stopping import stop_all
 
             ended = stop_all(Path(node_dir).absolute())
             print(f"{ended} attempt{'' if ended == 1 else 's'} ended")
         case _:
-            raise SystemExit("usage: python -m headrace.node_agent [--stop-all NODE_DIR]")
+            raise SystemExit(
+                "usage: python -m headrace.node_agent"
+                " [--join NODE_DIR | --stop-all NODE_DIR | --doctor table|json [URL]]"
+            )
 
 
 if __name__ == "__main__":

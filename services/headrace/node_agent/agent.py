@@ -19,26 +19,28 @@ from headrace.bus.agents import Assignment, Desired, Launch, Pull, Signed
 from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import reconcile as todo
-from headrace.node_agent.devices import Devices
+from headrace.node_agent.device_care import Aside, DeviceCare, in_turn
+from headrace.node_agent.dismissal import Dismissal
+from headrace.node_agent.enforcement.enforcer import Enforcer
+from headrace.node_agent.granted import verified
+from headrace.node_agent.heartbeats import Heartbeats
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.lease import Lease
 from headrace.node_agent.leasing import Leasing
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
+from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.reporting import Reporter, moved_report_of, record_run, report_of
-from headrace.node_agent.signals import hello_of, signal_of
+from headrace.node_agent.saying import Saying
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks, wait_until
 
 PULL_S = 30.0  # between two asks for the whole document
-SIGNAL_S = 2.0  # between two heartbeats
 HELLO_S_FIRST, HELLO_S_MAX = 0.2, 10.0  # between two hellos while nobody answers
 ANSWER_S = 5.0
 BEFORE_HELLO_S = 0.5  # for what placement believes of the node, before it is told otherwise
 
 _LOG = logging.getLogger("headrace.node_agent")
-_SIGNED = msgspec.json.Decoder(Signed)
-_DESIRED = msgspec.json.Decoder(Desired)
 _ENCODER = msgspec.json.Encoder()
 
 
@@ -46,18 +48,21 @@ _ENCODER = msgspec.json.Encoder()
 class Surroundings:
     """What the agent is given. `node` says everything but boot and incarnation, which the journal
     knows. `is_granted` tells whether placement signed a document; `unseal` opens an assignment's
-    launch or raises `Unopenable`; `now_us` is the wall clock, for people.
+    launch or raises `Unopenable`; `now_us` is the wall clock, for people. `aside` runs what may keep
+    the agent waiting, `prober` measures the network.
     """
 
     node: NodeJoined
     bus: Bus
     machine: Machine
     journal: Journal
-    devices: Devices
+    enforcer: Enforcer
     lease: Lease
     is_granted: Callable[[Signed], bool]
     unseal: Callable[[Assignment], Launch]
     now_us: Callable[[], int]
+    aside: Aside = in_turn
+    prober: Prober | None = None
 
 
 class Agent:
@@ -74,7 +79,28 @@ class Agent:
         self._logs = LogRequests(self._bus, self._machine)
         self._known = asyncio.Event()
         self._pull_due = asyncio.Event()
+        self._care = DeviceCare(
+            given.enforcer,
+            given.machine,
+            given.journal,
+            aside=given.aside,
+            now_us=given.now_us,
+            reported=lambda: self._reporter.wake(linger=False),
+        )
+        self._saying = Saying(given.node, self._journal, self._machine, self._care, given.prober)
+        self._heartbeats = Heartbeats(
+            self._bus,
+            self._name,
+            self._journal,
+            self._care,
+            self._machine,
+            said=self._saying.said,
+            changed=self._say_again,
+            missed=self._pull_due.set,
+            looked=self._leasing.end_uncovered,
+        )
         self._is_known = False  # placement's documents speak of this incarnation
+        self._dismissal = Dismissal()
 
     @property
     def is_ready(self) -> bool:
@@ -95,7 +121,7 @@ class Agent:
         }
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Work until cancelled. Raises `Dismissed` when placement does not believe it."""
         await self._machine.open(self._look_at)
         subscriptions: list[Subscription] = []
         tasks: list[asyncio.Task[None]] = []
@@ -105,7 +131,15 @@ class Agent:
                 subscriptions.append(await self._bus.subscribe(subject, handler))
             for key in dict.fromkeys([*self._machine.held(), *self._journal.attempts()]):
                 self._look_at(key)
-            works = (self._reporter.run(), self._signals(), self._keep_in_touch())
+            works = [
+                self._reporter.run(),
+                self._heartbeats.run(),
+                self._care.guard(),
+                self._keep_in_touch(),
+                self._dismissal.given(),
+            ]
+            if self._given.prober is not None:
+                works.append(self._given.prober.run(self._bus))
             tasks.extend(asyncio.create_task(work) for work in works)
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
@@ -113,6 +147,7 @@ class Agent:
                     task.result()  # none of them ends unless something is badly wrong
         finally:
             await end_tasks(tasks)
+            await self._care.close()
             await self._reporter.stop()
             await self._logs.stop()
             for subscription in subscriptions:
@@ -133,10 +168,8 @@ class Agent:
                     await self._ask("pull", _ENCODER.encode(Pull(sent_ns=kernel.boottime_ns())))
                 continue
             self._known.clear()
-            await self._ask("hello", self._hello())
-            await wait_until(
-                self._known, pause_s
-            )  # two agents of one name would else outbid each other
+            await self._ask("hello", self._saying.hello())
+            await wait_until(self._known, pause_s)  # placement may be making up its mind
             pause_s = min(pause_s * 2, HELLO_S_MAX)
 
     async def _ask_what_was(self) -> None:
@@ -144,7 +177,7 @@ class Agent:
         with contextlib.suppress(BusError):
             subject = subjects.agent_up(self._name, "pull")
             answer = await self._bus.request(subject, b"", timeout_s=BEFORE_HELLO_S)
-            desired = self._verified(answer.data)
+            desired = verified(answer.data, self._name, self._given.is_granted)
             if desired is not None and desired.incarnation != self._journal.incarnation:
                 self._journal.reboot(desired.position)
 
@@ -153,13 +186,6 @@ class Agent:
             subject = subjects.agent_up(self._name, what)
             answer = await self._bus.request(subject, data, timeout_s=ANSWER_S)
             self._receive(answer.data)
-
-    def _hello(self) -> bytes:
-        header, devices = self._journal.header, self._given.devices.inventory()
-        node = msgspec.structs.replace(
-            self._given.node, boot=header.boot, incarnation=header.incarnation, devices=devices
-        )
-        return hello_of(node, self._machine)
 
     async def _told(self, message: Message) -> None:
         """A document, or an empty message: a hint that there is a new one."""
@@ -171,8 +197,11 @@ class Agent:
     def _receive(self, data: bytes) -> None:
         if not data or data == self._last_document:
             return
-        desired = self._verified(data)
+        desired = verified(data, self._name, self._given.is_granted)
         if desired is None:
+            return
+        if desired.dismissed:
+            self._dismissal.give(desired.dismissed)
             return
         if desired.incarnation != self._journal.incarnation:
             self._is_known = False  # it speaks to what this node was before
@@ -187,21 +216,6 @@ class Agent:
         self._known.set()
         self._leasing.renew(desired.renewed_ns)
         self._obey(desired)
-
-    def _verified(self, data: bytes) -> Desired | None:
-        try:
-            signed = _SIGNED.decode(data)
-            if not self._given.is_granted(signed):
-                _LOG.warning("desired state ignored reason=not signed by placement")
-                return None
-            desired = _DESIRED.decode(signed.document)
-        except msgspec.MsgspecError as error:
-            _LOG.warning("desired state not understood error=%s", error)
-            return None
-        if desired.node != self._name:
-            _LOG.warning("desired state ignored reason=it is for node %s", desired.node)
-            return None
-        return desired
 
     def _obey(self, desired: Desired) -> None:
         before = self._desired
@@ -247,17 +261,21 @@ class Agent:
                 self._machine.forget(key)
 
     def _start(self, assignment: Assignment) -> None:
+        key = todo.key_of(assignment)
+        if not self._care.is_ready(key, assignment, then=lambda: self._look_at(key)):
+            return
         try:
             launch = self._given.unseal(assignment)
         except Unopenable as error:
             end = End(reason="start-failed", exit_code=126, message=str(error))
-            self._report_end(todo.key_of(assignment), end, assignment, None)
+            self._report_end(key, end, assignment, None)
             return
         self._machine.start(assignment, launch)
 
     def _report_end(
         self, key: AttemptKey, end: End, assignment: Assignment | None, seen: Seen | None
     ) -> None:
+        end = self._care.told(key, end, seen)
         self._report("exited", key, assignment, seen, at_us=end.ended_at_us, end=end)
         record_run(key, assignment or seen, end)
         self._reporter.wake(linger=False)
@@ -276,23 +294,7 @@ class Agent:
         self._journal.add(report_of(what, key, assignment, seen, at_us=at_us, end=end))
         self._reporter.wake(linger=True)
 
-    async def _signals(self) -> None:
-        """Heartbeats; and whoever hears a connection come back asks what was missed."""
-        was_connected, inventory = True, self._given.devices.inventory()
-        while True:
-            await asyncio.sleep(SIGNAL_S)
-            self._leasing.end_uncovered()
-            if not self._bus.connected:
-                was_connected = False
-                continue
-            if not was_connected:
-                was_connected = True
-                self._pull_due.set()
-            now = self._given.devices.inventory()
-            if now != inventory:
-                inventory, self._is_known = now, False
-                self._pull_due.set()
-            incarnation = self._journal.incarnation
-            said = signal_of(self._name, incarnation, self._machine, self._given.devices)
-            with contextlib.suppress(BusError):
-                await self._bus.publish(subjects.agent_up(self._name, "signal"), said)
+    def _say_again(self) -> None:
+        """Placement is to hear what this node is now."""
+        self._is_known = False
+        self._pull_due.set()

@@ -24,7 +24,7 @@ from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
 
 STARTS = 500
 AT_ONCE = 64  # workers under way at any moment
-HELD = 40  # sleeping workers whose memory is measured
+HELD = 200  # sleeping workers whose memory is measured, and whom another agent adopts
 ALONE = 100  # starts one after the other
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
@@ -46,8 +46,9 @@ async def measure(node_dir: Path, starts: int) -> None:
     began_s = time.perf_counter()
     await _run(machine, ended, "alone", ALONE, 1)
     print(f"start to end {(time.perf_counter() - began_s) / ALONE * 1000:.2f} ms, one at a time")
-    await _memory(machine, ended, node_dir, launcher)
+    keys = await _memory(machine, ended, node_dir, launcher)
     await machine.close()
+    await _adoption(node_dir, keys)
 
 
 async def _run(machine: ProcessMachine, ended: _Ends, name: str, starts: int, at_once: int) -> None:
@@ -58,14 +59,29 @@ async def _run(machine: ProcessMachine, ended: _Ends, name: str, starts: int, at
     await ended.until(0)
 
 
-async def _memory(machine: ProcessMachine, ended: _Ends, node_dir: Path, launcher: int) -> None:
+async def _adoption(node_dir: Path, keys: list[AttemptKey]) -> None:
+    """What the next agent does before it has found all that runs, and watches it."""
+    machine = ProcessMachine(MachineSettings(node_dir=node_dir))
+    cpu_s, began_s = _own_cpu_s(), time.perf_counter()
+    await machine.open(lambda _key: None)
+    seen = [machine.look(key) for key in keys]
+    took_ms, cpu_ms = (time.perf_counter() - began_s) * 1000, (_own_cpu_s() - cpu_s) * 1000
+    assert all(found is not None and found.phase == "running" for found in seen)
+    print(f"adoption of {len(keys)} running {took_ms:.0f} ms, {cpu_ms:.0f} ms of CPU")
+    await machine.close()
+
+
+async def _memory(
+    machine: ProcessMachine, ended: _Ends, node_dir: Path, launcher: int
+) -> list[AttemptKey]:
     ended.running = 0
     keys = [_start(machine, f"held-{number}", "sleep", "1000") for number in range(HELD)]
     await ended.until_running(HELD)
     shims = [folders.shim_of(node_dir / folders.name_of(key)) for key in keys]
-    shim_kb = sum(_pss_kb(pid) for pid in shims) / HELD
+    shim_kb = sum(pss_kb(pid) for pid in shims) / HELD
     print(f"memory (PSS, {HELD} held) shim {shim_kb / 1000:.2f} MB   "
-          f"launcher {_pss_kb(launcher) / 1000:.1f} MB")  # fmt: skip
+          f"launcher {pss_kb(launcher) / 1000:.1f} MB")  # fmt: skip
+    return keys
 
 
 def _start(machine: ProcessMachine, job: str, *command: str) -> AttemptKey:
@@ -114,7 +130,8 @@ def _own_cpu_s() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def _pss_kb(pid: int) -> int:
+def pss_kb(pid: int) -> int:
+    """The memory that is this process's own or its part of what it shares."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1])

@@ -137,7 +137,7 @@ def read_intent(folder: Path) -> Intent | None:
 
 
 def seen_of(intent: Intent | None, end: End | None) -> Seen:
-    """What this says of the attempt."""
+    """What is true of an attempt that left this behind."""
     phase = "starting" if intent is None or not intent.at_us else "running"
     seen = Seen(phase="ended" if end is not None else phase, project="", end=end)
     if intent is None:
@@ -175,6 +175,13 @@ def holder_of(path: Path) -> int:
         return 0 if kind == fcntl.F_UNLCK else int(pid)
     finally:
         os.close(file)
+
+
+def disk_permille(node_dir: Path) -> int:
+    """How full the disk with the node's folder is for who is not root."""
+    disk = os.statvfs(node_dir)
+    used, free = disk.f_blocks - disk.f_bfree, disk.f_bavail
+    return used * 1000 // max(1, used + free)
 
 
 def write_lost(folder: Path, message: str, started_at_us: int) -> End:

@@ -27,8 +27,7 @@ class NodeKeys:
     """
 
     def __init__(self, node_dir: Path, keys_dir: Path) -> None:
-        self._private, public = _own_keys(node_dir)
-        self.public_key = base64.b64encode(public).decode()
+        self._private, self.public_key = own_keys(node_dir)
         self._grant_key = (keys_dir / "grant.pub").read_bytes()
 
     @property
@@ -39,6 +38,10 @@ class NodeKeys:
     def is_granted(self, signed: Signed) -> bool:
         """Whether placement signed this document."""
         return verify(self._grant_key, signed.document, signed.signature)
+
+    def opened(self, sealed: bytes, context: bytes) -> bytes:
+        """What was sealed to this node for that. Raises `VaultError`."""
+        return open_with(self._private, sealed, context)
 
     def unseal(self, assignment: Assignment) -> Launch:
         """The assignment's launch. Raises `Unopenable`."""
@@ -52,7 +55,13 @@ class NodeKeys:
             raise Unopenable(f"its launch cannot be opened here: {error}") from error
 
 
-def _own_keys(node_dir: Path) -> tuple[bytes, bytes]:
+def own_keys(node_dir: Path) -> tuple[bytes, str]:
+    """The node's private key, made at the first call, and the public one in base64."""
+    private, public = _kept_keys(node_dir)
+    return private, base64.b64encode(public).decode()
+
+
+def _kept_keys(node_dir: Path) -> tuple[bytes, bytes]:
     path = node_dir / "node.key"
     try:
         both = base64.b64decode(path.read_bytes(), validate=True)

@@ -53,6 +53,7 @@ class Journal:
         self._last = 0
         self._reports: dict[int, Report] = {}  # in the order of their numbers
         self._numbers: dict[AttemptKey, dict[str, int]] = {}
+        self._faults: list[int] = []  # the numbers of reports that concern devices
 
     @property
     def incarnation(self) -> str:
@@ -93,10 +94,10 @@ class Journal:
         if through <= self.recorded_through:
             return []
         fresh = range(self.recorded_through + 1, through + 1)
-        settled = [_key(self._reports[n]) for n in fresh if n in self._reports]
+        reports = [self._reports[n] for n in fresh if n in self._reports]
         self._keep(Line(recorded=through))
-        self.recorded_through = through
-        return settled
+        self._settle(through)
+        return [_key(report) for report in reports if not report.device]
 
     def take(self, epoch: int, position: int) -> None:
         """A document of this epoch and position is obeyed."""
@@ -126,7 +127,16 @@ class Journal:
     def _hold(self, report: Report) -> None:
         self._last = max(self._last, report.sequence)
         self._reports[report.sequence] = report
+        if report.device:
+            self._faults.append(report.sequence)
+            return
         self._numbers.setdefault(_key(report), {})[_name(report)] = report.sequence
+
+    def _settle(self, through: int) -> None:
+        """What concerns a device, and no attempt, is not asked about again."""
+        self.recorded_through = through
+        while self._faults and self._faults[0] <= through:
+            self._reports.pop(self._faults.pop(0), None)
 
     def _drop(self, key: AttemptKey) -> None:
         for number in self._numbers.pop(key, {}).values():
@@ -140,7 +150,7 @@ class Journal:
             self._drop(line.forgotten)
         elif line.taken is not None:
             self.taken, self.is_new = line.taken, not line.is_old
-        self.recorded_through = max(self.recorded_through, line.recorded)
+        self._settle(max(self.recorded_through, line.recorded))
         self._last = max(self._last, self.recorded_through)
         self.rebooted_at = max(self.rebooted_at, line.rebooted_at)
 

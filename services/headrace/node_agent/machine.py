@@ -117,6 +117,10 @@ class Machine(Protocol):
         """What there is of a process's output from an offset on; never waits."""
         ...
 
+    def disk_permille(self) -> int:
+        """How full the disk is that workers write to."""
+        ...
+
     async def close(self) -> None:
         """Leave. Workers run on."""
         ...

@@ -15,22 +15,31 @@ import resource
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 
+import msgspec
 import uvloop
 
 from headrace import telemetry
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
+from headrace.client.connection import ClientError
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent.agent import Agent, Surroundings
 from headrace.node_agent.devices import Devices
+from headrace.node_agent.devices.choosing import devices_of
+from headrace.node_agent.dismissal import Dismissed
+from headrace.node_agent.enforcement.enforcer import Enforcer
+from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.isolation.cgroups import probe
+from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
+from headrace.node_agent.membership import NodeFolder
 from headrace.node_agent.pausing import Driver, NoDriver
+from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
@@ -38,19 +47,28 @@ from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks
 from headrace.runtime.health import Answer, Health, json_answer
 
+NOT_ADMITTED = 78  # EX_CONFIG: starting again changes nothing
+
 _LOG = logging.getLogger("headrace.node_agent")
 
 
 def run() -> None:
     """Run the agent until SIGTERM or SIGINT. Exits 1 when the process must be replaced."""
     settings = NodeSettings.read()
-    telemetry.start(f"node_agent/{settings.node}")
+    telemetry.start(f"node_agent/{settings.node or NodeFolder(settings.node_dir).name()}")
     os.umask(0o077)
     _raise_file_limit()
     try:
         settings.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         _be_the_only_one(settings.node_dir)
-        uvloop.run(_run(settings))
+        uvloop.run(_run(_entered(settings)))
+    except Dismissed as error:
+        _LOG.error("%s", error)
+        _ask_whether_member(settings)
+        raise SystemExit(NOT_ADMITTED) from None
+    except NotAdmitted as error:
+        _LOG.error("%s", error)
+        raise SystemExit(NOT_ADMITTED) from None
     except (BusError, OSError, ValueError) as error:
         _LOG.error("node agent ends error=%s: %s", type(error).__name__, error)
         raise SystemExit(1) from None
@@ -58,51 +76,99 @@ def run() -> None:
         telemetry.stop()
 
 
+def _ask_whether_member(settings: NodeSettings) -> None:
+    """A node that was deleted forgets who it was; one that was only doubted does not."""
+    folder = NodeFolder(settings.node_dir)
+    with contextlib.suppress(ClientError, NotAdmitted, OSError, ValueError):
+        member = folder.member()
+        if member is not None:
+            sign_in(folder, member)
+
+
+def _entered(settings: NodeSettings) -> NodeSettings:
+    """With what joining told. A node that was prepared by hand knows everything already."""
+    if settings.nats_url and settings.node and not NodeFolder(settings.node_dir).is_used():
+        return msgspec.structs.replace(settings, address=settings.address or host_name())
+    folder = NodeFolder(settings.node_dir)
+    folder.moved(settings.url, settings.certificate)
+    return settings.joined(enter(folder), folder)
+
+
 async def _run(settings: NodeSettings) -> None:
     lost = asyncio.Event()
-    devices = devices_of(settings.gpus, settings.node)
+    enforcer = _enforcer(settings)
     keys = NodeKeys(settings.node_dir, settings.keys_dir)
     journal = _journal(settings, keys)
-    driver = driver_of(settings.gpus, settings.node_dir, devices)
+    driver = driver_of(settings.gpus, settings.node_dir, enforcer.devices)
     pausing = await asyncio.to_thread(driver.probe)
-    machine = _machine(settings, devices, driver)
-    bus = await NatsBus.connect(
-        settings.nats_url,
-        creds_path=settings.nats_creds,
-        name=f"node-{settings.node}",
-        inbox_prefix=f"_INBOX_{settings.node}",
-        on_lost=lost.set,
-    )
+    bus = await _bus(settings, lost)
     agent = Agent(
         Surroundings(
-            node=_node(settings, devices, keys, pausing),
+            node=_node(settings, enforcer.devices, keys, pausing),
             bus=bus,
-            machine=machine,
+            machine=_machine(settings, enforcer, driver),
             journal=journal,
-            devices=devices,
+            enforcer=enforcer,
             lease=FileLease(settings.node_dir),
             is_granted=keys.is_granted,
             unseal=keys.unseal,
-            now_us=lambda: time.time_ns() // 1000,
+            now_us=_now_us,
+            aside=asyncio.to_thread,
+            prober=_prober(settings, keys),
         )
     )
     health = Health(_pages(agent, settings.node))
     await health.start(settings.http, settings.run_dir / "node_agent.port")
     try:
-        await _until_stopped(agent, lost)
+        await _until_stopped(agent, renewing(NodeFolder(settings.node_dir), bus), lost)
     finally:
         await health.stop()
         await bus.close()
         journal.close()
 
 
-def _machine(settings: NodeSettings, devices: Devices, driver: Driver) -> ProcessMachine:
+def _enforcer(settings: NodeSettings) -> Enforcer:
+    devices = devices_of(settings.gpus, settings.node, settings.node_dir / "simulated")
+    return Enforcer(devices, settings.node_dir, Mps(settings.node_dir / "mps"))
+
+
+def _prober(settings: NodeSettings, keys: NodeKeys) -> Prober:
+    return Prober(
+        settings.node,
+        settings.address,
+        settings.node_dir / "bandwidth.json",
+        is_granted=keys.is_granted,
+        opened=keys.opened,
+        now_us=_now_us,
+    )
+
+
+def _now_us() -> int:
+    return time.time_ns() // 1000
+
+
+async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
+    try:
+        return await NatsBus.connect(
+            settings.nats_url,
+            creds_path=settings.nats_creds,
+            certificate=settings.nats_certificate,
+            name=f"node-{settings.node}",
+            inbox_prefix=f"_INBOX_{settings.node}",
+            on_lost=lost.set,
+        )
+    except BusError:
+        NodeFolder(settings.node_dir).forget_bus()
+        raise
+
+
+def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> ProcessMachine:
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
     return ProcessMachine(
         MachineSettings(
             node_dir=settings.node_dir,
-            enforcement=devices.enforcement,
+            bind=enforcer.bind,
             journal=settings.attempt_journal,
             isolation=isolation,
             accounts=settings.accounts,
@@ -120,38 +186,31 @@ def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:
     )
 
 
-async def _until_stopped(agent: Agent, lost: asyncio.Event) -> None:
+async def _until_stopped(
+    agent: Agent, renewing: Coroutine[None, None, None], lost: asyncio.Event
+) -> None:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     running = asyncio.create_task(agent.run())
+    renewal = asyncio.create_task(renewing)
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(lost.wait())]
-    await asyncio.wait([running, *ends], return_when=asyncio.FIRST_COMPLETED)
-    await end_tasks([running, *ends])
-    if not running.cancelled():
-        running.result()
+    await asyncio.wait([running, renewal, *ends], return_when=asyncio.FIRST_COMPLETED)
+    await end_tasks([running, renewal, *ends])
+    for task in (running, renewal):
+        if not task.cancelled():
+            task.result()
     if lost.is_set() and not stop.is_set():
         raise ConnectionError("the bus is gone for good")
 
 
-def devices_of(gpus: str, node: str) -> Devices:
-    """The devices that `gpus` asks for: auto, or a specification of simulated ones."""
-    if gpus == "auto":
-        from headrace.node_agent.devices.nvml import NvmlDevices
-
-        return NvmlDevices()
-    from headrace.node_agent.devices.simulated import SimulatedDevices
-
-    return SimulatedDevices(gpus, node)
-
-
 def driver_of(gpus: str, node_dir: Path, devices: Devices) -> Driver:
     """What moves processes off those devices, if anything can."""
-    if gpus != "auto":
+    if gpus.startswith("simulated:"):
         from headrace.node_agent.pausing.simulated import SimulatedDriver
 
         return SimulatedDriver(node_dir)
-    if not devices.inventory():
+    if not any(device.vendor == "nvidia" for device in devices.list()):
         return NoDriver()
     from headrace.node_agent.pausing.cuda import CudaDriver
 

@@ -26,7 +26,7 @@ from headrace.node_agent import folders, logs
 from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.pausing.pausing import Pausing
-from headrace.node_agent.pausing.record import Record
+from headrace.node_agent.pausing.record import wanted_of
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
@@ -34,6 +34,7 @@ from headrace.node_agent.supervision.protocol import ATTEMPTS
 from headrace.node_agent.supervision.record import journal
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
+SAID_S = 0.05  # for what a shim said before it ended without having written anything
 CLEAN_EVERY_LOOKS = 12  # old folders are removed once a minute
 
 _LOG = logging.getLogger("headrace.node_agent")
@@ -97,7 +98,6 @@ class ProcessMachine:
             phase="starting",
             project=assignment.project,
             traceparent=assignment.traceparent,
-            enforcement=self._settings.enforcement,
             shares=assignment.shares,
             replace_after_s=assignment.replace_after_s,
             isolation=self._settings.isolation.level,
@@ -109,6 +109,7 @@ class ProcessMachine:
             held = self._held[key] = _Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return
+        seen = msgspec.structs.replace(seen, enforcement=spec["enforcement"])
         held = _Held(key, self._node_dir / spec["folder"], seen, spec=spec)
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)
@@ -125,9 +126,8 @@ class ProcessMachine:
     def move(self, assignment: Assignment) -> None:
         held = self._held.get(key_of(assignment))
         if held is not None and held.seen.phase == "running" and not held.seen.stopping:
-            devices = tuple(share.device for share in assignment.shares)
-            wanted = Record(phase=assignment.phase, phase_at=assignment.phase_at, devices=devices)
-            self._pausing.ask(held.folder, wanted, functools.partial(self._moved, held, assignment))
+            moved = functools.partial(self._moved, held, assignment)
+            self._pausing.ask(held.folder, wanted_of(assignment), moved)
 
     def forget(self, key: AttemptKey) -> None:
         held = self._held.get(key)
@@ -140,6 +140,9 @@ class ProcessMachine:
             return logs.read(held.folder, wanted, has_ended=held.seen.end is not None)
         return logs.read_ended(self._node_dir, wanted)
 
+    def disk_permille(self) -> int:
+        return folders.disk_permille(self._node_dir)
+
     async def close(self) -> None:
         await self._link.close()
         self._pausing.close()
@@ -149,16 +152,14 @@ class ProcessMachine:
             self._unwatch(held)
 
     def _moved(self, held: _Held, assignment: Assignment) -> None:
-        pause = self._pausing.seen(held.folder)
-        held.seen = msgspec.structs.replace(held.seen, pause=pause, shares=assignment.shares)
+        seen = msgspec.structs.replace(held.seen, shares=assignment.shares)
+        held.seen = self._pausing.known(held.folder, seen)
         self._changed(held.key)
 
     def _adopt(self, key: AttemptKey, folder: Path) -> None:
         """Take over what an earlier agent started and nobody has seen the end of."""
         intent = folders.read_intent(folder)
-        seen = msgspec.structs.replace(
-            folders.seen_of(intent, None), pause=self._pausing.seen(folder)
-        )
+        seen = self._pausing.known(folder, folders.seen_of(intent, None))
         held = self._held[key] = _Held(key, folder, seen)
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
@@ -168,7 +169,7 @@ class ProcessMachine:
                 held, folders.write_lost(folder, "the node was started anew", started_at_us)
             )
         else:
-            self._look_at(held, witnessed=False)
+            self._look_at(held)
 
     def _look_again(self) -> None:
         """A launcher is connected: whatever has no shim yet is looked at, and sent if need be."""
@@ -176,7 +177,7 @@ class ProcessMachine:
             if held.seen.end is None and held.pidfd < 0:
                 self._look_at(held)
 
-    def _look_at(self, held: _Held, *, witnessed: bool = True) -> None:
+    def _look_at(self, held: _Held) -> None:
         """Find out from the folder how this attempt stands."""
         pid = folders.shim_of(held.folder)
         if pid:
@@ -189,7 +190,7 @@ class ProcessMachine:
         elif held.spec is not None and folders.read_intent(held.folder) is None:
             self._link.start(held.spec)
         else:
-            self._spawn(self._prove_lost(held, witnessed=witnessed))
+            self._spawn(self._prove_lost(held))
 
     def _said(self, line: dict[str, Any]) -> None:
         """A line from the launcher or one of its shims."""
@@ -202,7 +203,7 @@ class ProcessMachine:
         elif "started" in line:
             self._runs(held, int(line["at_us"]))
         else:
-            message = f"the launcher could not fork: {line.get('why')}"
+            message = f"cannot start: {line.get('why')}"
             self._finish(held, End(reason="start-failed", exit_code=126, message=message))
 
     def _runs(self, held: _Held, at_us: int) -> None:
@@ -252,9 +253,9 @@ class ProcessMachine:
         elif pid := folders.shim_of(held.folder):
             self._watch(held, pid)  # what ended was a second one, which found this one here
         else:
-            self._spawn(self._prove_lost(held))
+            self._spawn(self._prove_lost(held, witnessed=True))
 
-    async def _prove_lost(self, held: _Held, *, witnessed: bool = True) -> None:
+    async def _prove_lost(self, held: _Held, *, witnessed: bool = False) -> None:
         """The shim was killed: end what it left, and say so only when nothing is left.
 
         Its workers' sessions are searched only if its end was just `witnessed`: later their
@@ -262,6 +263,8 @@ class ProcessMachine:
         """
         intent = folders.read_intent(held.folder)
         message, started_at_us = "its supervisor was killed", 0
+        if intent is None:
+            await asyncio.sleep(SAID_S)
         if intent is not None:
             sessions = intent.pids if witnessed else []
             killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions, intent.groups)

@@ -12,21 +12,25 @@ import msgspec
 from headrace.bus.subjects import token
 from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
 from headrace.node_agent.isolation.cgroups import CHOICES
+from headrace.node_agent.membership import Member, NodeFolder, bus_url
 
 PORTS = "20000-20499"
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """One node, as configured."""
+    """One node, as configured. What is empty here was learned when the machine joined."""
 
     node: str
     node_dir: Path
-    gpus: str  # auto, or simulated:8xH100-80GB
+    gpus: str  # auto, none, static:FILE, or simulated:8xH100-80GB
     ports: tuple[int, int]
     address: str
     labels: dict[str, str]
     nats_url: str
     nats_creds: str
+    nats_certificate: str
+    url: str  # where the platform is now, and its certificate: a file
+    certificate: str
     keys_dir: Path
     run_dir: Path
     http: str
@@ -37,25 +41,26 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> NodeSettings:
         """From the environment. Raises `SystemExit` with one line naming what is wrong."""
-        needed = ("HEADRACE_NODE", "HEADRACE_NODE_DIR", "HEADRACE_NATS_URL")
-        missing = [name for name in needed if not env.get(name)]
-        if missing:
-            raise SystemExit(f"headrace node_agent: {', '.join(missing)} must be set")
+        if not env.get("HEADRACE_NODE_DIR"):
+            raise SystemExit("headrace node_agent: HEADRACE_NODE_DIR must be set")
         run_dir = Path(env.get("HEADRACE_RUN_DIR", env["HEADRACE_NODE_DIR"]))
         try:
             return cls(
-                node=token(env["HEADRACE_NODE"]),
+                node=token(env["HEADRACE_NODE"]) if env.get("HEADRACE_NODE") else "",
                 node_dir=Path(env["HEADRACE_NODE_DIR"]).absolute(),
                 gpus=env.get("HEADRACE_NODE_GPUS", "auto"),
                 ports=_ports(env.get("HEADRACE_NODE_PORTS", PORTS)),
-                address=env.get("HEADRACE_NODE_ADDRESS", "127.0.0.1"),
+                address=env.get("HEADRACE_NODE_ADDRESS", ""),
                 labels=_pairs(
                     "HEADRACE_NODE_LABELS",
                     env.get("HEADRACE_NODE_LABELS", ""),
                     "site=berlin,rack=r1",
                 ),
-                nats_url=env["HEADRACE_NATS_URL"],
+                nats_url=env.get("HEADRACE_NATS_URL", ""),
                 nats_creds=env.get("HEADRACE_NATS_CREDS", ""),
+                nats_certificate=env.get("HEADRACE_NATS_CERTIFICATE", ""),
+                url=env.get("HEADRACE_URL", ""),
+                certificate=env.get("HEADRACE_CERTIFICATE", ""),
                 keys_dir=Path(env.get("HEADRACE_KEYS_DIR", run_dir)),
                 run_dir=run_dir,
                 http=env.get("HEADRACE_HTTP", "127.0.0.1:0"),
@@ -65,6 +70,18 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
             )
         except ValueError as error:
             raise SystemExit(f"headrace node_agent: {error}") from None
+
+    def joined(self, member: Member, folder: NodeFolder) -> NodeSettings:
+        """The same, and what joining told where the environment says nothing."""
+        return msgspec.structs.replace(
+            self,
+            node=self.node or member.node,
+            address=self.address or member.address,
+            nats_url=self.nats_url or bus_url(member),
+            nats_creds=self.nats_creds or folder.creds,
+            nats_certificate=self.nats_certificate or folder.certificate,
+            keys_dir=folder.path,
+        )
 
 
 def host_name() -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
+from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.folders import name_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
@@ -19,12 +21,13 @@ from headrace.node_agent.worker_environment import environment_of, processes_of
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings:
-    """`enforcement` is what keeps workers to their share; `journal` a file outside Headrace that
-    every attempt's start and end is written to, or ""; `driver` moves processes off their GPUs; `base_environment` the agent's own.
+    """`bind` tells how a worker is bound to its devices; `journal` a file outside Headrace that
+    every attempt's start and end is written to, or ""; `driver` moves processes off their GPUs;
+    `base_environment` the agent's own.
     """
 
     node_dir: Path
-    enforcement: str = "none"
+    bind: Callable[[Assignment], Bound] = lambda _assignment: Bound()
     journal: str = ""
     isolation: Isolation = field(default_factory=Processes)
     accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
@@ -42,10 +45,12 @@ def spec_of(
     if not launch.command or not launch.command[0]:
         raise ValueError("the launch has no command")
     folder = name_of(key_of(assignment))
+    bound = settings.bind(assignment)
     account = settings.accounts.of(assignment.user)
     env = environment_of(
         assignment,
         launch,
+        bound,
         base=settings.base_environment | home_of(account),
         folder=str(settings.node_dir / folder),
         marker=marker,
@@ -57,7 +62,7 @@ def spec_of(
         "rank": assignment.rank,
         "project": assignment.project,
         "traceparent": assignment.traceparent,
-        "enforcement": settings.enforcement,
+        "enforcement": bound.enforcement,
         "confinement": plan_of(
             settings.isolation, os.path.basename(folder), _limits(assignment), account
         ),

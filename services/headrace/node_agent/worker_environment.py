@@ -7,6 +7,7 @@ the job sets itself wins over Headrace's defaults, never over its facts.
 from __future__ import annotations
 
 from headrace.bus.agents import Assignment, Launch
+from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.supervision.protocol import MARKER, OUTPUT, STOP_REASON, WORK
 
 INHERITED = ("PATH", "HOME", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
@@ -18,15 +19,24 @@ DEFAULTS = {
 
 
 def environment_of(
-    assignment: Assignment, launch: Launch, *, base: dict[str, str], folder: str, marker: str
+    assignment: Assignment,
+    launch: Launch,
+    bound: Bound,
+    *,
+    base: dict[str, str],
+    folder: str,
+    marker: str,
 ) -> dict[str, str]:
-    """What all processes of the worker share. `base` is the agent's own environment."""
+    """What all processes of the worker share. `bound` is how it is bound to its devices, `base` the
+    agent's own environment.
+    """
     env = dict(DEFAULTS)
     env.update({name: base[name] for name in INHERITED if base.get(name)})
+    env.update(bound.caps)
     env.update(launch.env)
     env.update(launch.secrets)
     env.update(_identity(assignment, launch.env))
-    env.update(_devices(assignment))
+    env.update(bound.facts)
     env.update(_slurm(assignment, launch))
     env["HEADRACE_OUTPUT_DIR"] = f"{folder}/{OUTPUT}"
     env["HEADRACE_STOP_REASON_FILE"] = f"{folder}/{STOP_REASON}"
@@ -68,7 +78,7 @@ def _identity(assignment: Assignment, env: dict[str, str]) -> dict[str, str]:
         "HEADRACE_NODE_RANK": str(assignment.rank),
         "HEADRACE_NUM_NODES": str(nodes),
         "HEADRACE_GPUS_PER_NODE": str(len(assignment.shares)),
-        "PET_NNODES": str(nodes),
+        "PET_NNODES": _nodes_wanted(env, nodes),
         "PET_NODE_RANK": str(assignment.rank),
         "PET_NPROC_PER_NODE": str(max(1, len(assignment.shares))),
     }
@@ -78,11 +88,6 @@ def _identity(assignment: Assignment, env: dict[str, str]) -> dict[str, str]:
         told["PET_MASTER_ADDR"] = env["MASTER_ADDR"]
         told["PET_MASTER_PORT"] = env.get("MASTER_PORT", "")
     return told
-
-
-def _devices(assignment: Assignment) -> dict[str, str]:
-    visible = ",".join(share.device for share in assignment.shares)
-    return {"CUDA_VISIBLE_DEVICES": visible, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
 
 
 def _slurm(assignment: Assignment, launch: Launch) -> dict[str, str]:
@@ -99,6 +104,13 @@ def _slurm(assignment: Assignment, launch: Launch) -> dict[str, str]:
         "SLURM_NTASKS_PER_NODE": str(here),
         "SLURM_GPUS_ON_NODE": str(len(assignment.shares)),
     }
+
+
+def _nodes_wanted(env: dict[str, str], nodes: int) -> str:
+    """For torchrun: how many nodes, or from how many to how many in an elastic gang."""
+    if "HEADRACE_NUM_NODES_MAX" not in env:
+        return str(nodes)
+    return f"{_count(env, 'HEADRACE_NUM_NODES_MIN')}:{_count(env, 'HEADRACE_NUM_NODES_MAX')}"
 
 
 def _count(env: dict[str, str], name: str) -> int:

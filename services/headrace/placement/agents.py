@@ -14,16 +14,18 @@ from typing import Any
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Hello, Pull, Report, Reports
+from headrace.bus.agents import Hello, Pull, Report, Reports, Signal
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Fact
 from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.nodes import DeviceFaulted, NodeContested, NodeJoined
 from headrace.events.pauses import (
     AttemptLocked,
     AttemptPaused,
     AttemptPauseFailed,
     AttemptResumed,
 )
+from headrace.placement.claims import Claims, Verdict
 from headrace.placement.heartbeats import Heartbeats
 from headrace.placement.state import Machine, State
 from headrace.runtime.service import Runtime
@@ -36,28 +38,44 @@ ANSWERS_MAX = 10_000  # answers being waited for; beyond that agents ask again
 _HELLO = msgspec.json.Decoder(Hello)
 _PULL = msgspec.json.Decoder(Pull)
 _REPORTS = msgspec.json.Decoder(Reports)
+_SIGNAL = msgspec.json.Decoder(Signal)
 _LOG = logging.getLogger("headrace.placement")
 
+Dismiss = Callable[[str, str, str], Awaitable[None]]  # node, reply subject, why
 Answer = Callable[[str, str, int], Awaitable[None]]
 """Node, reply subject ("": the node's own), and the renewal that this answers (0: none)."""
+Introduce = Callable[[str, str], Awaitable[None]]  # node, reply subject
 
 
 class Agents:
     """Receives from all agents while this instance leads. `answer` sends a node its document: that
-    is how it learns which of its reports are recorded.
+    is how it learns which of its reports are recorded. `introduce` tells it its peers, `dismiss`
+    turns away who is not the node.
     """
 
-    def __init__(self, runtime: Runtime, heartbeats: Heartbeats, answer: Answer) -> None:
-        self._runtime, self._heartbeats, self._answer = runtime, heartbeats, answer
+    def __init__(
+        self,
+        runtime: Runtime,
+        heartbeats: Heartbeats,
+        *,
+        answer: Answer,
+        introduce: Introduce,
+        dismiss: Dismiss,
+    ) -> None:
+        self._runtime, self._heartbeats = runtime, heartbeats
+        self._answer, self._introduce, self._dismiss = answer, introduce, dismiss
+        self._claims = Claims(asyncio.get_running_loop().time)
         self._queued: dict[tuple[str, str], int] = {}  # last report queued, by node and journal
         self._saying: dict[str, bytes] = {}  # inventories on their way into the log
+        self._contested: dict[str, str] = {}  # by node: the newcomer that was recorded last
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscription: Subscription | None = None
         self._on: dict[str, Callable[[str, Message], None]] = {
             "hello": self._hello,
             "report": self._report,
             "pull": self._pull,
-            "signal": lambda _node, _message: None,
+            "peers": lambda node, message: self._start(self._introduce(node, message.reply)),
+            "signal": self._signal,
         }
 
     async def open(self) -> None:
@@ -88,11 +106,38 @@ class Agents:
         if said.node != node:
             _LOG.warning("agent speaks for another node node=%s says=%s", node, said.node)
             return
+        verdict = self._claims.judge(said, self._runtime.state)
+        if verdict is not Verdict.BELIEVED:
+            self._turn_away(said, verdict, message.reply)
+            return
         machine = self._machine(node)
         if machine is not None and machine.said == said:
             self._start(self._answer(node, message.reply, 0))
             return
         self._start(self._after([self._runtime.record(said)], node, message.reply))
+
+    def _turn_away(self, said: NodeJoined, verdict: Verdict, reply: str) -> None:
+        """It says hello again; until it is told that there is no point in that."""
+        machine = self._machine(said.node)
+        if verdict is Verdict.STRANGER:
+            line = f"node {said.node} has other keys than this machine: join anew (node join)"
+            if not self._runtime.state.members[said.node]:
+                line = was_deleted(said.node)
+            self._start(self._dismiss(said.node, reply, line))
+        elif verdict is Verdict.SECOND and machine is not None:
+            host = machine.said.host
+            line = f"another agent is node {said.node}, on {host}: join with a name of its own"
+            if self._contested.get(said.node) != said.incarnation:
+                self._contested[said.node] = said.incarnation
+                self._start(self._runtime.record(_contested(said)))
+            self._start(self._dismiss(said.node, reply, line))
+
+    def _signal(self, node: str, message: Message) -> None:
+        signal = _SIGNAL.decode(message.data)
+        self._claims.heard(node, signal.incarnation, self._runtime.state)
+        machine = self._machine(node)
+        if machine is not None and signal.incarnation == machine.said.incarnation:
+            self._heartbeats.measured(node, signal.disk_permille)
 
     def _report(self, node: str, message: Message) -> None:
         reports = _REPORTS.decode(message.data)
@@ -104,6 +149,7 @@ class Agents:
                 self._answer(node, message.reply, 0)
             )  # from which it sees that it is unknown
             return
+        self._claims.heard(node, reports.incarnation, self._runtime.state)
         journal = (node, reports.incarnation)
         last = max(machine.recorded, self._queued.get(journal, 0))
         recorded: list[Awaitable[int]] = []
@@ -132,7 +178,7 @@ class Agents:
         state: State = self._runtime.state
         return state.machines.get(node)
 
-    def _start(self, answering: Awaitable[None]) -> None:
+    def _start(self, answering: Awaitable[Any]) -> None:
         if len(self._tasks) >= ANSWERS_MAX:
             _LOG.warning("an agent is not answered waiting=%d", len(self._tasks))
             if isinstance(answering, Coroutine):
@@ -143,10 +189,23 @@ class Agents:
         task.add_done_callback(self._tasks.discard)
 
 
+def was_deleted(node: str) -> str:
+    """What the agent of a deleted node is told."""
+    return f"node {node} was deleted"
+
+
+def _contested(said: NodeJoined) -> NodeContested:
+    return NodeContested(
+        node=said.node, host=said.host, boot=said.boot, incarnation=said.incarnation
+    )
+
+
 def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
     """The report as the log keeps it; None for one that says nothing the log knows."""
-    if max(len(report.job), len(report.project)) > ID_LENGTH_MAX:
+    if max(len(report.job), len(report.project), len(report.device)) > ID_LENGTH_MAX:
         return None
+    if report.what == "faulted":
+        return _fault(node, incarnation, report)
     make = _FACTS.get(report.what)
     if make is None:
         return None
@@ -174,6 +233,19 @@ def _exited(report: Report, about: dict[str, Any]) -> Fact:
         reason=(report.reason or "exited")[:ID_LENGTH_MAX],
         exit_code=report.exit_code,
         message=report.message[:MESSAGE_LENGTH_MAX],
+    )
+
+
+def _fault(node: str, incarnation: str, report: Report) -> DeviceFaulted:
+    return DeviceFaulted(
+        node=node,
+        device=report.device,
+        incarnation=incarnation,
+        report=report.sequence,
+        action=report.action,
+        text=report.message[:MESSAGE_LENGTH_MAX],
+        code=report.code,
+        at_us=report.at_us,
     )
 
 

@@ -8,17 +8,18 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from headrace.decider import Decider, Draft
-from headrace.placement.derived import index_of
+from headrace.placement.derived import index_of, usage_moves_us
 from headrace.placement.evolve import LISTENS_TO, evolve
 from headrace.placement.lease_rules import decide_leases
 from headrace.placement.life_rules import decide_groups, decide_lives, overdue
-from headrace.placement.node_rules import decide_changes
+from headrace.placement.node_rules import decide_changes, decide_drains
 from headrace.placement.pause_rules import too_late
 from headrace.placement.pool_rules import decide_pools
 from headrace.placement.room_rules import decide_room
 from headrace.placement.state import State
 
-LIVES_MAX = 80  # jobs in one decision, each of at most three events
+LIVES_MAX = 80  # jobs that end in one decision by time or with their groups
+EVENTS_MAX = 240  # of jobs' lives in one decision, but for those of the last
 
 
 def decide(state: State, now_us: int) -> list[Draft]:
@@ -27,18 +28,24 @@ def decide(state: State, now_us: int) -> list[Draft]:
     """
     index = index_of(state)
     late = index.overdue(state, now_us)
-    if index.idle and not late and not index.passed(state, now_us):
+    moves_us = usage_moves_us(state)
+    moved = moves_us is not None and moves_us <= now_us
+    if index.idle and not late and not index.passed(state, now_us) and not moved:
         return []
     drafts = list(decide_changes(state))
+    if drafts:  # in force before anything else is decided
+        return drafts
     drafts += decide_pools(state)
     drafts += decide_leases(state)
-    drafts += decide_lives(state, LIVES_MAX)
+    drafts += decide_lives(state, EVENTS_MAX)
     drafts += decide_groups(state, LIVES_MAX)
     late = [job_id for job_id in late if job_id not in state.due][:LIVES_MAX]
     drafts += (overdue(job_id, state.jobs[job_id], now_us) for job_id in late)
-    slow = _slow_pauses(state, now_us, late)
+    drained = decide_drains(state, LIVES_MAX, late)
+    drafts += drained.values()
+    slow = _slow_pauses(state, now_us, [*late, *drained])
     drafts += slow.values()
-    drafts += decide_room(state, now_us, [*late, *slow])
+    drafts += decide_room(state, now_us, [*late, *drained, *slow])
     index.idle = not drafts
     return drafts
 
@@ -55,7 +62,10 @@ def wakeup(state: State) -> int | None:
     something to decide, for what it released can now be placed.
     """
     index = index_of(state)
-    return index.wakeup(state) if index.idle else 0
+    if not index.idle:
+        return 0
+    known = (index.wakeup(state), usage_moves_us(state))
+    return min((moment for moment in known if moment is not None), default=None)
 
 
 DECIDER = Decider(

@@ -8,13 +8,21 @@ from __future__ import annotations
 
 from heapq import heappop, heappush
 
+from headrace.events.gangs import Worker
 from headrace.placement.life_rules import is_due
 from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of, takes_part
 from headrace.placement.option_rules import family_of
 from headrace.placement.pause_rules import deadline_us
-from headrace.placement.state import Job, Run, State
+from headrace.placement.runs import Run
+from headrace.placement.state import Job, State
+from headrace.placement.timing import ends_us, matters, ticks
+from headrace.placement.usage_rules import used_lately, window_at, window_ms
+from headrace.scheduling.accounts import Accounts
 from headrace.scheduling.rations import specs_of
 from headrace.scheduling.world import World
+
+Window = tuple[int, int, Accounts | None]  # its number, the fleet's size then, and the tree
+NO_WINDOW: Window = (-1, 0, None)
 
 
 class Index:
@@ -22,7 +30,8 @@ class Index:
 
     def __init__(self) -> None:
         self.waiting: dict[str, None] = {}
-        self.running: dict[str, tuple[str, ...]] = {}  # job: its nodes
+        self.running: dict[str, tuple[Worker, ...]] = {}  # job: its workers
+        self.growing: dict[str, None] = {}  # who runs and could do with more workers
         self.on_node: dict[str, dict[str, None]] = {}  # node: jobs with a worker there
         self.silent: dict[str, None] = {}  # nodes
         self.stopping: dict[str, None] = {}
@@ -39,10 +48,10 @@ class Index:
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
         self.changed_nodes: dict[str, None] = {}
         self.changed_queues = False
+        self.window: Window = NO_WINDOW  # by which usage was judged
         self.families: dict[str, dict[str, None]] = {}  # who waits, by who tells how fast it runs
         self.learned = 0  # how many arrivals the world's policies know of
-        self.changed_pools = False
-        self.changed_users = False
+        self.changed_pools = self.changed_users = False
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
         self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
 
@@ -55,9 +64,9 @@ class Index:
             self.users[owner] = self.users.get(owner, 0) + 1
         _member(self.waiting, job_id, present=job.waiting)
         self._relate(family_of(job.project, job_id), job_id, waits=job.waiting)
-        if (job.run is not None) != (job_id in self.running):
-            self._run(job_id, job.run)
-        _member(self.stopping, job_id, present=job.run is not None and job.run.leaving)
+        self._run(job_id, job.run)
+        _member(self.growing, job_id, present=job.growing)
+        _member(self.stopping, job_id, present=job.run is not None and job.run.stops)
         _member(self.pausing, job_id, present=job.run is not None and job.run.pause is not None)
         _member(self.gaining, job_id, present=job.gaining and job.waiting)
         _member(self.reserved, job_id, present=job.reserved is not None and job.waiting)
@@ -71,10 +80,10 @@ class Index:
             del self.users[owner]
             self.changed_users = True
         self._relate(family_of(owner[0], job_id), job_id, waits=False)
-        if job_id in self.running:
-            self._run(job_id, None)
-        groups = (self.waiting, self.stopping, self.gaining, self.reserved, self.pausing)
-        for members in groups:
+        self._run(job_id, None)
+        for members in (
+            self.waiting, self.growing, self.stopping, self.gaining, self.reserved, self.pausing,
+        ):  # fmt: skip
             members.pop(job_id, None)
 
     def follows(self) -> None:
@@ -85,7 +94,7 @@ class Index:
     def watch(self, job_id: str, job: Job) -> None:
         """Remember when the attempt that has just begun must end."""
         if job.max_duration_us and job.run is not None and job.run.begun_us:
-            heappush(self.timers, (_ends_us(job, job.run), job_id, job.run.attempt))
+            heappush(self.timers, (ends_us(job, job.run), job_id, job.run.attempt))
 
     def watch_pause(self, state: State, job_id: str, job: Job) -> None:
         """Remember when a pause, or a wait for devices that were left, has taken too long."""
@@ -97,21 +106,21 @@ class Index:
         """More is known of how fast the jobs of this family run."""
         self.changed_jobs.update(self.families.get(family, {}))
 
-    def watch_budget(self, free_at_us: int) -> None:
-        """Remember when a queue may lose one job more."""
-        heappush(self.moments, (free_at_us, "", 0))
+    def watch_moment(self, at_us: int) -> None:
+        """Remember a moment of no job: a queue may lose one more, a search may begin again."""
+        heappush(self.moments, (at_us, "", 0))
 
     def watch_budgets(self, state: State, queue: str) -> None:
         """Remember when each eviction that counts for this queue leaves its window."""
         if queue in state.queues:
             per_us = state.queues[queue].evictions_per_us
             for at_us in state.evictions.get(queue, ()):
-                self.watch_budget(at_us + per_us)
+                self.watch_moment(at_us + per_us)
 
     def next_deadline_us(self, state: State) -> int | None:
         """When the next attempt reaches its maximum duration."""
         while self.timers:
-            if _ticking(state, *self.timers[0]):
+            if ticks(state, *self.timers[0]):
                 return self.timers[0][0]
             heappop(self.timers)
         return None
@@ -132,7 +141,7 @@ class Index:
     def _next_moment_us(self, state: State) -> int | None:
         while self.moments:
             moment_us, job_id, attempt = self.moments[0]
-            if _matters(state, job_id, attempt):
+            if matters(state, job_id, attempt):
                 return moment_us
             heappop(self.moments)
         return None
@@ -145,7 +154,7 @@ class Index:
         late = {
             job_id
             for due_us, job_id, attempt in self.timers
-            if due_us <= now_us and _ticking(state, due_us, job_id, attempt)
+            if due_us <= now_us and ticks(state, due_us, job_id, attempt)
         }
         return sorted(late)
 
@@ -156,15 +165,15 @@ class Index:
             del self.families[family]
 
     def _run(self, job_id: str, run: Run | None) -> None:
-        """The job has got an attempt, or has lost it."""
-        if run is not None:
-            nodes = tuple(dict.fromkeys(worker.node for worker in run.workers))
-            self.running[job_id] = nodes
-            for node in nodes:
-                self.on_node.setdefault(node, {})[job_id] = None
+        """The job may have got an attempt, or lost it, or have other workers now."""
+        before, now = self.running.get(job_id, ()), run.workers if run is not None else ()
+        if before is now:
             return
-        for node in self.running.pop(job_id):
-            del self.on_node[node][job_id]
+        for worker in self.running.pop(job_id, ()):
+            self.on_node[worker.node].pop(job_id, None)
+        for worker in now:
+            self.running[job_id] = now
+            self.on_node.setdefault(worker.node, {})[job_id] = None
 
 
 def index_of(state: State) -> Index:
@@ -183,6 +192,8 @@ def build(state: State) -> Index:
         index.watch_pause(state, job_id, job)
     for queue in state.evictions:
         index.watch_budgets(state, queue)
+    if state.searching.rests_until_us:
+        index.watch_moment(state.searching.rests_until_us)
     state.__dict__["index"] = index
     return index
 
@@ -217,12 +228,11 @@ def world_of(state: State) -> World:
         world.set_settings(settings_of(state))
         index.changed_nodes = dict.fromkeys(state.nodes)
         index.changed_queues = True
+        index.window = NO_WINDOW
     if index.learned != state.learned.number:
         index.learned = state.learned.number
         world.learn(state.learned)
-    index.changed_jobs.update(
-        index.pausing
-    )  # others may have the devices of these, or not any more
+    index.changed_jobs.update(index.pausing)  # may their devices be free now?
     _follow_machines(state, index, world)
     if index.changed_queues:  # and to other queues, perhaps
         index.changed_jobs = dict.fromkeys(state.jobs)
@@ -244,6 +254,26 @@ def world_of(state: State) -> World:
     return world
 
 
+def world_at(state: State, now_us: int) -> World:
+    """The cluster as a turn begins."""
+    index, world = index_of(state), world_of(state)
+    total = total_milli(state)
+    window = (window_at(state, now_us), total, world.accounts)
+    if index.window != window:
+        index.window = window
+        world.set_usage(used_lately(state, world.queues, total, now_us))
+    world.begin(now_us)
+    return world
+
+
+def usage_moves_us(state: State) -> int | None:
+    """When usage has to be looked at again, for somebody who waits."""
+    index = index_of(state)
+    if not index.waiting or not state.setting("usage_strength_milli"):
+        return None
+    return (index.window[0] + 1) * window_ms(state) * 1000
+
+
 def _follow_machines(state: State, index: Index, world: World) -> None:
     for name in index.changed_nodes:
         index.changed_jobs.update(index.on_node.get(name, {}))
@@ -260,27 +290,6 @@ def _users(index: Index) -> dict[str, list[str]]:
     for project, user in sorted(index.users):
         users.setdefault(project, []).append(user)
     return users
-
-
-def _ticking(state: State, due_us: int, job_id: str, attempt: int) -> bool:
-    """Whether that is still when the attempt must end: while it is paused its time stands still."""
-    job = state.jobs.get(job_id)
-    run = job.run if job is not None else None
-    if job is None or run is None or run.attempt != attempt or run.evicted or run.gone:
-        return False
-    return run.booked and due_us == _ends_us(job, run)
-
-
-def _ends_us(job: Job, run: Run) -> int:
-    return run.begun_us + run.rested_us + job.max_duration_us
-
-
-def _matters(state: State, job_id: str, attempt: int) -> bool:
-    """Whether a moment is still of anybody: a budget's always is."""
-    job = state.jobs.get(job_id)
-    if job is None:
-        return not job_id
-    return attempt == (job.run.attempt if job.run is not None else 0)
 
 
 def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:

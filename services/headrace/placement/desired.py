@@ -6,6 +6,8 @@ anything; what takes time (sealing launches) is done before.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from headrace.bus.agents import Assignment, Desired, Signed
@@ -13,12 +15,14 @@ from headrace.events.gangs import Worker
 from headrace.placement.derived import index_of
 from headrace.placement.launches import Launches
 from headrace.placement.pause_rules import BROKEN, DROPPED, SIGNAL
-from headrace.placement.state import Job, Run, State
+from headrace.placement.runs import Run
+from headrace.placement.state import Job, State
 from headrace.vault import sign
 
 GAINER_WAITS_S_MAX = 120  # for who is preempted to save itself
 
-Grant = tuple[str, int, int]  # job, attempt, rank
+Attempt = tuple[str, int]  # job, attempt
+Sealed = tuple[str, bytes]  # the public key it is sealed to, a launch
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -29,7 +33,7 @@ class DesiredStates:
     def __init__(self, launches: Launches, grant_key: bytes) -> None:
         self._launches = launches
         self._grant_key = grant_key
-        self._sealed: dict[Grant, tuple[str, bytes]] = {}  # public key it is sealed to, launch
+        self._sealed: dict[Attempt, dict[int, Sealed]] = {}  # by rank
 
     async def prepare(self, state: State, node: str) -> None:
         """Seal every launch that this node needs and has not got yet. Raises `StoreError`."""
@@ -69,10 +73,27 @@ class DesiredStates:
         )
         return Signed(document=document, signature=sign(self._grant_key, document))
 
-    def forget(self, job_id: str, attempt: int, workers: int) -> None:
-        """The attempt is released."""
-        for rank in range(workers):
-            self._sealed.pop((job_id, attempt, rank), None)
+    def dismissal(self, node: str, epoch: int, position: int, why: str) -> Signed:
+        """What an agent gets that is not this node, or no longer."""
+        document = _ENCODER.encode(
+            Desired(
+                node=node,
+                epoch=epoch,
+                position=position,
+                incarnation="",
+                recorded_through=0,
+                dismissed=why,
+            )
+        )
+        return Signed(document=document, signature=sign(self._grant_key, document))
+
+    def forget(self, job_id: str, attempt: int, ranks: Iterable[int] = ()) -> None:
+        """These workers of the attempt are released, or all of it."""
+        kept = self._sealed.get((job_id, attempt), {}) if ranks else {}
+        for rank in ranks:
+            kept.pop(rank, None)
+        if not kept:
+            self._sealed.pop((job_id, attempt), None)
 
     def forget_all(self) -> None:
         """Leadership ended."""
@@ -82,17 +103,19 @@ class DesiredStates:
         machine = state.machines.get(worker.node)
         if job is None or job.run is None or machine is None:
             return
-        grant, key = (job_id, job.run.attempt, worker.rank), machine.said.public_key
-        known = self._sealed.get(grant)
+        attempt, key = (job_id, job.run.attempt), machine.said.public_key
+        known = self._sealed.get(attempt, {}).get(worker.rank)
         if known is None or known[0] != key:
-            self._sealed[grant] = (key, await self._launches.sealed(state, job_id, job, worker))
+            sealed = await self._launches.sealed(state, job_id, job, worker)
+            self._sealed.setdefault(attempt, {})[worker.rank] = (key, sealed)
 
     def _assignment(
         self, job_id: str, job: Job, worker: Worker, public_key: str, grace_s: int
     ) -> Assignment | None:
         run = job.run
         assert run is not None  # `_here` gives workers of live attempts
-        known = self._sealed.get((job_id, run.attempt, worker.rank))
+        known = self._sealed.get((job_id, run.attempt), {}).get(worker.rank)
+        reason = run.evicted or run.leaving.get(worker.rank, "")
         if not _to_start(job, worker):
             known = (public_key, b"")
         elif known is None or known[0] != public_key:
@@ -101,12 +124,12 @@ class DesiredStates:
             job=job_id,
             attempt=run.attempt,
             rank=worker.rank,
-            position=run.position,
+            position=run.granted_at(worker.rank),
             project=job.project,
             shares=worker.devices,
             sealed=known[1],
-            stop=bool(run.evicted),
-            stop_reason=STOP_REASONS.get(run.evicted, run.evicted),
+            stop=bool(reason),
+            stop_reason=STOP_REASONS.get(reason, reason),
             grace_s=_grace_s(job, run, grace_s),
             max_duration_s=-(-job.max_duration_us // 1_000_000),
             replace_after_s=job.replace_after_us // 1_000_000,
@@ -133,6 +156,7 @@ def _grace_s(job: Job, run: Run, otherwise_s: int) -> int:
 STOP_REASONS = {
     "reclaimed": "preempted",
     "moved": "preempted",
+    "device-faulty": "node-drain",
     DROPPED: "preempted",
     BROKEN: "preempted",
 }  # as `$HEADRACE_STOP_REASON_FILE` names them
@@ -141,7 +165,9 @@ STOP_REASONS = {
 def _to_start(job: Job | None, worker: Worker) -> bool:
     """Whether the node may still need the launch: what has started, or is to stop, does not."""
     run = job.run if job is not None else None
-    return run is not None and not run.evicted and worker.rank not in run.started
+    if run is None or run.evicted or worker.rank in run.leaving:
+        return False
+    return worker.rank not in run.started
 
 
 def _here(job: Job | None, node: str) -> list[Worker]:

@@ -15,10 +15,6 @@ from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import (
-    GangEvicted,
-    GangPlaced,
-    GangReleased,
-    GangReserved,
     GuardTripped,
     SearchSuspended,
 )
@@ -31,10 +27,13 @@ from headrace.events.jobs import (
     JobHeld,
     JobStarted,
 )
+from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
+    DeviceFaulted,
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
+    NodeFilled,
     NodeHeard,
     NodeJoined,
     NodeSilent,
@@ -49,9 +48,11 @@ from headrace.placement import (
     evolve_pauses,
     evolve_performance,
     pool_rules,
+    usage_rules,
 )
 from headrace.placement.derived import index_of, settle
-from headrace.placement.state import Exit, Job, Run, State
+from headrace.placement.runs import Exit, Run
+from headrace.placement.state import Job, State
 from headrace.scheduling.tree import usage_of
 
 
@@ -59,22 +60,31 @@ def evolve(state: State, entry: Entry) -> None:
     """Fold one entry."""
     index_of(state).idle = False
     if not isinstance(entry.event, SearchSuspended):
-        state.searching.over = False
+        state.searching.rests_until_us = 0
         state.searching.stale = bool(state.searching.job)
     _ON[type(entry.event)](state, entry, entry.event)
 
 
-def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
+def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     if event.service == "placement":
+        old_window_ms = usage_rules.window_ms(state)
         state.settings = dict(event.settings)
+        usage_rules.retimed(state, old_window_ms, entry.recorded_at_us)
         index_of(state).changed_pools = True
 
 
-def _queue(state: State, _entry: Entry, event: QueueConfigured) -> None:
+def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     state.queues[event.name] = event.queue
-    runs = ((job.project, job.run, job.preemptible) for job in state.jobs.values())
-    holdings = [(q, run.milli, not soft) for q, run, soft in runs if run is not None and run.booked]
+    jobs = [(job, job.run) for job in state.jobs.values() if job.run is not None]
+    holdings = (
+        (job.project, milli, firm)
+        for job, run in jobs
+        if run.booked
+        for milli, firm in evolve_gangs.parts_of(job, run.workers)
+    )
     state.usage = usage_of(state.queues, holdings)
+    holders = [(job.project, job.user, run.milli) for job, run in jobs]
+    usage_rules.remetered(state, holders, entry.recorded_at_us)
     if event.queue.evictions_max <= 0:
         state.evictions.pop(event.name, None)
     index = index_of(state)
@@ -95,6 +105,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         admitted_us=entry.recorded_at_us,
         priority=event.priority,
         preemptible=event.preemptible,
+        protected_minimum=event.protected_minimum,
         max_duration_us=event.max_duration_us,
         replace_after_us=event.replace_after_us,
         checkpoint=event.checkpoint,
@@ -130,7 +141,7 @@ def _eligible(state: State, entry: Entry, event: JobEligible) -> None:
 def _held(state: State, _entry: Entry, event: JobHeld) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
-        job.eligible, job.held, job.gaining = False, event.reason, False
+        job.eligible, job.held, job.room_by_us = False, event.reason, 0
         job.reserved = None
         settle(state, event.job, job)
 
@@ -146,7 +157,7 @@ def _cancelling(state: State, entry: Entry, event: JobCancelling) -> None:
 def cancel(state: State, job_id: str, job: Job, reason: str, position: int) -> None:
     """The job is to end, for this reason, since this position."""
     if not job.cancelling:
-        job.cancelling, job.cancelled_at, job.gaining = reason, position, False
+        job.cancelling, job.cancelled_at, job.room_by_us = reason, position, 0
         settle(state, job_id, job)
 
 
@@ -191,7 +202,8 @@ def _expired(state: State, entry: Entry, event: AttemptExpired) -> None:
 
 def _is_there(run: Run, rank: int, node: str) -> bool:
     """Whether the attempt has this worker on this node: nobody reports about another's."""
-    return 0 <= rank < len(run.workers) and run.workers[rank].node == node
+    worker = run.worker(rank)
+    return worker is not None and worker.node == node
 
 
 def exited(state: State, job_id: str, gone: tuple[int, Exit], position: int) -> None:
@@ -258,22 +270,21 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobCancelling: _cancelling,
     JobStarted: _begun,
     JobFinished: _finished,
-    GangPlaced: evolve_gangs.placed,
-    GangReserved: evolve_gangs.reserved,
-    GangEvicted: evolve_gangs.evicted,
-    GangReleased: evolve_gangs.released,
     GuardTripped: evolve_nodes.tripped,
-    SearchSuspended: evolve_gangs.suspended,
     AttemptStarted: _started,
     AttemptExited: _exited,
     AttemptExpired: _expired,
     NodeJoined: _on_nodes(evolve_nodes.joined),
     NodeSilent: _on_nodes(evolve_nodes.silent),
+    NodeFilled: evolve_nodes.filled,
     NodeHeard: _on_nodes(evolve_nodes.heard),
     NodeChangeRequested: evolve_nodes.change_requested,
     NodeChanged: _on_nodes(evolve_nodes.changed),
     NodeChangeRefused: evolve_nodes.change_refused,
+    DeviceFaulted: evolve_nodes.faulted,
+    MemberAdmitted: evolve_nodes.admitted,
     PerformanceMeasured: evolve_performance.measured,
+    **evolve_gangs.ON,
     **pool_rules.ON,
     **evolve_pauses.ON,
 }

@@ -1,26 +1,39 @@
-"""How gangs change in placement's state: placed, evicted, released; where the search goes on.
+"""How gangs change in placement's state: placed, grown, shrunk, evicted, released; where the search
+goes on.
 
 Rule: total. What names a job or an attempt that is not (or no longer) there changes nothing.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from typing import Any
+
 from headrace.events import Entry
 from headrace.events.gangs import (
     GangEvicted,
+    GangGrown,
     GangPlaced,
     GangReleased,
     GangReserved,
+    GangShrunk,
     SearchSuspended,
+    Worker,
+    WorkersReleased,
 )
-from headrace.placement import evolve_pauses
+from headrace.placement import evolve_nodes, evolve_pauses
 from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
+from headrace.placement.modelling import SECOND_US
 from headrace.placement.pause_rules import LEAVES
-from headrace.placement.state import Reserved, Run, Searching, State
+from headrace.placement.runs import Grant, Run
+from headrace.placement.state import SEARCH_RESTS_S, Job, Reserved, Searching, State
+from headrace.placement.usage_rules import metered
 from headrace.scheduling.eviction_budgets import counted
 from headrace.scheduling.rations import path_up
 from headrace.scheduling.tree import add_usage
+
+Workers = tuple[Worker, ...]
 
 
 def placed(state: State, entry: Entry, event: GangPlaced) -> None:
@@ -28,7 +41,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
     job = state.jobs.get(event.job)
     if job is None:
         return
-    job.attempt, job.gaining, job.closing = event.attempt, False, False
+    job.attempt, job.room_by_us, job.closing = event.attempt, 0, False
     job.reserved = None
     job.run = Run(
         attempt=event.attempt,
@@ -39,17 +52,30 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         milli=event.milli,
         cpu_milli=event.cpu_milli,
         memory_bytes=event.memory_bytes,
-        booked_us=entry.recorded_at_us,
+        ranks=len(event.workers),
+        since_us=entry.recorded_at_us,
     )
-    for worker in event.workers:
-        node = state.nodes.get(worker.node)
-        if node is not None:
-            node.take(worker.devices, event.cpu_milli, event.memory_bytes)
-    add_usage(state.queues, state.usage, job.project, event.milli, firm=not job.preemptible)
+    _take(state, job.run, event.workers)
+    use(state, job, ((), event.workers), entry.recorded_at_us)
     if event.workers and event.port:
         address = event.workers[0].address
         state.ports.setdefault(address, {})[event.port] = event.job
         state.ports_next[address] = event.port + 1
+    settle(state, event.job, job)
+
+
+def grown(state: State, entry: Entry, event: GangGrown) -> None:
+    """It has more workers."""
+    job, run = _live(state, event.job, event.attempt)
+    if job is None or run is None:
+        return
+    before, run.workers = run.workers, (*run.workers, *event.workers)
+    grant = Grant(position=entry.position, at_us=entry.recorded_at_us)
+    run.grants |= {worker.rank: grant for worker in event.workers}
+    run.ranks = max((run.ranks, *(worker.rank + 1 for worker in event.workers)))
+    run.milli += event.milli
+    _take(state, run, event.workers)
+    use(state, job, (before, run.workers), entry.recorded_at_us)
     settle(state, event.job, job)
 
 
@@ -64,25 +90,46 @@ def reserved(state: State, entry: Entry, event: GangReserved) -> None:
     settle(state, event.job, job)
 
 
+def shrunk(state: State, entry: Entry, event: GangShrunk) -> None:
+    """Some of it is to stop; whoever that is for comes first."""
+    job, run = _live(state, event.job, event.attempt)
+    if job is not None and run is not None:
+        mine = (rank for rank in event.ranks if run.worker(rank) is not None)
+        run.leaving |= {rank: event.reason for rank in mine if rank not in run.leaving}
+        run.gainer = event.gainer
+        if event.reason in FOR_OTHERS:
+            spend(state, job.project, entry.recorded_at_us)
+        settle(state, event.job, job)
+    gains(state, entry, event.gainer)
+
+
 def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
     """It is to stop; whoever that is for comes first."""
-    job = state.jobs.get(event.job)
-    if job is not None and job.run is not None and job.run.attempt == event.attempt:
-        again = job.run.pause is not None and job.run.gainer == event.gainer
-        job.run.evicted, job.run.gainer = event.reason, event.gainer
-        job.run.evicted_us, job.run.way = entry.recorded_at_us, event.way
+    job, run = _live(state, event.job, event.attempt)
+    if job is not None and run is not None:
+        again = run.pause is not None and run.gainer == event.gainer
+        run.evicted, run.gainer = event.reason, event.gainer
+        run.evicted_us, run.way = entry.recorded_at_us, event.way
         if event.reason in FOR_OTHERS and not again:
             spend(state, job.project, entry.recorded_at_us)
         settle(state, event.job, job)
-    gaining(state, event.gainer)
+    gains(state, entry, event.gainer)
 
 
-def gaining(state: State, gainer: str) -> None:
-    """Somebody is stopped for this job: it comes first."""
-    job = state.jobs.get(gainer)
-    if job is not None and job.waiting:
-        job.gaining = True
-        settle(state, gainer, job)
+def workers_released(state: State, entry: Entry, event: WorkersReleased) -> None:
+    """The devices of some of it are free."""
+    job, run = _live(state, event.job, event.attempt)
+    if job is None or run is None:
+        return
+    gone = tuple(worker for worker in run.workers if worker.rank in event.ranks)
+    before, run.workers = run.workers, tuple(w for w in run.workers if w.rank not in event.ranks)
+    for rank in event.ranks:
+        for known in (run.started, run.exits, run.leaving, run.grants):
+            known.pop(rank, None)
+    run.milli -= event.milli
+    _give(state, run, gone)
+    use(state, job, (before, run.workers), entry.recorded_at_us)
+    settle(state, event.job, job)
 
 
 def spend(state: State, project: str, at_us: int) -> None:
@@ -92,18 +139,16 @@ def spend(state: State, project: str, at_us: int) -> None:
         if bound > 0 and per_us > 0:
             before = state.evictions.get(queue.queue, [])
             state.evictions[queue.queue] = counted(before, at_us, bound, per_us)
-            index_of(state).watch_budget(at_us + per_us)
+            index_of(state).watch_moment(at_us + per_us)
 
 
 def released(state: State, entry: Entry, event: GangReleased) -> None:
     """Its devices are free."""
-    del entry
-    job = state.jobs.get(event.job)
-    run = job.run if job is not None else None
-    if job is None or run is None or run.attempt != event.attempt:
+    job, run = _live(state, event.job, event.attempt)
+    if job is None or run is None:
         return
-    evolve_pauses.give_back(state, job, run)
-    if run.port:
+    evolve_pauses.give_back(state, job, run, entry.recorded_at_us)
+    if run.port and run.workers:
         address = run.workers[0].address
         ports = state.ports.get(address, {})
         if ports.get(run.port) == event.job:
@@ -113,12 +158,77 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
     settle(state, event.job, job)
 
 
-def suspended(state: State, _entry: Entry, event: SearchSuspended) -> None:
-    """Where the search goes on."""
+def suspended(state: State, entry: Entry, event: SearchSuspended) -> None:
+    """Where the search goes on, or that it rests."""
     before = state.searching
+    rests = not event.job and not before.stale
+    rests_until_us = entry.recorded_at_us + SEARCH_RESTS_S * SECOND_US if rests else 0
     state.searching = Searching(
         action=event.action,
         job=event.job,
         stale=before.stale and bool(event.job),
-        over=not event.job and not before.stale,
+        rests_until_us=rests_until_us,
     )
+    if rests:
+        index_of(state).watch_moment(rests_until_us)
+
+
+def parts_of(job: Job, workers: Workers) -> Iterator[tuple[int, bool]]:
+    """What these workers hold: first what cannot be taken from the job, then the rest."""
+    firm_milli = job.firm_milli(workers)
+    yield firm_milli, True
+    yield sum(share.milli for worker in workers for share in worker.devices) - firm_milli, False
+
+
+def _live(state: State, job_id: str, attempt: int) -> tuple[Job | None, Run | None]:
+    """The job, if this is its live attempt."""
+    job = state.jobs.get(job_id)
+    run = job.run if job is not None else None
+    return (job, run) if run is not None and run.attempt == attempt else (None, None)
+
+
+def _take(state: State, run: Run, workers: Workers) -> None:
+    for worker in workers:
+        node = state.nodes.get(worker.node)
+        if node is not None:
+            node.take(worker.devices, run.cpu_milli, run.memory_bytes)
+
+
+def _give(state: State, run: Run, workers: Workers) -> None:
+    for worker in workers:
+        node = state.nodes.get(worker.node)
+        if node is not None:
+            node.give(worker.devices, run.cpu_milli, run.memory_bytes)
+            evolve_nodes.forget_gone(node)
+
+
+def use(state: State, job: Job, change: tuple[Workers, Workers], at_us: int) -> None:
+    """The job's queue, and all above it, count what it has from now on instead of what it had."""
+    more = 0
+    for sign, workers in zip((-1, 1), change, strict=True):
+        for milli, firm in parts_of(job, workers):
+            more += sign * milli
+            if milli:
+                add_usage(state.queues, state.usage, job.project, sign * milli, firm=firm)
+    metered(state, (job.project, job.user, more), at_us)
+
+
+def gains(state: State, entry: Entry, job_id: str) -> None:
+    """Others are being stopped for this job: it comes first."""
+    job = state.jobs.get(job_id)
+    if job is not None and job.waiting:
+        by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
+        job.room_by_us = min(job.room_by_us or by_us, by_us)
+        settle(state, job_id, job)
+
+
+ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
+    GangPlaced: placed,
+    GangGrown: grown,
+    GangReserved: reserved,
+    GangShrunk: shrunk,
+    WorkersReleased: workers_released,
+    GangEvicted: evicted,
+    GangReleased: released,
+    SearchSuspended: suspended,
+}

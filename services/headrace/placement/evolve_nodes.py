@@ -1,23 +1,29 @@
 """How nodes change: joined, silent, heard, cordoned, fenced; what of theirs is in the log.
 
 Rule: a node with another boot id, or one that an operator fenced, runs nothing of what was placed
-there before; only silence proves nothing.
+there before; only silence proves nothing. A device that something happened to takes no work until
+the node calls it healthy after it called it faulty, boots anew, or an operator uncordons it.
 """
 
 from __future__ import annotations
 
 from headrace.events import Entry
 from headrace.events.gangs import GuardTripped
+from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
+    DeviceFaulted,
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
+    NodeFilled,
     NodeHeard,
     NodeJoined,
     NodeSilent,
+    still_faulted,
 )
-from headrace.placement.derived import index_of
-from headrace.placement.state import Change, Exit, Machine, State
+from headrace.placement.derived import index_of, settle
+from headrace.placement.runs import Exit, Run
+from headrace.placement.state import Change, Machine, State
 from headrace.scheduling.cluster import Device, Node
 
 Gone = list[tuple[str, int, Exit]]  # job, rank, how: workers proven to have gone
@@ -27,18 +33,25 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
     """The node says what it has; after another boot everything placed there has gone."""
     before = state.machines.get(event.node)
     same_journal = before is not None and before.said.incarnation == event.incarnation
+    broken = {d.device: None for d in event.devices if not d.healthy}
     state.machines[event.node] = Machine(
         said=event,
         joined=entry.position,
         recorded=before.recorded if before is not None and same_journal else 0,
         cordoned=before is not None and before.cordoned,
         kept_bytes=before.kept_bytes if before is not None else 0,
+        draining=before.draining if before is not None else 0,
+        too_full=before is not None and before.too_full,
         tripped=before.tripped if before is not None else {},
-        broken={d.device: None for d in event.devices if not d.healthy},
+        broken=broken,
+        faulted=still_faulted(before.faulted, before.said, event) if before is not None else {},
     )
     state.nodes[event.node] = _node_of(event, state.nodes.get(event.node))
     _refresh(state, event.node)
     if before is None or before.said.boot == event.boot:
+        for device in event.devices:
+            if device.device in broken and (before is None or device.device not in before.broken):
+                _disturbed(state, event.node, (device.device, device.fault), entry.position)
         return []
     return _gone(state, event.node, "the machine was restarted", entry.recorded_at_us)
 
@@ -63,6 +76,15 @@ def heard(state: State, entry: Entry, event: NodeHeard) -> Gone:
     return _hearing(state, event.node, is_silent=False)
 
 
+def filled(state: State, entry: Entry, event: NodeFilled) -> None:
+    """Its disk is too full for more work, or has room again."""
+    del entry
+    machine = state.machines.get(event.node)
+    if machine is not None:
+        machine.too_full = event.too_full
+        _refresh(state, event.node)
+
+
 def change_requested(state: State, entry: Entry, event: NodeChangeRequested) -> None:
     """To be decided on."""
     state.changes[entry.position] = Change(node=event.node, change=event.change, user=event.user)
@@ -78,15 +100,38 @@ def changed(state: State, entry: Entry, event: NodeChanged) -> Gone:
     """The change is in force. A fenced node is cordoned too, until it is uncordoned."""
     state.changes.pop(entry.header.causation, None)
     machine = state.machines.get(event.node)
-    if machine is None:
+    if event.change == "delete":
+        _delete(state, event.node)
+    if machine is None or event.change == "delete":
         return []
     machine.cordoned = event.change != "uncordon"
+    machine.draining = entry.position if event.change == "drain" else 0
     if event.change == "uncordon":
         machine.tripped.clear()
+        machine.faulted.clear()
     _refresh(state, event.node)
-    if event.change != "fence":
+    if event.change == "forget":
+        state.forgotten[event.node] = entry.position
+    if event.change not in ("fence", "forget"):
         return []
     return _gone(state, event.node, "the node was fenced", entry.recorded_at_us)
+
+
+def admitted(state: State, _entry: Entry, event: MemberAdmitted) -> None:
+    """From here on the holder of these keys is the node."""
+    state.members[event.node] = event.box_key
+
+
+def _delete(state: State, node: str) -> None:
+    """There is no such node any more; what its old agent says is not believed."""
+    state.members[node] = ""
+    state.forgotten.pop(node, None)
+    state.machines.pop(node, None)
+    state.nodes.pop(node, None)
+    index = index_of(state)
+    index.silent.pop(node, None)
+    index.changed_nodes.pop(node, None)
+    index.world, index.learned, index.total_milli = None, 0, -1  # made anew, without it
 
 
 def tripped(state: State, entry: Entry, event: GuardTripped) -> None:
@@ -95,6 +140,18 @@ def tripped(state: State, entry: Entry, event: GuardTripped) -> None:
         if any(device.device == event.device for device in node.devices):
             state.machines[name].tripped[event.device] = entry.position
             _refresh(state, name)
+
+
+def faulted(state: State, entry: Entry, event: DeviceFaulted) -> None:
+    """What runs on the device is to start anew, elsewhere if the device is to be drained."""
+    recorded(state, event.node, event.incarnation, event.report)
+    machine = state.machines.get(event.node)
+    if machine is None:
+        return
+    if event.action == "drain":
+        machine.faulted[event.device] = event.text
+        _refresh(state, event.node)
+    _disturbed(state, event.node, (event.device, event.text), entry.position)
 
 
 def recorded(state: State, node: str, incarnation: str, report: int) -> None:
@@ -121,16 +178,38 @@ def _hearing(state: State, name: str, *, is_silent: bool) -> Gone:
 def _refresh(state: State, name: str) -> None:
     """Work out again what the node accepts."""
     machine, node = state.machines[name], state.nodes[name]
-    node.accepting = not (machine.silent or machine.cordoned)
+    node.accepting = not (machine.silent or machine.cordoned or machine.too_full)
     index = index_of(state)
     index.silent.pop(name, None)
     if machine.silent:
         index.silent[name] = None
     for device in node.devices:
-        refused = device.device in machine.tripped or device.device in machine.broken
+        refused = any(
+            device.device in kind for kind in (machine.tripped, machine.broken, machine.faulted)
+        )
         device.usable = device.index >= 0 and not refused
     index.total_milli = -1
     index.changed_nodes[name] = None
+
+
+def _disturbed(state: State, node: str, fault: tuple[str, str], position: int) -> None:
+    """Whatever runs on this device of this node is to start anew, for this fault."""
+    for job_id in sorted(index_of(state).on_node.get(node, ())):
+        job = state.jobs[job_id]
+        run = job.run
+        if run is not None and _is_on(run, node, fault[0]):
+            run.faulty, run.cause = fault, position
+            settle(state, job_id, job)
+
+
+def _is_on(run: Run, node: str, device: str) -> bool:
+    """Whether a worker that may still be there has a share of the device."""
+    return any(
+        share.device == device
+        for worker in run.workers
+        if worker.node == node and worker.rank not in run.exits
+        for share in worker.devices
+    )
 
 
 def _node_of(event: NodeJoined, before: Node | None) -> Node:

@@ -27,8 +27,8 @@ from headrace.events.pauses import (
 from headrace.placement import evolve_gangs, evolve_nodes
 from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
-from headrace.placement.state import RUNNING, Job, Pause, Run, State
-from headrace.scheduling.tree import add_usage
+from headrace.placement.runs import RUNNING, Pause, Run
+from headrace.placement.state import Job, State
 
 Reported = AttemptLocked | AttemptPaused | AttemptResumed | AttemptPauseFailed
 
@@ -37,7 +37,7 @@ def wanted(state: State, entry: Entry, event: JobPausing) -> None:
     """Its people want it to leave its devices."""
     job = state.jobs.get(event.job)
     if job is not None and not job.pausing:
-        job.pausing, job.pausing_at, job.gaining, job.reserved = True, entry.position, False, None
+        job.pausing, job.pausing_at, job.room_by_us, job.reserved = True, entry.position, 0, None
         settle(state, event.job, job)
 
 
@@ -53,7 +53,7 @@ def paused(state: State, _entry: Entry, event: JobPaused) -> None:
     """It competes no more."""
     job = state.jobs.get(event.job)
     if job is not None:
-        job.eligible, job.reserved, job.gaining = False, None, False
+        job.eligible, job.reserved, job.room_by_us = False, None, 0
         job.paused = event.way if job.pausing else ""
         settle(state, event.job, job)
 
@@ -86,7 +86,7 @@ def gang_pausing(state: State, entry: Entry, event: GangPausing) -> None:
     )
     _keep(state, run, event.image_bytes, 1)
     settle(state, event.job, job)
-    evolve_gangs.gaining(state, event.gainer)
+    evolve_gangs.gains(state, entry, event.gainer)
 
 
 def gang_paused(state: State, entry: Entry, event: GangPaused) -> None:
@@ -96,11 +96,10 @@ def gang_paused(state: State, entry: Entry, event: GangPaused) -> None:
         return
     job, run = found
     pause = found[1].pause
-    _book(state, job, run, -1)
+    _book(state, job, (run, -1), entry.recorded_at_us)
     _keep(state, run, (run.memory_bytes,) * len(run.workers), 1)
     pause.booked, pause.at_us = False, entry.recorded_at_us
-    run.held_us += event.held_us
-    job.gaining = False
+    job.room_by_us = 0
     settle(state, event.job, job)
 
 
@@ -113,9 +112,9 @@ def gang_resumed(state: State, entry: Entry, event: GangResumed) -> None:
     pause = found[1].pause
     _keep(state, run, (run.memory_bytes,) * len(run.workers), -1)
     run.workers = event.workers
-    _book(state, job, run, 1)
+    _book(state, job, (run, 1), entry.recorded_at_us)
     run.rested_us += max(0, entry.recorded_at_us - pause.reached_us)
-    run.booked_us = entry.recorded_at_us
+    run.since_us = entry.recorded_at_us
     run.gainer = ""
     run.pause = Pause(
         phase=RUNNING,
@@ -124,7 +123,7 @@ def gang_resumed(state: State, entry: Entry, event: GangResumed) -> None:
         reason=pause.reason,
         image_bytes=pause.image_bytes,
     )
-    job.gaining, job.reserved = False, None
+    job.room_by_us, job.reserved = 0, None
     index_of(state).watch(event.job, job)
     settle(state, event.job, job)
 
@@ -152,10 +151,10 @@ def reported(state: State, entry: Entry, event: Reported) -> None:
     settle(state, event.job, job)
 
 
-def give_back(state: State, job: Job, run: Run) -> None:
+def give_back(state: State, job: Job, run: Run, at_us: int) -> None:
     """The attempt is released: all that it still has is free."""
     if run.booked:
-        _book(state, job, run, -1)
+        _book(state, job, (run, -1), at_us)
     else:
         _keep(state, run, (run.memory_bytes,) * len(run.workers), -1)
     if run.pause is not None:
@@ -173,15 +172,16 @@ def _run(state: State, job_id: str, attempt: int) -> tuple[Job, Run] | None:
     return job, job.run
 
 
-def _book(state: State, job: Job, run: Run, sign: int) -> None:
+def _book(state: State, job: Job, change: tuple[Run, int], at_us: int) -> None:
     """Take (or give back) the devices, CPUs and memory of its workers."""
+    run, sign = change
     for worker in run.workers:
         node = state.nodes.get(worker.node)
         if node is not None:
-            change = node.take if sign > 0 else node.give
-            change(worker.devices, run.cpu_milli, run.memory_bytes)
-    firm = not job.preemptible
-    add_usage(state.queues, state.usage, job.project, sign * run.milli, firm=firm)
+            book = node.take if sign > 0 else node.give
+            book(worker.devices, run.cpu_milli, run.memory_bytes)
+    held = ((), run.workers) if sign > 0 else (run.workers, ())
+    evolve_gangs.use(state, job, held, at_us)
 
 
 def _keep(state: State, run: Run, amounts: tuple[int, ...], sign: int) -> None:

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.placement.derived import index_of, world_of
+from headrace.placement.derived import index_of, world_at
+from headrace.placement.life_rules import DEVICE_FAULTY
 from headrace.placement.modelling import gang_of, takes_part
 from headrace.placement.reservation_rules import reserved_in
+from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
 from headrace.scheduling.explain import why_waiting
 from headrace.scheduling.explanation import Explanation
@@ -42,17 +44,18 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
     if not job.eligible:
         text = job.held or "waits to be let in"
         return Explanation(rule="held", text=text, numbers=waited)
-    world = world_of(state)
-    world.begin(now_us)
+    world = world_at(state, now_us)
     gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
     found = _unless_reserved(state, world, gang)
-    if job.gaining:
-        stopping = [
-            other for other in sorted(index_of(state).stopping) if _gainer(state, other) == job_id
-        ]
-        text = f"waits for {', '.join(stopping[:NAMED_MAX]) or 'others'} to stop for it"
-        names = {"stopping": ", ".join(stopping[:NAMED_MAX])}
-        return Explanation(rule="stopping", text=text, numbers=found.numbers | waited, names=names)
+    stopping = [j for j in sorted(index_of(state).stopping) if _gainer(state, j) == job_id]
+    if job.gaining and stopping:
+        names = ", ".join(stopping[:NAMED_MAX])
+        return Explanation(
+            rule="stopping",
+            text=f"waits for {names} to stop for it",
+            numbers=found.numbers | waited,
+            names={"stopping": names},
+        )
     by_us = job.reserved.at_us if job.reserved is not None else 0
     starts_by_us = by_us if by_us > now_us else 0
     numbers = found.numbers | waited
@@ -87,17 +90,29 @@ def _placed(state: State, job: Job, waited: dict[str, int]) -> Explanation:
     nodes = [worker.node for worker in run.workers]
     silent = [node for node in nodes if node in state.machines and state.machines[node].silent]
     where = ", ".join(nodes[:8])
-    if run.leaving and not run.evicted:
+    if run.evicted:
+        why = f": {run.faulty[1]}" if run.evicted == DEVICE_FAULTY else ""
+        text = f"is being stopped on {where} ({run.evicted}{why})"
+    elif run.gives_back:
         text = f"leaves its GPUs on {where}"
-    elif run.evicted:
-        text = f"is being stopped on {where} ({run.evicted})"
     elif run.begun_us:
-        text = f"runs on {where}"
+        text = f"runs on {where}{_how_many(job, run)}"
     else:
         text = f"starts on {where}"
     if silent:
         text += f"; {', '.join(silent[:8])} silent"
     return Explanation(rule="running", text=text, numbers=waited, names={"nodes": where})
+
+
+def _how_many(job: Job, run: Run) -> str:
+    """Of an elastic gang, how many of how many it may have."""
+    if not job.is_elastic:
+        return ""
+    least, most, have = job.gang.nodes, job.gang.nodes_max, len(run.staying)
+    leaving = sorted(rank for rank in run.leaving if rank not in run.exits)
+    told = f": {have} of {least}..{most} nodes"
+    reasons = ", ".join(dict.fromkeys(run.leaving[rank] for rank in leaving))
+    return f"{told}, {len(leaving)} more being stopped ({reasons})" if leaving else told
 
 
 def _ahead(state: State, job_id: str) -> str:

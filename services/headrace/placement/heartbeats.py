@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 
-from headrace.events.nodes import NodeHeard, NodeSilent
+from headrace.events.nodes import NodeFilled, NodeHeard, NodeSilent
 from headrace.placement.lease_rules import due_us
 from headrace.placement.state import State
 from headrace.runtime.service import Runtime
@@ -26,6 +26,7 @@ class Heartbeats:
         self._began_s = self._loop.time()
         self._heard_s: dict[str, float] = {}
         self._saying: dict[str, asyncio.Future[int]] = {}
+        self._measuring: dict[str, asyncio.Future[int]] = {}
 
     def heard(self, node: str) -> None:
         """Something arrived from the node."""
@@ -33,6 +34,17 @@ class Heartbeats:
         machine = self._state.machines.get(node)
         if machine is not None and machine.silent:
             self._say(NodeHeard(node=node))
+
+    def measured(self, node: str, disk_permille: int) -> None:
+        """Its disk is so full now; the log need only know whether that is too full."""
+        machine = self._state.machines.get(node)
+        if machine is None:
+            return
+        limit = "disk_free_permille" if machine.too_full else "disk_full_permille"
+        too_full = disk_permille >= self._state.setting(limit)
+        if too_full != machine.too_full:
+            fact = NodeFilled(node=node, used_permille=disk_permille, too_full=too_full)
+            self._once(self._measuring, fact)
 
     async def watch(self) -> None:
         """Look for silent nodes for ever."""
@@ -66,8 +78,14 @@ class Heartbeats:
 
     def _say(self, fact: NodeHeard | NodeSilent) -> None:
         """Record it once: not again before it is in the log."""
+        self._once(self._saying, fact)
+
+    def _once(
+        self,
+        under_way: dict[str, asyncio.Future[int]],
+        fact: NodeHeard | NodeSilent | NodeFilled,
+    ) -> None:
         node = fact.node
-        if node not in self._saying:
-            saying = asyncio.ensure_future(self._runtime.record(fact))
-            self._saying[node] = saying
-            saying.add_done_callback(lambda _done: self._saying.pop(node, None))
+        if node not in under_way:
+            saying = under_way[node] = asyncio.ensure_future(self._runtime.record(fact))
+            saying.add_done_callback(lambda _done: under_way.pop(node, None))

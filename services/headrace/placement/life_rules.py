@@ -10,17 +10,22 @@ from collections.abc import Iterator
 
 from headrace.decider import Draft
 from headrace.events import Decision
-from headrace.events.gangs import Act, GangEvicted, GangReleased
+from headrace.events.gangs import Act, GangEvicted, GangShrunk
 from headrace.events.jobs import JobFinished, JobStarted
 from headrace.placement import pause_rules
-from headrace.placement.state import Exit, Group, Job, Run, State, summed
+from headrace.placement.release_rules import deciding, dispensable, released, released_early
+from headrace.placement.runs import Exit, Run
+from headrace.placement.state import Group, Job, State
 
 EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
+
+DEVICE_FAULTY = "device-faulty"  # why an attempt ends whose device is at fault
 
 FOR_OTHERS = (
     "reclaimed",
     "preempted",
     "moved",
+    "node-drain",
 )  # why an attempt ends that its job is not to blame for
 
 
@@ -29,17 +34,24 @@ def is_due(job: Job) -> bool:
     run = job.run
     if run is None:
         return bool(job.cancelling) or pause_rules.is_due(job)
-    if run.gone or (not run.begun_us and len(run.started) == len(run.workers)):
+    if run.gone or _begins(run):
         return True
     if run.evicted:
         return False
-    return bool(job.cancelling) or _failing(run) is not None or pause_rules.is_due(job)
+    if job.cancelling or run.faulty[0]:
+        return True
+    return (bool(run.exits) and _is_short(job, run)) or pause_rules.is_due(job)
 
 
 def decide_lives(state: State, limit: int) -> Iterator[Draft]:
-    """The decisions of the jobs that are due, at most `limit` jobs of them."""
-    for job_id in list(state.due)[:limit]:
-        yield from _life(state, job_id, state.jobs[job_id])
+    """The decisions of the jobs that are due, of no further one once there are `limit`."""
+    decided = 0
+    for job_id in list(state.due):
+        if decided >= limit:
+            return
+        for draft in _life(state, job_id, state.jobs[job_id]):
+            decided += 1
+            yield draft
 
 
 def decide_groups(state: State, limit: int) -> Iterator[Draft]:
@@ -56,6 +68,28 @@ def evict(job_id: str, job: Job, run: Run, reason: str, act: Act, *, gainer: str
         job=job_id,
         project=job.project,
         attempt=run.attempt,
+        reason=reason,
+        gainer=gainer,
+        act=act,
+    )
+
+
+def shrink(
+    job_id: str,
+    job: Job,
+    run: Run,
+    which: tuple[tuple[int, ...], str],
+    act: Act,
+    *,
+    gainer: str = "",
+) -> Decision:
+    """These ranks of the attempt are to stop, for that reason."""
+    ranks, reason = which
+    return GangShrunk(
+        job=job_id,
+        project=job.project,
+        attempt=run.attempt,
+        ranks=ranks,
         reason=reason,
         gainer=gainer,
         act=act,
@@ -84,8 +118,7 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
         end = _finish(job_id, job, None, ("cancelled", job.cancelling, None))
         yield _draft(job, end, job.cancelled_at)
         return
-    started = not run.begun_us and len(run.started) == len(run.workers)
-    if started:
+    if _begins(run):
         waited_us = max(0, _begun_us(run) - job.admitted_us)
         begun = JobStarted(
             job=job_id, project=job.project, attempt=run.attempt, waited_us=waited_us
@@ -96,40 +129,43 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
     elif not run.evicted and job.cancelling:
         act = Act(rule=job.cancelling)
         yield _draft(job, evict(job_id, job, run, "cancelled", act), job.cancelled_at)
-    elif not run.evicted and (rank := _failing(run)) is not None:
+    elif not run.evicted and run.faulty[0]:
+        device, why = run.faulty
+        act = Act(rule=DEVICE_FAULTY, names={"device": device, "why": why})
+        yield _draft(job, evict(job_id, job, run, DEVICE_FAULTY, act), run.cause)
+    elif not run.evicted and (rank := _failing(job, run)) is not None:
         numbers = {"rank": rank, "exit_code": run.exits[rank].exit_code}
         act = Act(rule="worker-failed", numbers=numbers)
         yield _draft(job, evict(job_id, job, run, "worker-failed", act), run.cause)
-    elif not run.evicted and not started and pause_rules.is_due(job):
-        yield from pause_rules.decide_pause(state, job_id, job)
+    elif not run.evicted:
+        for event in released_early(job_id, job, run):
+            yield _draft(job, event, run.cause)
+        if late := _late(run):
+            act = Act(rule="finished", numbers={"workers": len(late)})
+            yield _draft(job, shrink(job_id, job, run, (late, "finished"), act), run.cause)
+        elif not _begins(run) and pause_rules.is_due(job):
+            yield from pause_rules.decide_pause(state, job_id, job)
 
 
 def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
     outcome, reason, end = _outcome(job, run)
     again = outcome == "again"
-    if reason == "node-lost" and job.lost >= state.setting("attempts_lost_max"):
+    machines = ("node-lost", DEVICE_FAULTY)
+    if again and reason in machines and job.lost >= state.setting("attempts_lost_max"):
         outcome, again = "failed", False
-    ended_us = max(exit_.at_us for exit_ in run.exits.values())
-    released = GangReleased(
-        job=job_id,
-        project=job.project,
-        attempt=run.attempt,
-        shares=summed(run.workers) if run.booked else (),
-        milli=run.milli,
-        held_us=run.held_us + (max(0, ended_us - run.booked_us) if run.booked else 0),
-        again=again,
-    )
-    yield _draft(job, released, run.cause)
+    for event in released(job_id, job, run, again=again):
+        yield _draft(job, event, run.cause)
     if not again:
         yield _draft(job, _finish(job_id, job, run, (outcome, reason, end)), run.cause)
     elif job.pausing:
+        ended_us = max(end.at_us for end in run.exits.values())
         worked_us = max(0, ended_us - _begun_us(run) - run.rested_us)
         yield _draft(job, pause_rules.paused_by_end(job_id, job, run, worked_us), run.cause)
 
 
 def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
     """Outcome (`again`: it waits for another attempt), reason, and the exit that tells why."""
-    exits = list(run.exits.values())
+    exits = deciding(job, run)
     failed = next((end for end in exits if not end.clean), None)
     if failed is None:
         return "succeeded", "", None
@@ -139,9 +175,12 @@ def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
         return "failed", "timeout", failed
     if run.evicted in (*FOR_OTHERS, *pause_rules.LEAVES):
         return "again", run.evicted, failed
+    if run.faulty[0]:
+        return "again", DEVICE_FAULTY, failed
     # What went wrong by itself tells more than what was stopped because of it.
     for reason, outcome, name in (
         ("start-failed", "failed", "start-failed"),
+        ("over-share", "failed", "out-of-memory"),
         ("oom", "failed", "oom"),
         ("exited", "failed", "error"),
         ("lost", "again", "node-lost"),
@@ -176,7 +215,9 @@ def _finish(
 
 
 def _begun_us(run: Run) -> int:
-    """When every worker ran; when it was placed, if they never did."""
+    """When every worker it began with ran; when it was placed, if they never did."""
+    if run.begun_us:
+        return run.begun_us
     if len(run.started) == len(run.workers):
         return max(run.started.values())
     return run.placed_us
@@ -201,9 +242,28 @@ def _group_end(group_id: str, group: Group) -> JobFinished:
     )
 
 
-def _failing(run: Run) -> int | None:
+def _begins(run: Run) -> bool:
+    return not run.begun_us and len(run.started) == len(run.workers)
+
+
+def _is_short(job: Job, run: Run) -> bool:
+    """Whether something follows from who has gone of an attempt that runs."""
+    return _failing(job, run) is not None or bool(dispensable(job, run)) or bool(_late(run))
+
+
+def _failing(job: Job, run: Run) -> int | None:
     """The rank of a worker that has gone and leaves the others without it."""
-    return next((rank for rank, end in run.exits.items() if not end.clean), None)
+    without = dispensable(job, run)
+    exits = run.exits.items()
+    return next((rank for rank, end in exits if not end.clean and rank not in without), None)
+
+
+def _late(run: Run) -> tuple[int, ...]:
+    """Who came later and has not started when others come to their end: there is nothing to join."""
+    if not any(run.exits[rank].clean for rank in run.exits if rank not in run.leaving):
+        return ()
+    known = {*run.started, *run.exits, *run.leaving}
+    return tuple(rank for rank in run.grants if rank not in known)
 
 
 def _draft(job: Job, event: Decision, causation: int) -> Draft:

@@ -15,9 +15,12 @@ from headrace.events.jobs import Accelerator
 from headrace.events.jobs import Gang as Asked
 from headrace.events.pools import Pool
 from headrace.placement.option_rules import NOWHERE, Option, family_of, options_of
-from headrace.placement.state import Job, Machine, Run, State
+from headrace.placement.release_rules import dispensable
+from headrace.placement.runs import Run
+from headrace.placement.state import Job, Machine, State
 from headrace.scheduling.cluster import DEVICE_MILLI, Device, Node
 from headrace.scheduling.gangs import (
+    PENDING,
     RELEASING,
     RUNNING,
     Constraint,
@@ -35,6 +38,7 @@ from headrace.scheduling.settings import Settings
 
 ROLE = "worker"
 SECOND_US = 1_000_000
+NEVER_US = 2**62
 STEPS_MAX = 200  # evictions tried for one gang: a turn has its limit
 POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use
 
@@ -44,8 +48,13 @@ def settings_of(state: State) -> Settings:
     pools = state.pools
     return Settings(
         steps_max=STEPS_MAX,
+        growth_evicts=False,
         reserve_after_us=state.setting("reserve_after_s") * SECOND_US,
+        release_us=state.setting("release_s") * SECOND_US,
+        reservations_max=state.setting("reservations_max"),
+        reserve_steps_max=state.setting("reserve_steps_max"),
         consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
+        usage_strength=state.setting("usage_strength_milli"),
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
         levels={name: pool.topology for name, pool in pools.items()},
     )
@@ -58,11 +67,13 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         name=node.node,
         devices=len(node.devices),
         kinds=tuple(_kind(device) if device.usable else None for device in node.devices),
+        models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
         memory_bytes=max(0, node.memory_bytes - machine.kept_bytes),
         labels=labels,
         taints=machine.said.taints,
         accepting=node.accepting,
+        is_full=machine.too_full,
         pool=next((name for name, pool in pools.items() if pool.has(labels)), ""),
     )
 
@@ -72,31 +83,67 @@ def gang_of(state: State, job_id: str, job: Job) -> Gang:
     options = tuple(options_for(state, job_id, job))
     constraint = _constraint(job.gang, state.pools)
     run, queue = job.run, state.queues.get(job.project)
+    protected = job.protected_minimum and job.preemptible
     gang = Gang(
         name=job_id,
         queue=leaf_of(queue, job.project, job.user),
         root=Group(roles=(Role(name=ROLE, minimum=job.gang.nodes),), constraint=constraint),
         priority=job.priority,
         preemptible=job.preemptible,
+        protected_minimum=protected,
         age=job.admitted_at,
         submitted_at_us=job.admitted_us,
-        started_at_us=(run.begun_us or run.placed_us) if run is not None else None,
+        started_at_us=(run.begun_us or run.placed_us) + run.rested_us if run is not None else None,
         max_duration_us=job.max_duration_us,
+        room_by_us=job.room_by_us,
         staleness_grace_us=-1,  # a worker that is lost ends its attempt at once
         options=options if len(options) > 1 else (),
     )
     if run is not None and not run.booked:
-        return _bound(state, job_id, run, gang)
-    if run is None:
-        for rank in range(job.gang.nodes):
-            gang.add(_task(job_id, rank, options[0]))
-        return gang
-    running = RELEASING if run.leaving else RUNNING
-    for worker in run.workers:
-        task = _task(job_id, worker.rank, _shape_of(worker, options, state.nodes))
-        task.state, task.place = running, _place(worker, run, state.nodes)
+        tasks = _bound(state, job_id, run, options)
+        gang.options, gang.started_at_us = (), None
+        gang.submitted_at_us = (
+            NEVER_US  # it can go nowhere else: nothing is reserved or moved for it
+        )
+    else:
+        tasks = (
+            _wanted(job_id, job, options[0])
+            if run is None
+            else _had(state, job_id, job, run, options)
+        )
+    firm = job.gang.nodes if protected else 0
+    for task in tasks:
+        task.firm = firm > 0 and task.state in (PENDING, RUNNING)
+        firm -= task.firm
         gang.add(task)
     return gang
+
+
+def _wanted(job_id: str, job: Job, shape: Shape) -> list[Task]:
+    most = max(job.gang.nodes, job.gang.nodes_max)
+    return [_task(job_id, rank, shape) for rank in range(most)]
+
+
+def _had(state: State, job_id: str, job: Job, run: Run, options: tuple[Shape, ...]) -> list[Task]:
+    """What runs or goes and, of a gang that may grow, what it lacks for its maximum: of the same
+    shape.
+    """
+    staying = {worker.rank for worker in run.staying} if _goes_on(job, run) else ()
+    tasks = []
+    for worker in run.workers:
+        task = _task(job_id, worker.rank, _shape_of(worker, options, state.nodes))
+        task.state = RUNNING if worker.rank in staying else RELEASING
+        task.place = _place(worker, run, state.nodes)
+        tasks.append(task)
+    if job.growing:
+        ranks = range(run.ranks, run.ranks + job.gang.nodes_max - len(staying))
+        tasks += [_task(job_id, rank, tasks[0].shape) for rank in ranks]
+    return tasks
+
+
+def _goes_on(job: Job, run: Run) -> bool:
+    """Whether what has not gone of the attempt runs on."""
+    return not (run.evicted or run.gives_back) and len(dispensable(job, run)) == len(run.exits)
 
 
 def takes_part(state: State, job: Job) -> bool:
@@ -124,13 +171,15 @@ def has_own(state: State, worker: Worker) -> bool:
 
 def moments_of(state: State, job: Job) -> Iterator[int]:
     """When time alone may let something happen: the job has waited long enough to have others
-    moved or to get a reservation, or that begins; or it has run long enough to be taken from.
+    moved or to get a reservation, or that begins, or others should have gone for it; or it has run long enough to be taken from.
     """
     if job.waiting:
         for setting in ("consolidate_after_s", "reserve_after_s"):
             yield job.admitted_us + state.setting(setting) * SECOND_US
         if job.reserved is not None:
             yield job.reserved.at_us
+        if job.gaining:
+            yield job.room_by_us + 1
     elif job.run is not None:
         started_us = job.run.begun_us or job.run.placed_us
         for queue in path_up(state.queues, job.project):
@@ -174,15 +223,14 @@ def task_name(job_id: str, rank: int) -> str:
     return f"{job_id}/{rank}"
 
 
-def _bound(state: State, job_id: str, run: Run, gang: Gang) -> Gang:
+def _bound(state: State, job_id: str, run: Run, options: tuple[Shape, ...]) -> list[Task]:
     """Its workers can go on where their processes are, in the memory that is kept for them."""
-    options = gang.options or tuple(options_for(state, job_id, state.jobs[job_id]))
-    gang.options, gang.started_at_us = (), None
+    tasks = []
     for worker in run.workers:
         shape = _shape_of(worker, options, state.nodes)
         here = msgspec.structs.replace(shape, only=(worker.node,), memory_bytes=0)
-        gang.add(_task(job_id, worker.rank, here))
-    return gang
+        tasks.append(_task(job_id, worker.rank, here))
+    return tasks
 
 
 def _task(job_id: str, rank: int, shape: Shape) -> Task:
@@ -205,7 +253,7 @@ def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
         memory_bytes=asked.memory_bytes,
         only=() if nowhere else None,
         labels=((pool.label, pool.value),) if pool is not None else (),
-        apart=asked.nodes > 1,
+        apart=max(asked.nodes, asked.nodes_max) > 1,
     )
 
 

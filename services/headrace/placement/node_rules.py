@@ -1,32 +1,66 @@
-"""What an operator may do to a node: cordon, uncordon, fence.
+"""What an operator may do to a node: cordon, uncordon, drain, fence, delete, forget.
 
 Rule: to fence is to state that nothing runs there any more; its attempts are then over. A node that
 is heard says itself what it runs, so only a silent one is fenced: a statement that arrives late,
-when the machine is back, must not free what runs on it.
+when the machine is back, must not free what runs on it. A node is deleted when nothing is placed on
+it; to forget it is to fence it, and to delete it as soon as what it held is given back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from headrace.decider import Draft
 from headrace.events import Refusal
+from headrace.events.gangs import Act
 from headrace.events.nodes import NodeChanged, NodeChangeRefused
+from headrace.placement.derived import index_of
+from headrace.placement.life_rules import evict
 from headrace.placement.state import Change, State
 
-CHANGES = ("cordon", "uncordon", "fence")
+CHANGES = ("cordon", "uncordon", "drain", "fence", "delete", "forget")
+JOBS_SHOWN_MAX = 5
+DRAIN = "node-drain"
 
 
 def decide_changes(state: State) -> Iterator[Draft]:
-    """The answer to each request, in the order of the log."""
+    """The answer to each request, in the order of the log; then the ends of forgotten nodes."""
     for position, change in state.changes.items():
         refusal = _refusal(state, change)
+        given_up = tuple(_on(state, change.node)) if change.change in ("fence", "forget") else ()
         event = (
-            NodeChanged(node=change.node, change=change.change)
+            NodeChanged(node=change.node, change=change.change, given_up=given_up)
             if refusal is None
             else NodeChangeRefused(node=change.node, refusal=refusal)
         )
         yield Draft(event=event, causation=position, actor=change.user)
+    for node, forgotten_at in state.forgotten.items():
+        if not _on(state, node):
+            yield Draft(event=NodeChanged(node=node, change="delete"), causation=forgotten_at)
+
+
+def decide_drains(state: State, limit: int, without: Collection[str]) -> dict[str, Draft]:
+    """By job: ask those on draining nodes to move, at most `limit` of them, but for those about
+    whose lives this turn decides anyway.
+    """
+    drafts: dict[str, Draft] = {}
+    for node, machine in state.machines.items():
+        for job_id in _on(state, node) if machine.draining else ():
+            job = state.jobs[job_id]
+            is_told = job.run is None or bool(job.run.evicted) or job_id in state.due
+            if is_told or job_id in without or len(drafts) >= limit:
+                continue
+            assert job.run is not None  # what is on a node runs
+            event = evict(job_id, job, job.run, DRAIN, Act(rule=DRAIN))
+            drafts[job_id] = Draft(
+                event=event, causation=machine.draining, traceparent=job.traceparent
+            )
+    return drafts
+
+
+def _on(state: State, node: str) -> list[str]:
+    """The jobs that hold something there."""
+    return sorted(index_of(state).on_node.get(node, ()))
 
 
 def _refusal(state: State, change: Change) -> Refusal | None:
@@ -38,8 +72,13 @@ def _refusal(state: State, change: Change) -> Refusal | None:
         return Refusal(
             field="node", value=change.node, rule="no such node", instead=f"nodes: {known}"
         )
-    if change.change == "fence" and not state.machines[change.node].silent:
+    if change.change in ("fence", "forget") and not state.machines[change.node].silent:
         rule = "is heard, so it says itself what runs there"
-        instead = f"cordon it, or fence it after {state.setting('silence_s')} s of silence"
+        instead = f"drain it, or {change.change} it after {state.setting('silence_s')} s of silence"
+        return Refusal(field="node", value=change.node, rule=rule, instead=instead)
+    if change.change == "delete" and (jobs := _on(state, change.node)):
+        some = ", ".join(jobs[:JOBS_SHOWN_MAX])
+        rule = f"{len(jobs)} {'job runs' if len(jobs) == 1 else 'jobs run'} there: {some}"
+        instead = f"headrace node drain {change.node} first"
         return Refusal(field="node", value=change.node, rule=rule, instead=instead)
     return None

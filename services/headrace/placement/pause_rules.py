@@ -14,7 +14,8 @@ from headrace.decider import Draft
 from headrace.events import Decision
 from headrace.events.gangs import Act, GangEvicted, Worker
 from headrace.events.pauses import GangPaused, GangPausing, JobPaused
-from headrace.placement.state import LOCKED, PAUSED, RUNNING, Job, Pause, Run, State, summed
+from headrace.placement.runs import LOCKED, PAUSED, RUNNING, Pause, Run, summed
+from headrace.placement.state import Job, State
 
 CHECKPOINT, SIGNAL, STOP, WAITING = "cuda-checkpoint", "signal", "stop", "waiting"
 BY_ITS_PEOPLE = "paused"  # why an attempt leaves its devices when nobody else gets them
@@ -60,7 +61,7 @@ def leave(
     """The gang is to leave its devices, on the highest rung that there is for it."""
     run = job.run
     assert run is not None  # who has devices has an attempt
-    missing = missing_for_checkpoint(state, run)
+    missing = missing_for_checkpoint(state, job, run)
     if missing:
         names = act.names | {"no_checkpoint": missing}
         lower = Act(rule=act.rule, numbers=act.numbers, names=names)
@@ -76,12 +77,12 @@ def leave(
     )
 
 
-def missing_for_checkpoint(state: State, run: Run) -> str:
+def missing_for_checkpoint(state: State, job: Job, run: Run) -> str:
     """Why the processes of this attempt cannot be moved off their GPUs; empty when they can."""
     if len(run.started) < len(run.workers):
         return "it has not started"
-    if run.exits:
-        return "a worker has gone"
+    if run.exits or job.is_elastic:
+        return "its workers come and go"
     if not run.milli:
         return "it has no GPU"
     for worker in run.workers:
@@ -212,7 +213,7 @@ def _left(job_id: str, job: Job, run: Run, pause: Pause) -> Iterator[Draft]:
         way=CHECKPOINT,
         shares=summed(run.workers),
         milli=run.milli,
-        held_us=max(0, pause.reached_us - run.booked_us),
+        held_us=max(0, pause.reached_us - run.since_us),
     )
     yield _draft(job, event, run.cause)
     if job.pausing:

@@ -1,20 +1,24 @@
 """What placement has promised to jobs that have waited long: read from the state, recorded in it.
 
-Rule: a reservation is recorded when it is made, when it becomes earlier, and when it stands no more;
-being placed, held or cancelled ends it without a word.
+Rule: a reservation is recorded when it is made, when it becomes earlier, and when it stands no more
+(`act.rule` is why: see the core's `withdrawal`); being placed, held or cancelled ends it without a
+word.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from typing import NamedTuple
 
 from headrace.decider import Draft
 from headrace.events.gangs import Act, GangReserved, Seat
 from headrace.placement.derived import index_of
 from headrace.placement.modelling import seat_of, takes_part, task_name
 from headrace.placement.state import Job, Reserved, State
-from headrace.scheduling.horizon import Reservation
-from headrace.scheduling.horizon import Seat as Place
+from headrace.scheduling.claims import Reservation
+from headrace.scheduling.claims import Seat as Place
+
+WAITED, DEVICE_GONE = "waited", "device-gone"  # why one is made, and why one has no seats any more
 
 
 def reserved_in(state: State) -> dict[str, Reservation]:
@@ -31,21 +35,29 @@ def reserved_in(state: State) -> dict[str, Reservation]:
     return found
 
 
-def recorded(
-    state: State,
-    before: Mapping[str, Reservation],
-    now: Mapping[str, Reservation],
-    without: Collection[str],
-) -> list[Draft]:
+class Kept(NamedTuple):
+    """The reservations before and after a turn's look at them, and why some were withdrawn."""
+
+    before: Mapping[str, Reservation]
+    after: Mapping[str, Reservation]
+    withdrawn: Mapping[str, str]
+
+
+def recorded(state: State, kept: Kept, without: Collection[str]) -> list[Draft]:
     """What has changed for whom, but for those that get their places in this very decision."""
-    index = index_of(state)
-    dropped = [job_id for job_id in index.reserved if job_id not in now]
-    changed = [job_id for job_id, one in now.items() if before.get(job_id) != one]
-    return [
-        _draft(state, job_id, now.get(job_id))
-        for job_id in (*dropped, *changed)
+    dropped = [job_id for job_id in index_of(state).reserved if job_id not in kept.after]
+    changed = [job_id for job_id, one in kept.after.items() if kept.before.get(job_id) != one]
+    drafts = [
+        _draft(state, job_id, None, kept.withdrawn.get(job_id, DEVICE_GONE))
+        for job_id in dropped
         if job_id not in without
     ]
+    drafts += (
+        _draft(state, job_id, kept.after[job_id], WAITED)
+        for job_id in changed
+        if job_id not in without
+    )
+    return drafts
 
 
 def _reservation(state: State, job_id: str, job: Job, reserved: Reserved) -> Reservation | None:
@@ -60,7 +72,7 @@ def _reservation(state: State, job_id: str, job: Job, reserved: Reserved) -> Res
     )
 
 
-def _draft(state: State, job_id: str, reservation: Reservation | None) -> Draft:
+def _draft(state: State, job_id: str, reservation: Reservation | None, rule: str) -> Draft:
     job = state.jobs[job_id]
     ranks = {task_name(job_id, rank): rank for rank in range(job.gang.nodes)}
     seats = tuple(
@@ -76,7 +88,6 @@ def _draft(state: State, job_id: str, reservation: Reservation | None) -> Draft:
         )
         for seat in (reservation.seats if reservation is not None else ())
     )
-    rule = "waited" if reservation is not None else "gone"
     old = {"before_us": job.reserved.at_us} if job.reserved is not None else {}
     event = GangReserved(
         job=job_id,

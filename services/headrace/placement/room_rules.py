@@ -1,38 +1,41 @@
 """Who is placed where, and who is stopped for whom.
 
-Rule: gangs for which others are being stopped come first; then those that have waited long get or
-keep their reservations; then a turn of the scheduling core. What
-it places at once and whom it evicts is decided; what it only promises is promised again in the next
-turn. What is still held counts against every limit until it is released.
+Rule: reservations come first, for nobody may take what they need; then gangs for which others are
+being stopped; then those that have waited long get reservations of their own, also if those who are
+stopped for them should have gone by now; then a turn of the scheduling core. What it places at once
+and whom it evicts is decided; what it only promises is promised again in the next turn. What is
+still held counts against every limit until it is released. Who loses no more than it can do without
+is shrunk, else stopped; nobody is stopped so that somebody else may grow.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator
 
 import msgspec
 
 from headrace.decider import Draft
 from headrace.events import Decision
-from headrace.events.gangs import Act, GangPlaced, SearchSuspended, Worker
-from headrace.events.pauses import GangResumed
-from headrace.placement.derived import index_of, total_milli, world_of
-from headrace.placement.life_rules import evict
-from headrace.placement.modelling import has_own, migrates, options_for, shares_of
+from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, Worker
+from headrace.placement.derived import index_of, total_milli, world_at
+from headrace.placement.life_rules import evict, shrink
+from headrace.placement.modelling import options_for
 from headrace.placement.option_rules import names_of, numbers_of
-from headrace.placement.pause_rules import CHECKPOINT, leave
-from headrace.placement.reservation_rules import recorded, reserved_in
-from headrace.placement.state import Job, Run, State, summed
+from headrace.placement.part_gate import PartGate, guaranteed_part
+from headrace.placement.pause_rules import leave
+from headrace.placement.reservation_rules import Kept, recorded, reserved_in
+from headrace.placement.resume_rules import Given, back_to, resumed
+from headrace.placement.runs import Run
+from headrace.placement.state import Job, State
+from headrace.placement.turn_results import Loss, Seated, read
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
-from headrace.scheduling.cluster import DEVICE_MILLI
-from headrace.scheduling.gangs import BOUND, EVICTED, RUNNING, Shape, Task
 from headrace.scheduling.legality import leveled
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.tree import Tree
-from headrace.scheduling.world import Gain, World
+from headrace.scheduling.withdrawal import keep
+from headrace.scheduling.world import World
 
 PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of events
 
@@ -42,51 +45,44 @@ ACTIONS = ("allocate", "consolidate", "reclaim", "preempt", "bind")
 REASONS = {"reclaim": "reclaimed", "preempt": "preempted"}  # of whoever has no place then
 
 
-class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """What a turn came to: the gangs that are stopped and for whom (`moved`: each of these has a
-    place elsewhere then), and those that get places.
-    """
-
-    stopped: dict[str, Gain]
-    moved: frozenset[str]
-    placed: dict[str, Seated]
-
-
-class Seated(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the workers of a gang get their places, and what each of them asked for."""
-
-    workers: tuple[Worker, ...]
-    shape: Shape
-
-
 def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> list[Draft]:
     """Placements and evictions on this state. `leaving` are stopped in the same decision anyway."""
     index = index_of(state)
-    if not index.waiting:
+    if not index.waiting and not index.growing:
         return []
-    world = world_of(state)
-    world.begin(now_us)
+    world = world_at(state, now_us)
     mark = world.mark()
-    gaining = (job_id for job_id in index.gaining if job_id in world.gangs)
-    for job_id in sorted(gaining, key=lambda j: (-state.jobs[j].priority, j)):
-        gang = world.gangs[job_id]
-        any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
     reserved = reserved_in(state)
-    kept = renewed(world, reserved)
-    suspended = _turn(state, world)
-    room = _read(state, world, mark)
+    over = keep(world, reserved)
+    gaining = [job_id for job_id in index.gaining if job_id in world.gangs]
+    gaining.sort(key=lambda j: (-state.jobs[j].priority, j))
+    overdue = [job_id for job_id in gaining if state.jobs[job_id].room_by_us < now_us]
+    _place(world, [job_id for job_id in gaining if job_id not in overdue])
+    kept = renewed(world)
+    _place(world, overdue)
+    suspended = _turn(state, world, now_us)
+    room = read(state, world, mark)
     world.back_to(mark)
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
-    stopped = {j: gain for j, gain in room.stopped.items() if j not in spared}
-    drafts = [_evicted(state, world, (j, j in room.moved), gain) for j, gain in stopped.items()]
-    drafts += _Placements(state, world).drafts(room.placed)
-    drafts += recorded(state, reserved, kept, {*room.placed, *state.due})
+    drafts = [_taken(state, world, j, loss) for j, loss in room.lost.items() if j not in spared]
+    grown = {j: workers for j, workers in room.grown.items() if j not in spared}
+    placements = _Placements(state, world)
+    placed = placements.drafts(room.placed)
+    drafts += placed.values()
+    drafts += placements.growth(grown)
+    drafts += recorded(state, Kept(reserved, kept, over), {*placed, *state.due})
     return drafts + _search(state, suspended)
 
 
-def _turn(state: State, world: World) -> Suspended | None:
+def _place(world: World, names: Iterable[str]) -> None:
+    """Give these what they can have at once, or promise it."""
+    for gang in (world.gangs[name] for name in names):
+        any(place_gang(world, gang, promised=False) for _ in choices(world, gang))
+
+
+def _turn(state: State, world: World, now_us: int) -> Suspended | None:
     searching = state.searching
-    if searching.over:
+    if now_us < searching.rests_until_us:
         allocate(world, PLACED_MAX)
         return None
     resume = Suspended(action=searching.action, gang=searching.job) if searching.job else None
@@ -101,35 +97,8 @@ def _search(state: State, suspended: Suspended | None) -> list[Draft]:
     return [Draft(event=SearchSuspended(action=action, job=job))]
 
 
-def _read(state: State, world: World, mark: int) -> Room:
-    stopped: dict[str, Gain] = {}
-    placed: dict[str, Seated] = {}
-    moved: set[str] = set()
-    for name in dict.fromkeys(task.gang for task in world.changed(mark)):
-        gang = world.gangs[name]
-        tasks = sorted(gang.all_tasks(), key=lambda task: task.rank)
-        if not state.jobs[name].waiting:
-            if any(task.place is not None and task.state != RUNNING for task in tasks):
-                stopped[name] = world.gains[name]
-                if not gang.any_in((EVICTED,)):
-                    moved.add(name)
-        elif all(task.state == BOUND for task in tasks):
-            workers = tuple(_worker(state, task) for task in tasks)
-            placed[name] = Seated(workers=workers, shape=tasks[0].shape)
-    return Room(stopped=stopped, moved=frozenset(moved), placed=placed)
-
-
-def _worker(state: State, task: Task) -> Worker:
-    place = task.place
-    assert place is not None  # it is bound
-    node = state.nodes[place.node]
-    return Worker(
-        rank=task.rank, node=node.node, address=node.address, devices=shares_of(place, node)
-    )
-
-
-def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) -> Draft:
-    job_id, moved = stopped
+def _taken(state: State, world: World, job_id: str, loss: Loss) -> Draft:
+    gain = loss.gain
     job, gang, gainer = state.jobs[job_id], world.gangs[job_id], world.gangs[gain.gang]
     assert job.run is not None  # what is stopped runs
     mine, theirs = leveled(world.accounts.standings(), gainer.queue, gang.queue)
@@ -140,12 +109,22 @@ def _evicted(state: State, world: World, stopped: tuple[str, bool], gain: Gain) 
         numbers[f"{side}quota_milli"] = account.spec.quota[GPU]
         numbers[f"{side}share_milli"] = account.share[GPU]
     names = {"queue": theirs, "gainer_queue": mine, "gainer_project": gainer.queue}
+    if gain.rule == "reclaim" and (part := guaranteed_part(world, gainer)) is not None:
+        names["part"] = world.accounts.parts.all[part].gpus
+        for side, queue in (("", theirs), ("gainer_", mine)):
+            stake = world.accounts.by_name[queue].stakes[part]
+            numbers[f"{side}part_held_milli"] = stake.held
+            numbers[f"{side}part_quota_milli"] = stake.ration.quota
+            numbers[f"{side}part_share_milli"] = stake.share
     act = Act(rule=gain.rule, numbers=numbers, names=names)
+    reason = "moved" if loss.moved else REASONS[gain.rule]
     event: Decision
-    if moved:  # what stays in its node's memory would not leave the node
-        event = evict(job_id, job, job.run, "moved", act, gainer=gain.gang)
+    if loss.ranks:
+        event = shrink(job_id, job, job.run, (loss.ranks, reason), act, gainer=gain.gang)
+    elif loss.moved:  # what stays in its node's memory would not leave the node
+        event = evict(job_id, job, job.run, reason, act, gainer=gain.gang)
     else:
-        event = leave(state, job_id, job, REASONS[gain.rule], act, gainer=gain.gang)
+        event = leave(state, job_id, job, reason, act, gainer=gain.gang)
     return Draft(event=event, traceparent=job.traceparent)
 
 
@@ -156,28 +135,35 @@ class _Placements:
         self._state = state
         self._world = world
         self._tree = Tree(state.queues, state.usage, total_milli(state))
+        self._parts = PartGate(world)
         self._ports: dict[str, int] = {}
-        self._taken: Counter[str] = Counter()  # milli of each device, in this turn
+        self._given = Given(state)
 
-    def drafts(self, placed: dict[str, Seated]) -> list[Draft]:
-        """A decision for each that no limit forbids, counting all that is held."""
-        drafts = (self._placed(job_id, seated) for job_id, seated in placed.items())
-        return [draft for draft in drafts if draft is not None]
+    def drafts(self, placed: dict[str, Seated]) -> dict[str, Draft]:
+        """By job, a decision for each that no limit forbids, counting all that is held."""
+        drafts = {job_id: self._placed(job_id, seated) for job_id, seated in placed.items()}
+        return {job_id: draft for job_id, draft in drafts.items() if draft is not None}
+
+    def growth(self, grown: dict[str, Seated]) -> Iterator[Draft]:
+        """The same for those that run and get more."""
+        for job_id, seated in grown.items():
+            draft = self._grown(job_id, seated)
+            if draft is not None:
+                yield draft
 
     def _placed(self, job_id: str, seated: Seated) -> Draft | None:
         job, workers = self._state.jobs[job_id], seated.workers
-        milli = sum(share.milli for worker in workers for share in worker.devices)
-        firm = not job.preemptible
-        if self._tree.gate(job.project, milli, firm=firm) is not None:
-            return None
+        milli, firm_milli = _milli(workers), job.firm_milli(workers)
         if job.run is not None:
             return self._resumed(job_id, job, job.run, seated)
-        if not self._take(workers):
+        if not self._may_have(job, milli, firm_milli):
             return None
         port = self._port(workers[0])
-        if port is None:
+        if port is None or not self._given.take(workers):
             return None
-        self._tree.add(job.project, milli, firm=firm)
+        if not self._parts.admits(self._world.gangs[job_id], seated.stakes):
+            return None
+        self._add(job, milli, firm_milli)
         event = GangPlaced(
             job=job_id,
             project=job.project,
@@ -193,39 +179,51 @@ class _Placements:
         )
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
 
-    def _resumed(self, job_id: str, job: Job, run: Run, seated: Seated) -> Draft | None:
-        """Back to its own devices where these are free, else to those that were found."""
-        workers = seated.workers
-        if all(has_own(self._state, worker) for worker in run.workers):
-            workers = run.workers
-        elif not all(migrates(self._state, worker) for worker in run.workers):
+    def _grown(self, job_id: str, seated: Seated) -> Draft | None:
+        job, workers = self._state.jobs[job_id], seated.workers
+        milli = _milli(workers)
+        run = job.run
+        assert run is not None  # it grows
+        more_firm = job.firm_milli((*run.workers, *workers)) - job.firm_milli(run.workers)
+        if not self._may_have(job, milli, more_firm):
             return None
-        if not self._take(workers):
+        if not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
-        self._tree.add(job.project, run.milli, firm=not job.preemptible)
-        act = Act(rule="resumes", numbers={"rested_us": run.rested_us}, names={"way": CHECKPOINT})
-        event = GangResumed(
+        if not self._given.take(workers):
+            return None
+        self._add(job, milli, more_firm)
+        act = self._act(job_id, milli, seated)
+        numbers = act.numbers | {"nodes": len(run.staying) + len(workers)}
+        event = GangGrown(
             job=job_id,
             project=job.project,
             attempt=run.attempt,
             workers=workers,
-            milli=run.milli,
-            act=act,
+            milli=milli,
+            act=msgspec.structs.replace(act, rule="grows", numbers=numbers),
         )
         return Draft(event=event, causation=run.position, traceparent=job.traceparent)
 
-    def _take(self, workers: Sequence[Worker]) -> bool:
-        """Whether these devices are free in this turn; who goes back to its own may take another's,
-        who is then served in the next.
-        """
-        nodes = {worker.node: self._state.nodes[worker.node] for worker in workers}
-        used = {d.device: d.used_milli for node in nodes.values() for d in node.devices}
-        wanted = {share.device: share.milli for share in summed(workers)}
-        for device, milli in wanted.items():
-            if self._taken[device] + used[device] + milli > DEVICE_MILLI:
-                return False
-        self._taken.update(wanted)
-        return True
+    def _may_have(self, job: Job, milli: int, firm_milli: int) -> bool:
+        """Whether no limit forbids so much more, of which so much cannot be taken back."""
+        gates = [self._tree.gate(job.project, milli, firm=False)]
+        if firm_milli:
+            gates.append(self._tree.gate(job.project, firm_milli, firm=True))
+        return not any(gates)
+
+    def _add(self, job: Job, milli: int, firm_milli: int) -> None:
+        self._tree.add(job.project, firm_milli, firm=True)
+        self._tree.add(job.project, milli - firm_milli, firm=False)
+
+    def _resumed(self, job_id: str, job: Job, run: Run, seated: Seated) -> Draft | None:
+        workers = back_to(self._state, run, seated.workers)
+        firm_milli = job.firm_milli(workers)
+        if not workers or not self._may_have(job, run.milli, firm_milli):
+            return None
+        if not self._given.take(workers):
+            return None
+        self._add(job, run.milli, firm_milli)
+        return resumed(job_id, job, run, workers)
 
     def _act(self, job_id: str, milli: int, seated: Seated) -> Act:
         job = self._state.jobs[job_id]
@@ -258,3 +256,7 @@ class _Placements:
                 self._ports[address] = port + 1
                 return port
         return None
+
+
+def _milli(workers: Iterable[Worker]) -> int:
+    return sum(share.milli for worker in workers for share in worker.devices)

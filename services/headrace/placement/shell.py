@@ -17,15 +17,23 @@ from headrace.bus import subjects
 from headrace.bus.interface import BusError, Message, Subscription
 from headrace.events import Entry, tag_of
 from headrace.events.access import ProjectErased, SecretSet
-from headrace.events.gangs import GangEvicted, GangPlaced, GangReleased
+from headrace.events.gangs import (
+    GangEvicted,
+    GangGrown,
+    GangPlaced,
+    GangReleased,
+    GangShrunk,
+    WorkersReleased,
+)
 from headrace.events.jobs import JobRequested
 from headrace.events.nodes import NodeChanged, NodeJoined
 from headrace.events.pauses import GangPaused, GangPausing, GangResumed
-from headrace.placement.agents import Agents
+from headrace.placement.agents import Agents, was_deleted
 from headrace.placement.derived import index_of
 from headrace.placement.desired import DesiredStates
 from headrace.placement.explain_rules import explain
 from headrace.placement.heartbeats import Heartbeats
+from headrace.placement.introductions import introduction
 from headrace.placement.launches import Launches
 from headrace.placement.state import State
 from headrace.runtime.service import Runtime
@@ -62,9 +70,18 @@ class PlacementShell:
         )
         self._desired = DesiredStates(self._launches, self._grant_key)
         heartbeats = Heartbeats(runtime)
-        self._agents = Agents(runtime, heartbeats, self._answer)
+        self._agents = Agents(
+            runtime,
+            heartbeats,
+            answer=self._answer,
+            introduce=self._introduce,
+            dismiss=self._dismiss,
+        )
         state: State = runtime.state
-        self._placed_on = dict(index_of(state).running)
+        self._placed_on = {
+            job_id: tuple(dict.fromkeys(worker.node for worker in workers))
+            for job_id, workers in index_of(state).running.items()
+        }
         self._tell(state.machines)
         self._tasks = [
             asyncio.create_task(heartbeats.watch()),
@@ -80,21 +97,30 @@ class PlacementShell:
         """Whatever concerns a node makes it due to be told."""
         for entry in entries:
             event = entry.event
-            if isinstance(event, GangPlaced):
-                nodes = tuple(dict.fromkeys(worker.node for worker in event.workers))
-                self._placed_on[event.job] = nodes
+            if isinstance(event, GangPlaced | GangGrown):
+                nodes = dict.fromkeys(worker.node for worker in event.workers)
                 self._tell(nodes)
-            elif isinstance(event, GangEvicted | GangPausing | GangPaused | GangResumed):
+                if isinstance(event, GangGrown):  # beside those that have gone and are not told yet
+                    nodes = dict.fromkeys((*self._placed_on.get(event.job, ()), *nodes))
+                self._placed_on[event.job] = tuple(nodes)
+            elif isinstance(
+                event, GangEvicted | GangShrunk | GangPausing | GangPaused | GangResumed
+            ):
                 self._tell(self._placed_on.get(event.job, ()))
-            elif isinstance(event, GangReleased):
-                nodes = self._placed_on.pop(event.job, ())
-                self._tell(nodes)
-                if self._desired is not None:
-                    self._desired.forget(event.job, event.attempt, max(1, len(nodes)))
+            elif isinstance(event, GangReleased | WorkersReleased):
+                self._tell(self._placed_on.get(event.job, ()))
+                self._released(event)
             elif isinstance(event, NodeJoined | NodeChanged):
                 self._tell((event.node,))
             elif isinstance(event, ProjectErased | SecretSet) and self._launches is not None:
                 self._launches.forget_keys()
+
+    def _released(self, event: GangReleased | WorkersReleased) -> None:
+        if isinstance(event, GangReleased):
+            self._placed_on.pop(event.job, None)
+        if self._desired is not None:
+            ranks = event.ranks if isinstance(event, WorkersReleased) else ()
+            self._desired.forget(event.job, event.attempt, ranks)
 
     async def close(self) -> None:
         """Another instance leads now, or the service stops."""
@@ -154,6 +180,27 @@ class PlacementShell:
         except (StoreError, BusError) as error:
             _LOG.warning("agent not answered node=%s error=%s", node, type(error).__name__)
 
+    async def _introduce(self, node: str, reply: str) -> None:
+        """Tell an agent whom it may measure the network to; it asks again when this fails."""
+        if self._runtime is None or not reply:
+            return
+        peers = introduction(self._runtime.state, node, self._grant_key)
+        with contextlib.suppress(BusError):
+            await self._runtime.bus.publish(reply, msgspec.json.encode(peers))
+
+    async def _dismiss(self, node: str, reply: str, why: str) -> None:
+        """Tell an agent that it is not believed to be this node."""
+        document = self._dismissal(node, why)
+        if self._runtime is not None and document and reply:
+            with contextlib.suppress(BusError):
+                await self._runtime.bus.publish(reply, document)
+
+    def _dismissal(self, node: str, why: str) -> bytes:
+        runtime, desired = self._runtime, self._desired
+        if runtime is None or desired is None:
+            return b""
+        return msgspec.json.encode(desired.dismissal(node, runtime.epoch, runtime.position, why))
+
     async def _document(self, node: str, renewed_ns: int = 0) -> bytes:
         """The node's signed document as it stands now; empty when the node is not known or this
         instance does not lead any more.
@@ -161,6 +208,8 @@ class PlacementShell:
         runtime, desired = self._runtime, self._desired
         while runtime is not None and desired is not None and runtime.leading:
             state: State = runtime.state
+            if state.members.get(node) == "":
+                return self._dismissal(node, was_deleted(node))
             if node not in state.machines:
                 break
             await desired.prepare(state, node)

@@ -6,132 +6,59 @@ Rule: every field is folded from the log and survives a snapshot byte for byte. 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable
-
 import msgspec
 
-from headrace.events.gangs import Seat, Share, Worker
+from headrace.events.gangs import Seat, Worker
 from headrace.events.jobs import Checkpoint, Gang
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
+from headrace.placement.runs import Run
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Node
 from headrace.scheduling.tree import Usage
+from headrace.scheduling.usage import Meter
+
+GROWTHS_MAX = 64  # of one attempt that nothing has been given back of: a decision ends with all
 
 SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
 
+SEARCH_RESTS_S = 30  # a search so long that it took several turns is not begun again earlier
+
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
+USAGE_STRENGTH_MILLI = 0  # what is over quota is divided by weight alone, until somebody says so
+USAGE_HALF_LIFE_S = 7 * 86_400
+RELEASE_S = 60
+RESERVATIONS_MAX = 8
+RESERVE_STEPS_MAX = 600
 
 STOP_GRACE_S = 10
 REPLACE_MARGIN_S = 5
 SILENT_TOGETHER_S = 60
 PAUSE_WITHIN_S = 60
 RESUME_ELSEWHERE_AFTER_S = 600
-
-LOCKED, PAUSED, RUNNING = "locked", "paused", "running"  # phases wanted of an attempt
+DISK_FULL_PERMILLE, DISK_FREE_PERMILLE = 900, 880
 
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
     "reserve_after_s": RESERVE_AFTER_S,  # who waits longer is told when it starts at the latest
+    "release_s": RELEASE_S,  # what is being released is taken to be gone after that
+    "reservations_max": RESERVATIONS_MAX,  # kinds of gangs that are told at a time
+    "reserve_steps_max": RESERVE_STEPS_MAX,  # ends looked at for that, in one turn
     "silence_s": SILENCE_S,  # a node that says nothing for so long gets no new work
     "stop_grace_s": STOP_GRACE_S,  # between asking a worker to stop and killing it
     "replace_margin_s": REPLACE_MARGIN_S,  # for clocks and looks, beyond a lease and the grace
     "silent_together_s": SILENT_TOGETHER_S,  # silences that begin within it have one cause
     "pause_within_s": PAUSE_WITHIN_S,  # who takes longer to leave its devices is ended
     "resume_elsewhere_after_s": RESUME_ELSEWHERE_AFTER_S,  # who waits longer for its node leaves it
+    "disk_full_permille": DISK_FULL_PERMILLE,  # a node whose disk is that full gets no new work
+    "disk_free_permille": DISK_FREE_PERMILLE,  # until it is less full than this
+    "usage_strength_milli": USAGE_STRENGTH_MILLI,  # 1000: past usage counts as much as weight
+    "usage_half_life_s": USAGE_HALF_LIFE_S,  # usage counts half as much after so long
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
-
-
-class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one worker ended, and when that was recorded."""
-
-    reason: str
-    exit_code: int = 0
-    message: str = ""
-    at_us: int = 0
-
-    @property
-    def clean(self) -> bool:
-        """The command came to its own end and said all was well."""
-        return self.reason == "exited" and self.exit_code == 0
-
-
-class Pause(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """How far an attempt is with leaving its devices, or with coming back to them.
-
-    `phase` is wanted of every worker since the decision at `position`. `reached` has the ranks that
-    said so, with what they have on their devices while they are locked, and `reached_us` when the
-    last of them did. `failed` is why one cannot, `broken` whether it cannot go on either. `at_us`
-    is since when it tries to leave, or waits to come back. `booked`: it holds its devices.
-    """
-
-    phase: str
-    position: int
-    at_us: int
-    reason: str
-    gainer: str = ""
-    reached: dict[int, int] = {}
-    reached_us: int = 0
-    failed: str = ""
-    broken: bool = False
-    booked: bool = True
-    image_bytes: tuple[int, ...] = ()
-
-    def is_reached(self, run: Run) -> bool:
-        """Every worker does what is wanted of it."""
-        return len(self.reached) == len(run.workers)
-
-
-class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The live attempt of a job. `started` and `exits` are by rank, in the order recorded.
-
-    `begun_us` is when every worker ran (0: not yet); `evicted` why it is to stop ("": it is not).
-    `way` is how it ends then. `cause` is the position of the last report about it. Its devices are
-    booked since `booked_us`, and were before for `held_us`; it did not run for `rested_us`.
-    """
-
-    attempt: int
-    position: int
-    placed_us: int
-    workers: tuple[Worker, ...]
-    port: int = 0
-    milli: int = 0
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-    started: dict[int, int] = {}
-    exits: dict[int, Exit] = {}
-    begun_us: int = 0
-    evicted: str = ""
-    evicted_us: int = 0
-    gainer: str = ""
-    way: str = ""
-    cause: int = 0
-    pause: Pause | None = None
-    booked_us: int = 0
-    held_us: int = 0
-    rested_us: int = 0
-
-    @property
-    def booked(self) -> bool:
-        """Whether its devices are taken; what is paused has left them."""
-        return self.pause is None or self.pause.booked
-
-    @property
-    def leaving(self) -> bool:
-        """Whether it is about to give its devices back."""
-        pause = self.pause
-        leaves = pause is not None and pause.booked and pause.phase != RUNNING
-        return leaves or bool(self.evicted or self.exits)
-
-    @property
-    def gone(self) -> bool:
-        """Every worker has gone, with proof."""
-        return len(self.exits) == len(self.workers)
 
 
 class Reserved(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,10 +72,11 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
 class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An admitted job that has not ended. `admitted_at` is the position of its admission.
 
-    `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`. `gaining`:
-    others are being stopped for it, so it comes first. `closing`: its last attempt is released and
-    `job.finished` follows in the same decision. `pausing`: its people want it paused, by the decision
-    at `pausing_at`; `paused` is how it is ("": it is not).
+    `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`.
+    `room_by_us`: others are being stopped for it and are to have gone by then, so it comes first.
+    `closing`: its last attempt is released and `job.finished` follows in the same decision.
+    `pausing`: its people want it paused, by the decision at `pausing_at`; `paused` is how it is
+    ("": it is not).
     """
 
     project: str
@@ -159,6 +87,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     admitted_us: int
     priority: int = 0
     preemptible: bool = True
+    protected_minimum: bool = False
     max_duration_us: int = 0
     replace_after_us: int = 0
     group: str = ""
@@ -168,7 +97,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     held: str = ""
     cancelling: str = ""
     cancelled_at: int = 0
-    gaining: bool = False
+    room_by_us: int = 0
     closing: bool = False
     attempt: int = 0
     lost: int = 0
@@ -181,11 +110,39 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     run: Run | None = None
 
     @property
+    def gaining(self) -> bool:
+        """Others are being stopped for it."""
+        return bool(self.room_by_us)
+
+    @property
     def waiting(self) -> bool:
         """Competes for devices now."""
         run = self.run
         free = run is None or not (run.booked or run.evicted or run.exits)
         return self.eligible and free and not (self.cancelling or self.closing or self.pausing)
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether workers come and go while it runs."""
+        return self.gang.nodes_max > self.gang.nodes
+
+    @property
+    def growing(self) -> bool:
+        """Runs, and could do with more workers."""
+        run = self.run
+        if run is None or not self.is_elastic or not self.eligible or self.cancelling:
+            return False
+        if not run.begun_us or run.evicted or run.exits or run.pause is not None:
+            return False
+        growths = len({grant.position for grant in run.grants.values()})
+        return len(run.staying) < self.gang.nodes_max and growths < GROWTHS_MAX
+
+    def firm_milli(self, workers: tuple[Worker, ...]) -> int:
+        """What of these workers cannot be taken from the job."""
+        if self.preemptible and not self.protected_minimum:
+            return 0
+        firm = workers[: self.gang.nodes] if self.preemptible else workers
+        return sum(share.milli for worker in firm for share in worker.devices)
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -224,8 +181,11 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     silent_at_us: int = 0
     cordoned: bool = False
     kept_bytes: int = 0  # of its memory, by processes that have left their devices
+    draining: int = 0  # its jobs are asked to move, by the decision at this position
+    too_full: bool = False  # its disk
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
+    faulted: dict[str, str] = {}  # devices that something happened to, and what
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,13 +206,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 class Searching(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where the search for whom to stop goes on (`job` empty: from the start). `stale`: something
-    has changed since it began. `over`: it came to its end and nothing has changed since.
+    has changed since it began. `rests_until_us`: it came to its end and nothing has changed since,
+    but for the time, so that it need not begin again at once (0: it has not).
     """
 
     action: str = ""
     job: str = ""
     stale: bool = False
-    over: bool = False
+    rests_until_us: int = 0
 
 
 class PoolApply(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,6 +229,8 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
     usage: dict[str, Usage] = {}
+    meters: dict[str, Meter] = {}  # what each queue, and each user who shares one, used lately
+    metered_ms: int = 0  # when any of them changed last
     evictions: dict[str, list[int]] = {}  # by queue with a budget, when it lost jobs to others
     nodes: dict[str, Node] = {}
     machines: dict[str, Machine] = {}
@@ -276,6 +239,8 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     due: dict[str, None] = {}
     groups_due: dict[str, None] = {}
     changes: dict[int, Change] = {}  # by position of the request
+    forgotten: dict[str, int] = {}  # nodes to be deleted, since that position, once they are empty
+    members: dict[str, str] = {}  # by node: what its launches are sealed to; empty: it was deleted
     arrivals: Arrivals = msgspec.field(default_factory=Arrivals)
     learned: Arrivals = msgspec.field(default_factory=Arrivals)  # what policies expect more of
     searching: Searching = msgspec.field(default_factory=Searching)
@@ -289,12 +254,3 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     def setting(self, name: str) -> int:
         """A number that `decide` reads: as the current leader recorded it."""
         return self.settings.get(name, SETTINGS[name])
-
-
-def summed(workers: Iterable[Worker]) -> tuple[Share, ...]:
-    """What these workers have of each device, by device."""
-    totals: Counter[str] = Counter()
-    for worker in workers:
-        for share in worker.devices:
-            totals[share.device] += share.milli
-    return tuple(Share(device=device, milli=totals[device]) for device in sorted(totals))

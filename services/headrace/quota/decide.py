@@ -1,7 +1,8 @@
 """Quota's decisions: the tree's documents, who may compete, and the shares that people see.
 
 Rule: a job that can be preempted competes at once; one that cannot waits for room within its
-project's quota; a task of a group waits for its turn.
+project's quota; a task of a group waits for its turn; what no limit would ever let run is held until
+the tree changes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from headrace.decider import Decider, Draft
 from headrace.events.jobs import JobEligible, JobHeld
 from headrace.events.queues import SharesDivided
+from headrace.quota.part_rules import never_allowed
 from headrace.quota.queue_rules import decide_queues
 from headrace.quota.state import HELD_GROUP, HELD_QUOTA, LISTENS_TO, Entrant, State, evolve
 from headrace.scheduling.division import divide_tree
@@ -47,7 +49,7 @@ class Hearing:
         if job_id in self._judged:
             return
         reason = self._reason(entrant)
-        if reason and reason == entrant.held:
+        if reason and reason == entrant.held and job_id not in self.state.fresh:
             return
         self._judged.add(job_id)
         project = entrant.project
@@ -63,6 +65,8 @@ class Hearing:
     def _reason(self, entrant: Entrant) -> str:
         if self.slots(entrant.group) == 0:
             return HELD_GROUP
+        if reason := never_allowed(self.state.queues, entrant):
+            return reason
         if not entrant.firm or entrant.project not in self.state.queues:
             return ""
         for name in self.tree.path(entrant.project):

@@ -17,7 +17,7 @@ from headrace.events.queues import Allowance, Queue
 from headrace.quota.state import State
 from headrace.scheduling.amounts import UNLIMITED, at_most
 from headrace.scheduling.explain import gpus
-from headrace.scheduling.rations import allowance, path_up
+from headrace.scheduling.rations import limit_of_type, path_up
 
 
 class Bound(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,5 +169,5 @@ def _limit_of(queue: Queue, bound: Bound) -> int:
     limits = {b.field: b.limit for b in bounds_of(queue)}
     limit = limits.get(bound.field, UNLIMITED)
     if bound.model:
-        limit = allowance(queue.per_type, bound.model).limit_milli
+        limit = limit_of_type(queue.per_type, bound.model)
     return at_most(limit, queue.limit_milli) if bound.field.startswith("gpus.") else limit

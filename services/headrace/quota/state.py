@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from headrace.events import Entry
-from headrace.events.jobs import JobAdmitted, JobEligible, JobFinished, JobHeld
+from headrace.events.jobs import Gang, JobAdmitted, JobEligible, JobFinished, JobHeld
 from headrace.events.nodes import NodeJoined
 from headrace.events.pauses import JobPaused, JobPausing, JobResuming
 from headrace.events.platform import ServiceLed
@@ -35,13 +35,16 @@ SETTINGS = {
 
 
 class Entrant(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A live job. `firm`: it, or its minimum, cannot be preempted. `held` is why it may not compete ("": it may, or
-    nothing was decided yet). `pausing`: its people want it paused; `paused`: it is.
+    """A live job. `kinds` are the models that it accepts, with the milli-GPUs it needs of each, and
+    `pools` where. `firm`: it, or its minimum, cannot be preempted. `held` is why it may not compete
+    ("": it may, or nothing was decided yet). `pausing`: its people want it paused; `paused`: it is.
     """
 
     project: str
     milli: int
     admitted_at: int
+    kinds: tuple[tuple[str, int], ...] = ()
+    pools: tuple[str, ...] = ()
     firm: bool = False
     group: str = ""
     traceparent: str = ""
@@ -80,7 +83,8 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     models: dict[str, dict[str, int]] = {}  # and by model of GPU
     jobs: dict[str, Entrant] = {}
     groups: dict[str, Group] = {}
-    fresh: dict[str, None] = {}  # admitted, nothing decided yet
+    fresh: dict[str, None] = {}  # admitted, nothing decided yet on the tree as it is
+    never: dict[str, None] = {}  # held, as no limit of the tree as it is would ever let them run
     firm: dict[str, Usage] = {}
     firm_waiting: dict[str, dict[str, None]] = {}  # by project, in order of admission
     wanted: dict[str, int] = {}
@@ -135,6 +139,8 @@ def _configured(state: State, entry: Entry, event: QueueConfigured) -> None:
     state.queues[event.name] = event.queue
     holders = (e for e in state.jobs.values() if e.firm and e.eligible)
     state.firm = usage_of(state.queues, [(e.project, e.milli, True) for e in holders])
+    state.fresh |= state.never
+    state.never = {}
     state.changed = True
 
 
@@ -154,6 +160,8 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
     entrant = Entrant(
         project=event.project,
         milli=asked_milli(event.gang),
+        kinds=_kinds_of(event.gang),
+        pools=event.gang.pools,
         admitted_at=entry.position,
         firm=not event.preemptible or event.protected_minimum,
         group=event.group,
@@ -162,6 +170,13 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
     state.jobs[event.job] = entrant
     state.fresh[event.job] = None
     _want(state, entrant, entrant.milli)
+
+
+def _kinds_of(gang: Gang) -> tuple[tuple[str, int], ...]:
+    """None of a job that asks for a GPU's memory: how much of one that is depends on the GPU."""
+    if gang.gpu_memory_bytes:
+        return ()
+    return tuple((kind.model, kind.milli * gang.nodes) for kind in gang.accelerators)
 
 
 def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
@@ -182,18 +197,18 @@ def _held(state: State, _entry: Entry, event: JobHeld) -> None:
     group = state.groups.get(entrant.group)
     if event.reason == HELD_GROUP and group is not None:
         group.waiting[event.job] = None
+    elif event.reason != HELD_QUOTA:
+        state.never[event.job] = None
     else:
         state.firm_waiting.setdefault(entrant.project, {})[event.job] = None
 
 
 def _pausing(state: State, _entry: Entry, event: JobPausing) -> None:
-    entrant = state.jobs.get(event.job)
-    if entrant is not None:
-        entrant.pausing = True
+    if event.job in state.jobs:
+        state.jobs[event.job].pausing = True
 
 
 def _paused(state: State, _entry: Entry, event: JobPaused) -> None:
-    """It holds nothing and competes for nothing, unless it was resumed meanwhile."""
     entrant = state.jobs.get(event.job)
     if entrant is None or entrant.paused:
         return
@@ -255,6 +270,7 @@ def _compete(state: State, entrant: Entrant, sign: int) -> None:
 
 def _leave_lines(state: State, job_id: str, entrant: Entrant) -> None:
     state.fresh.pop(job_id, None)
+    state.never.pop(job_id, None)
     group = state.groups.get(entrant.group)
     if group is not None:
         group.waiting.pop(job_id, None)

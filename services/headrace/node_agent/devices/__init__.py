@@ -1,22 +1,47 @@
-"""The node's GPUs: what there is, how busy it is."""
+"""The node's devices: what there is, how busy it is, what is wrong with it, who may see it.
+
+Rule: a driver speaks for one kind of hardware through one library, and answers without waiting. A
+device its library does not answer for stays in the list, unhealthy. What to do about a device is
+decided elsewhere.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
+from headrace.events.gangs import Share
 from headrace.events.nodes import Device
 
-Samples = tuple[tuple[str, int, int], ...]
-"""For each device: its UUID, how busy it was in thousandths, bytes of its memory in use."""
+DRAIN = "drain"  # nothing new goes there, and what is there starts anew elsewhere
+RESTART = "restart"  # what is there starts anew; the device stays
+IGNORE = "ignore"  # nobody but the program itself is concerned
+
+
+class Sample(NamedTuple):
+    """One device at one moment: how busy in thousandths, bytes of its memory in use, and how much
+    of that each process holds, as far as the library says (pid, bytes).
+    """
+
+    device: str
+    busy_milli: int
+    used_bytes: int
+    processes: tuple[tuple[int, int], ...] = ()
+
+
+class Trouble(NamedTuple):
+    """Something that went wrong on a device: the vendor's code (0: it has none), what is to be done
+    (drain, restart or ignore) and one line for people.
+    """
+
+    device: str
+    code: int
+    action: str
+    text: str
 
 
 class Devices(Protocol):
-    """One way to find GPUs. `kind` is nvml, simulated or none."""
-
-    @property
-    def enforcement(self) -> str:
-        """What keeps a worker to its share of a device; see `events.attempts`."""
-        ...
+    """One driver."""
 
     @property
     def cpu_milli(self) -> int:
@@ -28,10 +53,23 @@ class Devices(Protocol):
         """Memory that workers may use."""
         ...
 
-    def inventory(self) -> tuple[Device, ...]:
-        """The GPUs as they are now, healthy or not."""
+    @property
+    def can_watch(self) -> bool:
+        """Whether samples tell how much memory each process holds."""
         ...
 
-    def samples(self, held_milli: dict[str, int]) -> Samples:
-        """How busy each GPU is. `held_milli` is how much of each is held by running workers."""
+    def list(self) -> tuple[Device, ...]:
+        """The devices as they are now, healthy or not."""
+        ...
+
+    def sample(self, held_milli: dict[str, int]) -> tuple[Sample, ...]:
+        """How each device that answers is used. `held_milli` is how much of each is booked."""
+        ...
+
+    def watch(self) -> tuple[Trouble, ...]:
+        """What went wrong since this was asked last."""
+        ...
+
+    def bind(self, shares: Sequence[Share]) -> dict[str, str]:
+        """The environment in which a process sees these devices, in order, and no others."""
         ...

@@ -1,29 +1,42 @@
 """GPUs that are not there, so that everything else can run anywhere: `simulated:8xH100-80GB`.
 
-Rule: the same node name and index give the same UUID, on every machine and for ever.
+Rule: the same node name and index give the same UUID, on every machine and for ever. What happens
+to them is told by files: a worker announces what it holds by writing the bytes into
+`$HEADRACE_SIMULATED_GPUS/<device>.<pid>`, trouble is a line `<device> <XID code>` added to `xids`
+there, and a device is faulty as long as `<device>.fault` says why.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import os
 import re
+from collections.abc import Sequence
+from pathlib import Path
 
+import msgspec
+
+from headrace.events.gangs import Share
 from headrace.events.nodes import Device
-from headrace.node_agent.devices import Samples
+from headrace.node_agent.devices import Sample, Trouble, nvidia_binding, xid
 
 CPU_MILLI_PER_GPU = 12_000
 MEMORY_BYTES_PER_GPU = 128_000_000_000
 COUNT_MAX = 1_024
+FOLDER_VARIABLE = "HEADRACE_SIMULATED_GPUS"
+BYTES_MAX = 65_536  # read of what is announced at a time
 
 _SPEC = re.compile(r"^simulated:([0-9]{1,4})x([A-Za-z0-9]+)-([0-9]{1,4})GB$")
+_HELD = re.compile(r"^(GPU-[0-9a-f-]+)\.([0-9]{1,10})$")
 
 
 class SimulatedDevices:
-    """As many GPUs as asked for. Raises `ValueError` for a specification that is none."""
+    """As many GPUs as asked for. Raises `ValueError` for a specification that is none. Without a
+    folder nothing is announced: a device holds what is booked on it.
+    """
 
-    enforcement = "simulated"
-
-    def __init__(self, spec: str, node: str) -> None:
+    def __init__(self, spec: str, node: str, folder: Path | None = None) -> None:
         match = _SPEC.match(spec)
         if match is None or int(match[1]) > COUNT_MAX:
             raise ValueError(f"{spec!r} is not like simulated:8xH100-80GB")
@@ -31,6 +44,8 @@ class SimulatedDevices:
         self._memory_bytes = gigabytes * 2**30  # drivers count in binary and come out a bit above
         self.cpu_milli = CPU_MILLI_PER_GPU * count
         self.memory_bytes = MEMORY_BYTES_PER_GPU * count
+        self._folder = folder
+        self.can_watch = folder is not None
         self._devices = tuple(
             Device(
                 device=uuid_of(node, index),
@@ -41,13 +56,86 @@ class SimulatedDevices:
             )
             for index in range(count)
         )
+        if folder is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            folder.chmod(0o1777)  # workers may be other users
+        self._xids_read = self._xids_size()  # what happened before is over
+        self._happened: list[tuple[str, int]] = []
 
-    def inventory(self) -> tuple[Device, ...]:
-        return self._devices
+    def list(self) -> tuple[Device, ...]:
+        names = self._names()
+        return tuple(
+            self._as_it_is(d) if f"{d.device}.fault" in names else d for d in self._devices
+        )
 
-    def samples(self, held_milli: dict[str, int]) -> Samples:
-        held = ((d.device, min(1000, held_milli.get(d.device, 0))) for d in self._devices)
-        return tuple((name, milli, self._memory_bytes * milli // 1000) for name, milli in held)
+    def sample(self, held_milli: dict[str, int]) -> tuple[Sample, ...]:
+        announced = self._announced()
+        samples = []
+        for device in self._devices:
+            milli = min(1000, held_milli.get(device.device, 0))
+            processes = announced.get(device.device, ())
+            used_bytes = sum(held_bytes for _, held_bytes in processes)
+            booked_bytes = self._memory_bytes * milli // 1000
+            samples.append(Sample(device.device, milli, used_bytes or booked_bytes, processes))
+        return tuple(samples)
+
+    def watch(self) -> tuple[Trouble, ...]:
+        happened, self._happened = [*self._happened, *self._announced_xids()], []
+        return tuple(
+            Trouble(d, code, xid.action_of(code), xid.text_of(code)) for d, code in happened
+        )
+
+    def happen(self, device: str, code: int) -> None:
+        """Have its driver tell this XID."""
+        self._happened.append((device, code))
+
+    def bind(self, shares: Sequence[Share]) -> dict[str, str]:
+        told = {FOLDER_VARIABLE: str(self._folder)} if self._folder is not None else {}
+        return nvidia_binding.visible(shares) | told
+
+    def _announced_xids(self) -> Sequence[tuple[str, int]]:
+        if self._folder is None:
+            return []
+        try:
+            with (self._folder / "xids").open("rb") as file:
+                file.seek(self._xids_read)
+                lines = file.read(BYTES_MAX).rpartition(b"\n")[0]
+        except OSError:
+            return []
+        self._xids_read += len(lines) + 1 if lines else 0
+        pairs = (line.split() for line in lines.decode("utf-8", "replace").splitlines())
+        return [(p[0], int(p[1])) for p in pairs if len(p) == 2 and p[1].isdecimal()]
+
+    def _xids_size(self) -> int:
+        with contextlib.suppress(OSError):
+            return (self._folder / "xids").stat().st_size if self._folder is not None else 0
+        return 0
+
+    def _as_it_is(self, device: Device) -> Device:
+        assert self._folder is not None  # it was read just now
+        fault = "it is said to be faulty"
+        with contextlib.suppress(OSError):
+            fault = (self._folder / f"{device.device}.fault").read_text().strip() or fault
+        return msgspec.structs.replace(device, healthy=False, fault=fault)
+
+    def _names(self) -> frozenset[str]:
+        if self._folder is None:
+            return frozenset()
+        with contextlib.suppress(OSError):
+            return frozenset(os.listdir(self._folder))
+        return frozenset()
+
+    def _announced(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        """What living processes say they hold, by device."""
+        held: dict[str, tuple[tuple[int, int], ...]] = {}
+        for name in sorted(self._names()):
+            match = _HELD.match(name)
+            if match is None or not os.path.exists(f"/proc/{match[2]}"):
+                continue
+            with contextlib.suppress(OSError, ValueError):
+                held_bytes = int((Path(self._folder or "") / name).read_text()[:20])
+                held[match[1]] = (*held.get(match[1], ()), (int(match[2]), held_bytes))
+        return held
 
 
 def uuid_of(node: str, index: int) -> str:

@@ -34,7 +34,10 @@ Group = tuple[str, list[tuple[str, str, bool]]]  # folder, and (file, value, is_
 class Isolation(Protocol):
     """A level of isolation."""
 
-    level: str
+    @property
+    def level(self) -> str:
+        """Its name in the record."""
+        ...
 
     def groups(self, name: str, limits: Limits) -> list[Group]:
         """The control groups of an attempt's worker of this name."""

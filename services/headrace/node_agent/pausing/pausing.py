@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.node_agent import folders
-from headrace.node_agent.machine import Paused
+from headrace.node_agent.machine import Paused, Seen
 from headrace.node_agent.pausing import LOCKED, RUNNING, Driver, DriverError
 from headrace.node_agent.pausing.ladder import PAUSED
 from headrace.node_agent.pausing.moving import move
@@ -34,12 +34,12 @@ class Pausing:
         self._asked: dict[Path, Record] = {}  # what is being done
         self._tasks: dict[Path, asyncio.Task[None]] = {}
 
-    def seen(self, folder: Path) -> Paused | None:
-        """What came of the last pause; None when nothing was wanted, or it is not done."""
+    def known(self, folder: Path, seen: Seen) -> Seen:
+        """With what came of the last wish; nothing while it is not done."""
         record = read(folder)
         if record is None or not record.done:
-            return None
-        return Paused(
+            return msgspec.structs.replace(seen, pause=None)
+        pause = Paused(
             phase=record.phase,
             phase_at=record.phase_at,
             failed=record.failed,
@@ -47,6 +47,7 @@ class Pausing:
             gpu_bytes=record.gpu_bytes,
             took_us=record.took_us,
         )
+        return msgspec.structs.replace(seen, pause=pause)
 
     def ask(self, folder: Path, wanted: Record, changed: Callable[[], None]) -> None:
         """Take the attempt to this phase, once."""

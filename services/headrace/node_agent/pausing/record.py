@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from headrace.bus.agents import Assignment
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import PAUSE
 
@@ -36,6 +37,12 @@ class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 _RECORD = msgspec.json.Decoder(Record)
+
+
+def wanted_of(assignment: Assignment) -> Record:
+    """What placement wants of it."""
+    devices = tuple(share.device for share in assignment.shares)
+    return Record(phase=assignment.phase, phase_at=assignment.phase_at, devices=devices)
 
 
 def read(folder: Path) -> Record | None:

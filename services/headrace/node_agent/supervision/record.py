@@ -15,6 +15,7 @@ from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import EXIT, INTENT, VERSION
 
 EXIT_TRIES, EXIT_AGAIN_S = 60, 1.0  # to write how it ended
+EXIT_ROOM_BYTES = 4096  # taken before anything runs: a full disk must not cost the exit code
 
 _KEPT = (
     "job", "attempt", "rank", "project", "traceparent", "marker", "devices", "enforcement",
@@ -46,6 +47,7 @@ class Record:
         facts: dict[str, Any] = {"version": VERSION, "boot": boot, "meant_at_us": kernel.now_us()}
         plan = spec["confinement"]
         facts |= {"isolation": plan["level"], "groups": [folder for folder, _ in plan["groups"]]}
+        kernel.write(f"{EXIT}.new", b" " * EXIT_ROOM_BYTES)
         self._add({**facts, "pid": os.getpid(), **{key: spec[key] for key in _KEPT}})
 
     def started(self, at_us: int, pids: list[int]) -> None:
@@ -55,10 +57,10 @@ class Record:
 
     def ended(self, end: dict[str, Any]) -> None:
         """So that a reader sees all of it or nothing."""
-        content = json.dumps(end).encode()
+        content = json.dumps(end).encode().ljust(EXIT_ROOM_BYTES)
         for _ in range(EXIT_TRIES):
             try:
-                kernel.write(f"{EXIT}.new", content)
+                kernel.write(f"{EXIT}.new", content, flags=0)
                 os.rename(f"{EXIT}.new", EXIT)
             except OSError:
                 signal.sigtimedwait((), EXIT_AGAIN_S)

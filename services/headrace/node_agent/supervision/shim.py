@@ -87,9 +87,14 @@ class _Attempt:
 
     def run(self) -> None:
         """Start, supervise to the end, and say how it ended."""
-        self._record.meant(self._spec, self._end["boot"])
-        os.mkdir(WORK)
-        os.mkdir(OUTPUT)
+        try:
+            self._record.meant(self._spec, self._end["boot"])
+            os.mkdir(WORK)
+            os.mkdir(OUTPUT)
+        except OSError as error:
+            why = f"its folder cannot be written: {error.strerror}"
+            self._tell({"refused": self._spec["folder"], "why": why})
+            return
         self._note("start")
         try:
             self._confine()

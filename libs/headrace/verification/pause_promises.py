@@ -1,0 +1,67 @@
+"""I15 where jobs are paused: what becomes of what others were promised.
+
+Rule: as `promises` has it; and what was promised is void where a gang left its devices with its
+processes alive, or came back to them, on a node of the reservation or under a limit that both are
+under: it keeps memory there, and nobody knows when it comes back. Nothing is promised to itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.events import Entry
+from headrace.events.pauses import GangPaused, GangPausing, GangResumed, JobPaused, JobPausing
+from headrace.verification.promises import SECOND_US, Found, Promises
+from headrace.verification.waits import Holding
+
+
+class PausePromises(Promises):
+    """The promises of a log in which jobs are paused."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._on |= {
+            GangPausing: self._pausing,
+            GangPaused: self._paused,
+            GangResumed: self._resumed,
+            JobPausing: self._over,
+            JobPaused: self._over,
+        }
+
+    def _pausing(self, entry: Entry, event: GangPausing) -> Iterable[Found]:
+        """It is about to leave its devices."""
+        holding, gainer = self._holdings.get(event.job), self._waits.get(event.gainer)
+        if holding is not None:
+            holding.leaving = entry.position
+            self._void(event.project, holding.nodes)
+        if gainer is not None:
+            room_us = entry.header.decided_at_us + self._settings["release_s"] * SECOND_US
+            gainer.room_us = min(gainer.room_us, room_us)
+        return ()
+
+    def _paused(self, entry: Entry, event: GangPaused) -> Iterable[Found]:
+        """It has left them, and waits for them."""
+        holding = self._holdings.pop(event.job, None)
+        self._released_at = entry.position
+        if holding is not None:
+            self._void(event.project, holding.nodes)
+        if event.job in self._waits:
+            self._waits[event.job].wait(entry.position)
+        return ()
+
+    def _resumed(self, entry: Entry, event: GangResumed) -> Iterable[Found]:
+        """It is back."""
+        nodes = frozenset(worker.node for worker in event.workers)
+        wait = self._waits.get(event.job)
+        if wait is not None:
+            end_us = entry.header.decided_at_us + wait.max_us
+            self._holdings[event.job] = Holding(event.attempt, nodes, end_us)
+        self._void(event.project, nodes)
+        self._rest(entry, event.job)
+        return ()
+
+    def _void(self, project: str, nodes: frozenset[str]) -> None:
+        """What was promised there, or under the same limits, is not kept as it was."""
+        self._changed |= dict.fromkeys(nodes, self._released_at)
+        for job, promise in self._promised.items():
+            promise.void |= self._meet(job, project, nodes)

@@ -1,0 +1,167 @@
+"""Join tokens, machines that join, who lets them in, and what lets them sign in to the bus.
+
+Rule: a machine's two routes need no token of ours, so both are rate-limited. A join token's secret
+ends here: everything behind this door sees its digest. What a machine signs is worth nothing to
+others, for only the holder of its key can use the answer.
+"""
+
+from __future__ import annotations
+
+import base64
+import time
+from typing import Any
+
+import msgspec
+from litestar import Request, delete, post
+from litestar.params import FromPath, JSONBody
+from litestar.response import Response
+from litestar.status_codes import HTTP_200_OK
+
+from headrace import vault
+from headrace.bus.credentials import user_key_bytes
+from headrace.bus.subjects import FLEET
+from headrace.client.model import Answer, signed_text
+from headrace.events.members import JoinWaiting
+from headrace.gateway.answering import response_of
+from headrace.gateway.errors import BadRequest, TooMany
+from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.jobs_api import Key
+from headrace.trust import join_token
+
+CLOCK_S_MAX = 300  # by which the clock of a machine that signs may differ from ours
+WAITING_STATUS = 202
+
+
+class NewToken(msgspec.Struct, forbid_unknown_fields=True):
+    """A join token whose secret the asker keeps; `digest` is the secret's SHA-256 in hex."""
+
+    token: str
+    digest: str
+    uses: int = 1
+    lasts_s: int = 3600
+    auto_approve: bool = False
+
+
+class Approval(msgspec.Struct, forbid_unknown_fields=True):
+    """Whether the machine that waits may be this node."""
+
+    approved: bool = True
+
+
+class Joining(msgspec.Struct, forbid_unknown_fields=True):
+    """A machine wants to be `node`: its join token, its public keys, and its name for people."""
+
+    node: str
+    token: str
+    public_key: str
+    box_key: str
+    host: str = ""
+
+
+class SigningIn(msgspec.Struct, forbid_unknown_fields=True):
+    """A member's key signed (base64) `signed_text(node, at_s)`, `at_s` by its clock."""
+
+    node: str
+    public_key: str
+    at_s: int
+    signature: str
+
+
+@post("/join-tokens", summary="Let machines join with a token of which only you have the secret")
+async def create_join_token(
+    gateway: Gate, data: JSONBody[NewToken], key: Key = ""
+) -> Response[Answer]:
+    """`pin` in the answer belongs behind the token when the platform's certificate is its own."""
+    body = msgspec.json.encode(data)
+    answer = await gateway.asker.ask("access.create_token", FLEET, body, key=key)
+    answer.pin = gateway.trust.pin
+    return response_of(await gateway.visible(answer), created=True)
+
+
+@delete("/join-tokens/{token:str}", summary="Take a join token back", status_code=HTTP_200_OK)
+async def revoke_join_token(gateway: Gate, token: FromPath[str], key: Key = "") -> Response[Answer]:
+    """By its id, the eight digits after `hrj_`. Who has joined with it stays."""
+    answer = await gateway.asker.ask("access.revoke_token", FLEET, {"token": token}, key=key)
+    return response_of(await gateway.visible(answer))
+
+
+@post(
+    "/nodes/{node:str}/approval",
+    summary="Let a machine in that waits to be this node, or turn it away",
+    status_code=HTTP_200_OK,
+)
+async def approve_node(
+    gateway: Gate, node: FromPath[str], data: JSONBody[Approval], key: Key = ""
+) -> Response[Answer]:
+    """`change` in the answer is approved or rejected."""
+    body = {"node": node, "approved": data.approved}
+    answer = await gateway.asker.ask("access.approve", FLEET, body, key=key)
+    return response_of(await gateway.visible(answer))
+
+
+@post("/join", summary="A machine proves its join token, once", opt={"open": True})
+async def join(
+    gateway: Gate, request: Request[Any, Any, Any], data: JSONBody[Joining]
+) -> Response[Answer]:
+    """`change` in the answer is waiting or approved; then `/v1/credential`."""
+    address = _limited(gateway, request)
+    try:
+        token = join_token.parse(data.token)
+    except ValueError as error:
+        raise BadRequest("token", "", str(error)) from None
+    body = {
+        "node": data.node,
+        "token": token.id,
+        "digest": token.digest,
+        "public_key": data.public_key,
+        "box_key": data.box_key,
+        "host": data.host,
+        "address": address,
+    }
+    answer = await gateway.asker.ask("access.join", FLEET, body)
+    return response_of(await gateway.visible(answer))
+
+
+@post("/credential", summary="A member asks for leave to sign in to the bus", opt={"open": True})
+async def credential(
+    gateway: Gate, request: Request[Any, Any, Any], data: JSONBody[SigningIn]
+) -> Response[Answer]:
+    """202 while it waits for approval; 422 when it is no member. Asked again before it expires."""
+    _limited(gateway, request)
+    _check_signature(data)
+    waiting: JoinWaiting | None = gateway.projection.waiting.get(data.node)
+    if waiting is not None and waiting.public_key == data.public_key:
+        line = f"{data.node} waits for approval: headrace node approve {data.node}"
+        return Response(
+            Answer(accepted=False, change="waiting", message=line), status_code=WAITING_STATUS
+        )
+    body = {"node": data.node, "public_key": data.public_key}
+    answer = await gateway.asker.ask("access.credential", FLEET, body)
+    if answer.accepted:
+        answer.bus = gateway.trust.bus_url
+        answer.grant_key = base64.b64encode(gateway.trust.grant_key).decode()
+    return response_of(answer)
+
+
+def _limited(gateway: Gateway, request: Request[Any, Any, Any]) -> str:
+    """Where the request came from. Raises `TooMany` when too many came from there."""
+    address = request.client.host if request.client else ""
+    if not gateway.limiter.takes(address):
+        raise TooMany("too many machines join from this address at once; this one tries again soon")
+    return address
+
+
+def _check_signature(asked: SigningIn) -> None:
+    """Raises `BadRequest`."""
+    off_s = asked.at_s - int(time.time())
+    if abs(off_s) > CLOCK_S_MAX:
+        rule = f"is {abs(off_s)} s {'ahead of' if off_s > 0 else 'behind'} the platform's clock"
+        raise BadRequest("clock", "", rule, "set it by NTP (headrace doctor)")
+    try:
+        key = user_key_bytes(asked.public_key)
+        signature = base64.b64decode(asked.signature, validate=True)
+        is_right = vault.verify(key, signed_text(asked.node, asked.at_s), signature)
+    except ValueError:
+        is_right = False
+    if not is_right:
+        raise BadRequest("signature", "", "is not that of this key over this node and time")

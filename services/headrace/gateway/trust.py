@@ -1,0 +1,51 @@
+"""What a machine that joins is told: where the bus is, whose grants count, which certificate to pin.
+
+Rule: the bus is told without a host when it listens where the gateway does: the machine knows a
+name of that host by which it reached us.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import msgspec
+
+from headrace.trust import fingerprint
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class Trust(msgspec.Struct, frozen=True, kw_only=True):
+    """`pin` is the fingerprint of our certificate, empty unless we made it ourselves."""
+
+    bus_url: str = ""
+    grant_key: bytes = b""
+    pin: str = ""
+    certificate: str = ""
+    private_key: str = ""
+
+    @classmethod
+    def read(cls, env: Mapping[str, str], *, nats_url: str, grant_key: bytes) -> Trust:
+        """From `HEADRACE_TLS_CERTIFICATE`, `_KEY`, `_PINNED`, and `HEADRACE_PUBLIC_NATS_URL`.
+
+        Raises `OSError`, `ValueError`.
+        """
+        certificate = env.get("HEADRACE_TLS_CERTIFICATE", "")
+        pinned = bool(certificate and env.get("HEADRACE_TLS_PINNED"))
+        return cls(
+            bus_url=env.get("HEADRACE_PUBLIC_NATS_URL", "") or _without_loopback(nats_url),
+            grant_key=grant_key,
+            pin=fingerprint(Path(certificate).read_text(encoding="ascii")) if pinned else "",
+            certificate=certificate,
+            private_key=env.get("HEADRACE_TLS_KEY", ""),
+        )
+
+
+PLAIN = Trust()  # without TLS
+
+
+def _without_loopback(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://:{parts.port}" if parts.hostname in LOOPBACK else url

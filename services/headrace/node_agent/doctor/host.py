@@ -1,0 +1,108 @@
+"""The checks of the machine itself: isolation, clock, ports, disk, and the way to the platform."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from headrace.node_agent.doctor import Check, failed, ok, warning
+
+CONTROLLERS = ("cpu", "memory", "pids")
+DISK_PERCENT_MAX = 90  # from there on the node takes no work
+DISK_PERCENT_WARNED = 80
+CONNECT_S = 5.0
+UNSYNCHRONISED = 5  # what adjtimex returns then, TIME_ERROR
+TIMEX_BYTES = 256  # no smaller than the kernel's struct timex
+PORTS = {"https": 443, "http": 80, "tls": 4222, "nats": 4222}
+
+
+def check_cgroups(root: Path) -> Check:
+    """How well jobs are kept apart. `root` is `/`, or a stand-in."""
+    mount = root / "sys/fs/cgroup"
+    unified = mount / "cgroup.controllers"
+    systemd = " with systemd" if (root / "run/systemd/system").exists() else ""
+    if unified.exists():
+        had = unified.read_text(encoding="ascii").split()
+        missing = [name for name in CONTROLLERS if name not in had]
+        if missing:
+            fix = f"let the machine (or the container's host) delegate {' '.join(missing)}"
+            return warning("cgroup", f"v2{systemd}, without {' '.join(missing)}", fix)
+        return ok("cgroup", f"v2{systemd}")
+    fix = "boot with systemd.unified_cgroup_hierarchy=1"
+    if (mount / "memory").exists():
+        return warning("cgroup", f"v1{systemd}: limits hold, pressure is not seen", fix)
+    return warning("cgroup", "none: jobs are kept apart by process groups and rlimits only", fix)
+
+
+def check_clock(adjtimex: Callable[[], int]) -> Check:
+    """Whether the clock is kept by NTP; `adjtimex` is the kernel's call."""
+    state = adjtimex()
+    if state == UNSYNCHRONISED:
+        fix = "systemctl enable --now systemd-timesyncd (or chronyd)"
+        return warning("clock", "is not synchronised; a node that is 300 s off cannot join", fix)
+    return ok("clock", "synchronised" if state >= 0 else "not known here")
+
+
+def kernel_adjtimex() -> int:
+    """The state of the kernel's clock; below 0 when it cannot be asked. Sets nothing."""
+    library = ctypes.CDLL(None)
+    return int(library.adjtimex(ctypes.create_string_buffer(TIMEX_BYTES)))
+
+
+def check_ports(first: int, last: int, root: Path) -> Check:
+    """Whether the ports that attempts use are free, and nobody else is given them."""
+    busy = [port for port in range(first, last + 1) if not _is_free(port)]
+    span = f"{first}-{last}"
+    if len(busy) * 2 > last - first:
+        fix = "set HEADRACE_NODE_PORTS to a range that nothing else uses"
+        return failed("ports", f"{len(busy)} of {span} are taken", fix)
+    given = root / "proc/sys/net/ipv4/ip_local_port_range"
+    if given.exists():
+        low, high = (int(word) for word in given.read_text(encoding="ascii").split())
+        if low <= last and first <= high:
+            fix = f"sysctl -w net.ipv4.ip_local_reserved_ports={span}"
+            found = f"{span} overlap those of outgoing connections ({low}-{high})"
+            return warning("ports", found, fix)
+    return ok("ports", f"{span}" + (f", {len(busy)} taken" if busy else ""))
+
+
+def check_disk(folder: Path) -> Check:
+    """Whether there is room where attempts and their logs are kept."""
+    where = next(path for path in (folder, *folder.parents) if path.exists())
+    usage = shutil.disk_usage(where)
+    percent = -(-100 * usage.used // max(1, usage.used + usage.free))
+    found = f"{percent} % of {usage.total / 1e9:.0f} GB used at {where}"
+    fix = f"make room at {where}, or keep the node elsewhere (--dir)"
+    if percent >= DISK_PERCENT_MAX:
+        return failed("disk", f"{found}: the node takes no work", fix)
+    if percent >= DISK_PERCENT_WARNED:
+        return warning("disk", found, fix)
+    return ok("disk", found)
+
+
+def check_way(urls: dict[str, str]) -> Iterator[Check]:
+    """Whether the platform's doors, by name, are reached from here. Nothing is sent."""
+    for name, url in urls.items():
+        parts = urlsplit(url)
+        host, port = parts.hostname or "", parts.port or PORTS.get(parts.scheme, 0)
+        try:
+            socket.create_connection((host, port), timeout=CONNECT_S).close()
+        except OSError as error:
+            fix = f"let this machine dial out to {host}:{port} (firewall, proxy, name)"
+            yield failed(name, f"{host}:{port}: {error.strerror or error}", fix)
+        else:
+            yield ok(name, f"{host}:{port} answers")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("", port))
+        except OSError:
+            return False
+    return True

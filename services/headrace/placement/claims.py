@@ -1,0 +1,57 @@
+"""Who may speak as a node: its member, and of two agents with one identity the one heard first.
+
+Rule: an agent that has ended is not heard again, so a newcomer waits until the one before it has
+been quiet for a while; if that one is heard meanwhile there are two, and the newcomer is turned
+away. Believing it would give back what the first still runs.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+
+from headrace.events.nodes import NodeJoined
+from headrace.placement.state import State
+
+QUIET_S = 5.0  # more than two heartbeats
+CLAIMS_MAX = 10_000  # newcomers remembered; the oldest are forgotten first
+
+
+class Verdict(enum.Enum):
+    """What becomes of an agent that says it is a node."""
+
+    BELIEVED = "believed"
+    WAITS = "waits"
+    STRANGER = "stranger"  # its keys are not those of the member
+    SECOND = "second"  # another agent is this node and is heard
+
+
+class Claims:
+    """What each incarnation of a node was last heard to say, by `now_s`."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._heard_s: dict[str, tuple[str, float]] = {}  # by node: incarnation, when
+        self._came_s: dict[tuple[str, str], float] = {}  # newcomers, by node and incarnation
+
+    def heard(self, node: str, incarnation: str, state: State) -> None:
+        """The agent of this incarnation sent a heartbeat or a report."""
+        machine = state.machines.get(node)
+        if machine is not None and machine.said.incarnation == incarnation:
+            self._heard_s[node] = (incarnation, self._now_s())
+
+    def judge(self, said: NodeJoined, state: State) -> Verdict:
+        """Whether this agent is the node it says it is."""
+        key, machine = state.members.get(said.node), state.machines.get(said.node)
+        if key is not None and key != said.public_key:
+            return Verdict.STRANGER
+        if machine is None or machine.said.incarnation == said.incarnation:
+            return Verdict.BELIEVED
+        incarnation, heard_s = self._heard_s.get(said.node, ("", 0.0))
+        now_s = self._now_s()
+        if incarnation != machine.said.incarnation or now_s - heard_s >= QUIET_S:
+            return Verdict.BELIEVED
+        came_s = self._came_s.setdefault((said.node, said.incarnation), now_s)
+        if len(self._came_s) > CLAIMS_MAX:
+            del self._came_s[next(iter(self._came_s))]
+        return Verdict.SECOND if heard_s > came_s else Verdict.WAITS

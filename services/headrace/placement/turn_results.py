@@ -1,0 +1,92 @@
+"""What a turn of the scheduling core came to: who loses what, who gets places, who grows.
+
+Rule: read from the tasks that changed; nothing here decides.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.events.gangs import Worker
+from headrace.placement.modelling import shares_of
+from headrace.placement.part_gate import stakes_of
+from headrace.placement.runs import Run
+from headrace.placement.state import Job, State
+from headrace.scheduling.gangs import BOUND, EVICTED, PIPELINED, Shape, Task
+from headrace.scheduling.part_legality import Stakes
+from headrace.scheduling.world import Gain, World
+
+
+class Loss(msgspec.Struct, frozen=True, kw_only=True):
+    """What a gang loses and for whom: these ranks, or all it has (none). `moved`: everything lost
+    has a place elsewhere then.
+    """
+
+    gain: Gain
+    ranks: tuple[int, ...]
+    moved: bool
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """What a turn came to: the gangs that lose something, those that get places, and those that run
+    and get more.
+    """
+
+    lost: dict[str, Loss]
+    placed: dict[str, Seated]
+    grown: dict[str, Seated]
+
+
+class Seated(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the workers of a gang get their places, and what each of them asked for; of which
+    parts of the fleet that is.
+    """
+
+    workers: tuple[Worker, ...]
+    shape: Shape
+    stakes: Stakes
+
+
+def read(state: State, world: World, mark: int) -> Room:
+    """Of everything that changed since the mark."""
+    room = Room(lost={}, placed={}, grown={})
+    for name in dict.fromkeys(task.gang for task in world.changed(mark)):
+        gang, job = world.gangs[name], state.jobs[name]
+        tasks = sorted(gang.all_tasks(), key=lambda task: task.rank)
+        bound = [task for task in tasks if task.state == BOUND]
+        if job.run is None or job.waiting:
+            if len(bound) >= job.gang.nodes:
+                room.placed[name] = _seated(state, world, bound, 0)
+            continue
+        lost = [t for t in tasks if t.place is not None and t.state in (EVICTED, PIPELINED)]
+        if lost:
+            room.lost[name] = Loss(
+                gain=world.gains[name],
+                ranks=_surplus(job, job.run, [task.rank for task in lost]),
+                moved=not gang.any_in((EVICTED,)),
+            )
+        elif bound:
+            room.grown[name] = _seated(state, world, bound, job.run.ranks)
+    return room
+
+
+def _surplus(job: Job, run: Run, ranks: list[int]) -> tuple[int, ...]:
+    """These ranks if the gang can go on without them: never rank 0, where the others meet."""
+    goes_on = 0 not in ranks and len(run.staying) - len(ranks) >= job.gang.nodes
+    return tuple(ranks) if goes_on else ()
+
+
+def _seated(state: State, world: World, tasks: list[Task], first: int) -> Seated:
+    """The tasks as workers, with their ranks from the first on."""
+    return Seated(
+        workers=tuple(_worker(state, task, rank) for rank, task in enumerate(tasks, first)),
+        shape=tasks[0].shape,
+        stakes=stakes_of(world, (task.place for task in tasks if task.place)),
+    )
+
+
+def _worker(state: State, task: Task, rank: int) -> Worker:
+    place = task.place
+    assert place is not None  # it is bound
+    node = state.nodes[place.node]
+    return Worker(rank=rank, node=node.node, address=node.address, devices=shares_of(place, node))

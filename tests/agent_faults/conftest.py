@@ -1,0 +1,5 @@
+"""The nodes of the agent's own tests, for faults that need no second machine."""
+
+from tests.node_agent.conftest import node
+
+__all__ = ["node"]

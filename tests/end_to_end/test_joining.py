@@ -1,0 +1,296 @@
+"""Machines that join a platform: over TLS, from a network that lets nothing in."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from headrace.embedded import processes
+
+from .conftest import Platform
+
+pytestmark = pytest.mark.agent_faults
+
+JOINED_S_MAX = 60.0
+NET = "10.213.{0}.{1}"
+
+
+class Elsewhere:
+    """A network namespace whose host lets it dial out and nothing dial in, as a NAT does."""
+
+    def __init__(self) -> None:
+        tag = secrets.token_hex(3)
+        self.name, self._outer, self._inner = f"hr-{tag}", f"hro-{tag}", f"hri-{tag}"
+        third = 1 + int(tag[:2], 16) % 250
+        self.head, self.own = NET.format(third, 1), NET.format(third, 2)
+
+    def open(self) -> None:
+        ip("netns", "add", self.name)
+        ip("link", "add", self._outer, "type", "veth", "peer", "name", self._inner)
+        ip("link", "set", self._inner, "netns", self.name)
+        ip("addr", "add", f"{self.head}/24", "dev", self._outer)
+        ip("link", "set", self._outer, "up")
+        for words in (
+            ("addr", "add", f"{self.own}/24", "dev", self._inner),
+            ("link", "set", self._inner, "up"),
+            ("link", "set", "lo", "up"),
+        ):
+            ip("-n", self.name, *words)
+        self.let_nothing_in()
+
+    def let_nothing_in(self) -> None:
+        """What was not asked for from inside is dropped."""
+        rules = (
+            f"add table inet {self.name}",
+            f"add chain inet {self.name} input {{ type filter hook input priority 0; policy drop; }}",
+            f"add rule inet {self.name} input iif lo accept",
+            f"add rule inet {self.name} input ct state established,related accept",
+        )
+        subprocess.run(
+            ["ip", "netns", "exec", self.name, "nft", "-f", "-"],
+            input="\n".join(rules),
+            text=True,
+            check=True,
+            capture_output=True,
+        )
+
+    def cut(self, *, off: bool) -> None:
+        """Pull the cable, or put it back."""
+        ip("link", "set", self._outer, "down" if off else "up")
+
+    def close(self) -> None:
+        for words in (("link", "del", self._outer), ("netns", "del", self.name)):
+            subprocess.run(["ip", *words], check=False, capture_output=True)
+
+    def command(self, *words: str) -> list[str]:
+        return ["ip", "netns", "exec", self.name, *words]
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[Elsewhere]:
+    if os.geteuid() != 0 or shutil.which("ip") is None or shutil.which("nft") is None:
+        pytest.skip("network namespaces need root, ip and nft (make system-deps)")
+    made = Elsewhere()
+    try:
+        made.open()
+        yield made
+    finally:
+        made.close()
+
+
+@pytest.fixture(scope="module")
+def over_tls(new_platform: Callable[..., Platform]) -> Platform:
+    """Reached from everywhere, over TLS, with a certificate of its own."""
+    listen = f"0.0.0.0:{free_port()}"
+    return new_platform("--nodes", "1", "--listen", listen, "--tls-self-signed")
+
+
+def free_port() -> int:
+    with socket.create_server(("", 0)) as server:
+        return int(server.getsockname()[1])
+
+
+class Machine:
+    """A machine that is to be a node, and what its agent wrote."""
+
+    def __init__(self, platform: Platform, elsewhere: Elsewhere, name: str) -> None:
+        self.name, self._platform, self._elsewhere = name, platform, elsewhere
+        self.folder = platform.home / name
+        self.log = platform.home / f"{name}.log"
+        self._running: subprocess.Popen[bytes] | None = None
+
+    def join(self, token: str) -> None:
+        """Start joining, with a token on standard input."""
+        url = f"https://{self._elsewhere.head}:{self._platform.url.rpartition(':')[2]}"
+        words = ["node", "join", url, "--token", "-", "--name", self.name]
+        words += ["--dir", str(self.folder), "--gpus", "simulated:2xA100-40GB"]
+        self.run("-m", "headrace.cli", *words, stdin=token)
+
+    def run(self, *words: str, stdin: str = "") -> None:
+        """Start Python there with these arguments."""
+        with self.log.open("ab") as log:
+            self._running = subprocess.Popen(
+                self._elsewhere.command(sys.executable, *words),
+                env={**self._platform.env, "HEADRACE_NODE_DIR": str(self.folder)},
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+            )
+        assert self._running.stdin is not None
+        self._running.stdin.write(f"{stdin}\n".encode())
+        self._running.stdin.close()
+
+    @property
+    def said(self) -> str:
+        return self.log.read_text()
+
+    def status(self) -> int:
+        """How joining or the agent ended."""
+        assert self._running is not None
+        return self._running.wait(JOINED_S_MAX)
+
+    def stop(self) -> None:
+        if self._running is not None:
+            self._running.terminate()
+            self._running.wait(JOINED_S_MAX)
+        subprocess.run(
+            [sys.executable, "-m", "headrace.node_agent", "--stop-all", str(self.folder)],
+            check=False,
+            capture_output=True,
+        )
+
+
+@contextlib.contextmanager
+def machine(platform: Platform, elsewhere: Elsewhere, name: str) -> Iterator[Machine]:
+    made = Machine(platform, elsewhere, name)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+def token_of(platform: Platform, *options: str) -> str:
+    line = platform.headrace("node", "token", *options).stdout.splitlines()[0]
+    return line.rpartition(" ")[2]
+
+
+def state(platform: Platform, node: str) -> str:
+    rows = {row["node"]: row for row in platform.json("node", "list")}
+    return str(rows.get(node, {}).get("state", ""))
+
+
+def events(platform: Platform, kind: str) -> list[str]:
+    """The log's events of this type, a line each."""
+    return platform.headrace("events", "--type", kind).stdout.splitlines()
+
+
+def listening(elsewhere: Elsewhere) -> list[str]:
+    """Addresses in the namespace on which something listens."""
+    done = subprocess.run(
+        elsewhere.command("cat", "/proc/net/tcp", "/proc/net/tcp6"),
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    rows = (line.split() for line in done.stdout.splitlines())
+    return [row[1].partition(":")[0] for row in rows if len(row) > 3 and row[3] == "0A"]
+
+
+def test_a_machine_behind_a_nat_joins_over_tls_is_approved_and_runs_a_job(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    token = token_of(over_tls)
+    with machine(over_tls, elsewhere, "n9") as box:
+        box.join(token)
+        over_tls.wait(lambda: state(over_tls, "n9") == "waiting", "it waits for approval")
+        over_tls.headrace("node", "approve", "n9")
+        over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is a node")
+        assert set(listening(elsewhere)) <= {"0100007F"}, "it listens to itself alone"
+
+        job = over_tls.headrace("run", "-d", "--gpus", "A100:1", "--", "echo", "from afar")
+        ended = over_tls.ended(job.stdout.split()[0])
+        assert (ended["state"], ended["where"]) == ("succeeded", ["n9"])
+        assert "from afar" in over_tls.headrace("logs", ended["job"]).stdout
+
+        secret = token.partition(".")[0].split("_", 2)[2]
+        below = (path for path in over_tls.home.rglob("*") if path.is_file())
+        seen = [path for path in below if secret.encode() in path.read_bytes()]
+        assert seen == [], "the token is nowhere, once proven"
+        assert secret not in over_tls.headrace("events", "-o", "json").stdout
+        elsewhere.cut(off=True)
+        over_tls.wait(lambda: state(over_tls, "n9") == "silent", "the cable is pulled")
+        elsewhere.cut(off=False)
+        over_tls.wait(lambda: state(over_tls, "n9") == "ready", "it is heard again")
+
+
+def test_a_drained_node_gives_its_job_to_another_and_is_deleted(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    with machine(over_tls, elsewhere, "n7") as box:
+        box.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "n7") == "ready", "it is a node")
+        for other in ("n9", "n1"):  # n9's agent has ended, which may not be known yet
+            over_tls.headrace("node", "cordon", other, check=other == "n1")
+        script = 'trap "cat $HEADRACE_STOP_REASON_FILE; exit 143" TERM; sleep 60 & wait'
+        job = over_tls.headrace("run", "-d", "--", "sh", "-c", script).stdout.split()[0]
+        over_tls.wait(lambda: over_tls.json("describe", job)["job"]["state"] == "running", "runs")
+        said = over_tls.headrace("node", "delete", "n7", check=False).stderr
+        assert f"1 job runs there: {job}" in said
+        over_tls.headrace("node", "uncordon", "n1")
+        drained = over_tls.headrace("node", "drain", "n7", "--deadline", "1m").stdout
+        assert drained.splitlines()[-1].startswith("n7 is empty"), drained
+        over_tls.wait(lambda: over_tls.json("describe", job)["job"]["where"] == ["n1"], "moved")
+        assert "node-drain" in over_tls.headrace("logs", job, "--attempt", "1").stdout
+        over_tls.headrace("node", "delete", "n7")
+        over_tls.headrace("cancel", job)
+        over_tls.ended(job)
+
+
+def test_a_token_is_good_once_and_who_comes_second_is_told(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    token = token_of(over_tls, "--auto-approve")
+    with (
+        machine(over_tls, elsewhere, "once") as first,
+        machine(over_tls, elsewhere, "late") as second,
+    ):
+        first.join(token)
+        over_tls.wait(lambda: state(over_tls, "once") == "ready", "it is a node")
+        second.join(token)
+        assert second.status() == 120
+        assert "was used already, last by node once" in second.said
+        assert len(events(over_tls, "access.join_refused")) == 1
+
+
+def test_of_two_agents_with_one_identity_the_second_is_turned_away(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    with (
+        machine(over_tls, elsewhere, "twin") as first,
+        machine(over_tls, elsewhere, "copy") as second,
+    ):
+        first.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "twin") == "ready", "it is a node")
+        over_tls.headrace("run", "--gpus", "A100:1", "--", "true")  # so that twin was heard
+        second.folder.mkdir(mode=0o700)
+        for name in ("member.json", "node.nkey", "node.creds", "node.key", "grant.pub", "head.pem"):
+            shutil.copy(first.folder / name, second.folder / name)
+        second.run("-m", "headrace.node_agent")
+        assert second.status() == 78
+        assert "another agent is node twin" in second.said.splitlines()[-1]
+        assert len(events(over_tls, "node.contested")) == 1
+        assert state(over_tls, "twin") == "ready"
+
+
+def test_a_platform_with_another_certificate_gets_no_token(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    token = token_of(over_tls)
+    other = token.partition(".")[0] + "." + "A" * 43
+    with machine(over_tls, elsewhere, "wary") as box:
+        box.join(other)
+        assert box.status() == 120
+        assert "has another certificate than the one pinned" in box.said
+
+
+def test_a_deleted_node_ends_with_one_line(elsewhere: Elsewhere, over_tls: Platform) -> None:
+    with machine(over_tls, elsewhere, "gone") as box:
+        box.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "gone") == "ready", "it is a node")
+        over_tls.headrace("node", "delete", "gone")
+        assert box.status() == 78
+        assert box.said.splitlines()[-1].endswith("was deleted"), box.said
+        assert state(over_tls, "gone") == ""
+        assert processes.wait_until(lambda: not (box.folder / "node.creds").exists(), 5.0)

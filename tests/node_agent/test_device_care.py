@@ -1,0 +1,122 @@
+"""Real workers on simulated devices: shares are held to, and what happens to a device is told."""
+
+from __future__ import annotations
+
+import pytest
+from tests.node_agent.rig import Node, until
+
+from headrace.events.gangs import Share
+from headrace.node_agent import heartbeats
+from headrace.node_agent.devices.simulated import uuid_of
+from headrace.node_agent.machine import AttemptKey
+
+GPU = uuid_of("n1", 0)
+HOLD = 'printf %s {held} > "$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$$"; sleep 1000'
+GIB = 2**30
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "SIGNAL_S", 0.1)
+
+
+def half(name: str, held: int) -> tuple[tuple[str, ...], dict[str, object]]:
+    command = (name, "sh", "-c", HOLD.format(held=held))
+    return command, {"shares": (Share(device=GPU, milli=500),)}
+
+
+async def test_who_takes_more_than_its_share_is_ended_and_its_neighbour_is_not(node: Node) -> None:
+    (command, of) = half("modest", 30 * GIB)
+    modest = await node.placement.want(*command, **of)
+    (command, of) = half("greedy", 60 * GIB)
+    greedy = await node.placement.want(*command, **of)
+
+    end = await node.placement.ended(greedy)
+
+    assert (end.reason, end.enforcement, end.exit_code) == ("over-share", "watch", 143)
+    assert end.message == (
+        f"out of memory: it held 60.0 GiB of {GPU}; its share of 0.5 is 40.0 GiB, "
+        "enforced by the agent's watch"
+    )
+    assert node.placement.end_of(modest) is None
+    assert node.shim(modest)
+
+
+async def test_what_a_grandchild_holds_counts_for_its_worker(node: Node) -> None:
+    script = f"setsid sh -c '{HOLD.format(held=60 * GIB)}' & sleep 1000"
+    shares = (Share(device=GPU, milli=500),)
+    key = await node.placement.want("greedy", "sh", "-c", script, shares=shares)
+
+    assert (await node.placement.ended(key)).reason == "over-share"
+
+
+async def test_who_runs_out_by_itself_reads_its_share_and_limit(node: Node) -> None:
+    shares = (Share(device=GPU, milli=250),)
+    script = "echo RuntimeError: out of memory; exit 3"
+    key = await node.placement.want("oom", "sh", "-c", script, shares=shares)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("exited", 3)
+    assert f"out of memory on {GPU}: its share of 0.25 is 20.0 GiB" in end.message
+
+
+async def test_who_fails_otherwise_reads_of_no_memory(node: Node) -> None:
+    shares = (Share(device=GPU, milli=250),)
+    key = await node.placement.want("bad", "sh", "-c", "exit 3", shares=shares)
+
+    assert "memory" not in (await node.placement.ended(key)).message
+
+
+async def test_what_happened_to_a_device_is_told_before_the_end_it_caused(node: Node) -> None:
+    script = f'echo "{GPU} 94" >> "$HEADRACE_SIMULATED_GPUS/xids"; exit 1'
+    key = await node.placement.want("unlucky", "sh", "-c", script)
+    await node.placement.ended(key)
+
+    faults = [report for report in node.placement.reports if report.what == "faulted"]
+    (fault,) = faults
+    assert (fault.device, fault.code, fault.action) == (GPU, 94, "restart")
+    assert fault.message == "XID 94: memory error, contained to the program it hit"
+    end = node.placement.end_of(key)
+    assert end is not None
+    assert fault.sequence < end.sequence
+
+
+async def test_what_happens_to_an_idle_device_is_told_and_forgotten(node: Node) -> None:
+    with (node.simulated / "xids").open("a") as file:
+        file.write(f"{GPU} 13\n{GPU} 79\n")
+
+    await until(lambda: node.placement.reports, "a report")
+
+    assert [report.code for report in node.placement.reports] == [79]  # the other is the program's
+    await until(lambda: not list(node.journal.unrecorded()), "it is in the log")
+    assert node.journal.attempts() == []
+    assert list(node.journal.lines())[1].report is None
+
+
+async def test_a_device_that_turns_faulty_is_said_to_be_until_it_is_not(node: Node) -> None:
+    def said() -> tuple[bool, str]:
+        assert node.placement.node is not None
+        device = node.placement.node.devices[0]
+        return device.healthy, device.fault
+
+    (node.simulated / f"{GPU}.fault").write_text("it smokes\n")
+    await until(lambda: said() == (False, "it smokes"), "the fault")
+    (node.simulated / f"{GPU}.fault").unlink()
+    await until(lambda: said() == (True, ""), "the mending")
+
+
+async def test_caps_are_asked_for_and_the_jobs_own_stand(node: Node) -> None:
+    shares = (Share(device=GPU, milli=500),)
+    script = "echo $XLA_PYTHON_CLIENT_MEM_FRACTION $HEADRACE_GPU_MEMORY_BYTES"
+    asked = await node.placement.want("asked", "sh", "-c", script, shares=shares)
+    env = {"XLA_PYTHON_CLIENT_MEM_FRACTION": "0.1"}
+    own = await node.placement.want("own", "sh", "-c", script, shares=shares, env=env)
+
+    assert await _output(node, asked) == f"0.492 {40 * GIB}\n"
+    assert await _output(node, own) == f"0.1 {40 * GIB}\n"
+
+
+async def _output(node: Node, key: AttemptKey) -> str:
+    await node.placement.ended(key)
+    return (await node.placement.logs(key)).data.decode()

@@ -1,0 +1,101 @@
+"""What operators do to take a node out: drain, delete, forget."""
+
+import pytest
+
+from headrace.events.gangs import GangEvicted
+from headrace.events.members import MemberAdmitted
+from headrace.events.nodes import NodeChanged, NodeChangeRequested, NodeHeard, NodeSilent
+
+
+@pytest.fixture
+def fleet(empty_history):
+    empty_history.node("n1")
+    empty_history.node("n2")
+    empty_history.queue("default")
+    return empty_history
+
+
+def ask(history, change, node="n1"):
+    return history.given(NodeChangeRequested(node=node, change=change))
+
+
+def placed_on(history, job):
+    return [worker.node for worker in history.state.jobs[job].run.workers]
+
+
+def test_a_drained_nodes_jobs_move_and_none_come(fleet):
+    fleet.job("a")
+    fleet.settled()
+    fleet.starts("a")
+    fleet.settled()
+    (node,) = placed_on(fleet, "a")
+    position = ask(fleet, "drain", node)
+    changed, evicted = fleet.settled()
+    assert changed == NodeChanged(node=node, change="drain")
+    assert isinstance(evicted, GangEvicted)
+    assert evicted.reason == "node-drain"
+    assert fleet.state.machines[node].draining == position + 1
+    fleet.exits("a", reason="stopped", exit_code=143)
+    fleet.settled()
+    assert placed_on(fleet, "a") == [{"n1": "n2", "n2": "n1"}[node]]
+    assert fleet.state.jobs["a"].lost == 0, "it is nobody's fault"
+
+
+def test_a_node_that_is_uncordoned_drains_no_more(fleet):
+    ask(fleet, "drain")
+    fleet.settled()
+    ask(fleet, "uncordon")
+    fleet.settled()
+    assert not fleet.state.machines["n1"].draining
+    assert fleet.state.nodes["n1"].accepting
+
+
+def test_a_node_is_deleted_when_nothing_runs_there(fleet):
+    fleet.job("a")
+    fleet.settled()
+    (node,) = placed_on(fleet, "a")
+    ask(fleet, "delete", node)
+    (refused,) = fleet.settled()
+    assert str(refused.refusal) == (
+        f"refused: node = {node} — 1 job runs there: a; headrace node drain {node} first"
+    )
+    other = {"n1": "n2", "n2": "n1"}[node]
+    ask(fleet, "delete", other)
+    assert fleet.settled() == [NodeChanged(node=other, change="delete")]
+    assert list(fleet.state.nodes) == [node]
+    fleet.cut()
+    fleet.job("b", gpus=7000)
+    fleet.job("c", gpus=7000)
+    fleet.settled()
+    assert placed_on(fleet, "b") == [node]
+    assert fleet.state.jobs["c"].run is None, "there is no other node any more"
+
+
+def test_a_deleted_nodes_keys_are_worth_nothing_until_it_is_admitted_again(fleet):
+    ask(fleet, "delete")
+    fleet.settled()
+    assert fleet.state.members["n1"] == ""
+    fleet.given(MemberAdmitted(node="n1", public_key="UA", box_key="b"))
+    assert fleet.state.members["n1"] == "b"
+
+
+def test_a_forgotten_node_is_fenced_says_what_it_gives_up_and_is_no_more(fleet):
+    fleet.job("a")
+    fleet.settled()
+    (node,) = placed_on(fleet, "a")
+    fleet.given(NodeSilent(node=node))
+    ask(fleet, "forget", node)
+    changed, *more = fleet.settled()
+    assert changed == NodeChanged(node=node, change="forget", given_up=("a",))
+    assert NodeChanged(node=node, change="delete") in more
+    assert node not in fleet.state.nodes
+    assert not fleet.state.forgotten
+    assert placed_on(fleet, "a") != [node]
+    fleet.cut()
+
+
+def test_a_node_that_is_heard_is_not_forgotten(fleet):
+    fleet.given(NodeSilent(node="n1"), NodeHeard(node="n1"))
+    ask(fleet, "forget")
+    (refused,) = fleet.settled()
+    assert "is heard, so it says itself what runs there" in str(refused.refusal)

@@ -1,0 +1,140 @@
+"""I15: who waits is told when it starts at the latest, and starts by then."""
+
+from __future__ import annotations
+
+from tests.verification.histories import (
+    ACT,
+    GOOD,
+    P,
+    admitted,
+    broken,
+    eligible,
+    exited,
+    finished,
+    joined,
+    placed,
+    queue,
+    released,
+    requested,
+    started,
+)
+
+from headrace.events import Header
+from headrace.events.gangs import GangEvicted, GangReserved, Seat
+from headrace.events.jobs import JobHeld
+from headrace.events.nodes import NodeSilent
+from headrace.events.platform import ServiceLed
+from headrace.events.queues import Queue, QueueConfigured
+
+DAY_US = 86_400_000_000
+LED = ServiceLed(
+    service="placement", epoch=1, decision_version="v", settings={"reserve_after_s": 0}
+)
+
+
+def holding(max_duration_us: int = DAY_US) -> tuple[object, ...]:
+    """Job a has n1/g1, and job b waits."""
+    first = (joined(), requested(), admitted(requested_at=2, max_duration_us=max_duration_us))
+    return (*first, eligible(), placed(), requested("b"), admitted("b"), eligible("b"))
+
+
+def reserved(at_us: int, node: str = "n1") -> GangReserved:
+    seats = (Seat(rank=0, node=node, milli=1000, count=1),)
+    return GangReserved(job="b", project=P, at_us=at_us, seats=seats, act=ACT)
+
+
+def decided(event: object, at_us: int, basis: int = 100) -> tuple[object, Header]:
+    return event, Header(basis=basis, decided_at_us=at_us, count=1)
+
+
+WITHDRAWN = GangReserved(job="b", project=P, act=ACT)
+OTHER = (requested("c"), admitted("c"), eligible("c"))
+SOON_US = 10_000
+PASSED = decided(placed("c", where="n1/g2"), SOON_US * 10)  # somebody else gets a place much later
+
+
+def test_a_reservation_is_kept_by_placing_the_gang() -> None:
+    then = decided(placed("b", where="n1/g2"), SOON_US)
+
+    assert broken(*holding(), reserved(SOON_US), then) == []
+
+
+def test_others_may_be_placed_before_a_reservation_begins() -> None:
+    before = decided(placed("c", where="n1/g2"), SOON_US * 10)
+
+    assert broken(*holding(), reserved(DAY_US), *OTHER, before) == []
+
+
+def test_who_is_passed_when_its_reservation_has_begun_was_lied_to() -> None:
+    assert broken(*holding(), reserved(SOON_US), *OTHER, PASSED) == ["I15"]
+
+
+def test_a_holder_that_overstays_excuses_until_it_is_released() -> None:
+    late = (*holding(max_duration_us=1), reserved(SOON_US), *OTHER)
+    gone = (started(), exited(), decided(released(), SOON_US), finished())
+
+    assert broken(*late, PASSED) == []
+    assert broken(*late, *gone, PASSED) == ["I15"]
+
+
+def test_a_holder_that_is_being_stopped_excuses() -> None:
+    stopped = GangEvicted(job="a", project=P, attempt=1, reason="reclaimed", act=ACT)
+
+    assert broken(*holding(), reserved(SOON_US), *OTHER, stopped, PASSED) == []
+
+
+def test_a_holder_elsewhere_excuses_only_under_a_common_limit() -> None:
+    there = (joined("n2", devices=("g3",)), *holding(max_duration_us=1))
+    waits = (reserved(SOON_US, node="n2"), *OTHER, PASSED)
+
+    assert broken(*there, *waits) == ["I15"]
+    assert broken(queue(), *there, *waits) == ["I15"]
+    assert broken(queue(limit_milli=8000), *there, *waits) == []
+
+
+def test_a_lost_node_voids_what_was_promised_there() -> None:
+    lost = (*holding(), reserved(SOON_US), NodeSilent(node="n1"))
+
+    assert broken(*lost, *OTHER, PASSED) == []
+    assert broken(*lost, WITHDRAWN) == []
+    assert broken(*lost, reserved(SOON_US * 2)) == []
+
+
+def test_nothing_else_withdraws_a_reservation_or_makes_it_later() -> None:
+    assert broken(*holding(), reserved(SOON_US), WITHDRAWN) == ["I15"]
+    assert broken(*holding(), reserved(SOON_US), reserved(SOON_US * 2)) == ["I15"]
+    assert broken(*holding(), reserved(SOON_US), reserved(SOON_US // 2)) == []
+    assert broken(*holding(), reserved(SOON_US), joined("n2"), WITHDRAWN) == ["I15"]
+
+
+def test_a_lowered_limit_excuses_until_those_under_it_have_ended() -> None:
+    lowered = QueueConfigured(
+        name=P, queue=Queue(queue=P, kind="project", limit_milli=1000), change="updated"
+    )
+    raised = QueueConfigured(name=P, queue=Queue(queue=P, kind="project"), change="updated")
+
+    assert broken(queue(), *holding(), reserved(SOON_US), lowered, *OTHER, PASSED) == ["I5"]
+    assert broken(queue(), *holding(), reserved(SOON_US), raised, *OTHER, PASSED) == ["I15"]
+
+
+def test_a_job_that_does_not_wait_is_promised_nothing() -> None:
+    held = JobHeld(job="b", project=P, reason="quota")
+
+    assert broken(*holding(), held, reserved(SOON_US)) == ["I15"]
+    assert broken(*holding(), held, decided(reserved(SOON_US), SOON_US, basis=8)) == []
+
+
+def test_who_has_waited_long_is_told_when_it_starts() -> None:
+    untold = (*holding(), *OTHER, decided(placed("b", where="n1/g2"), DAY_US))
+    stopped = GangEvicted(job="a", project=P, attempt=1, reason="timeout", act=ACT)
+    turn, early = decided(stopped, DAY_US), decided(stopped, SOON_US)
+    told = (*holding(), reserved(DAY_US), turn, decided(placed("b", where="n1/g2"), DAY_US))
+
+    assert broken(LED, *untold) == []  # placed in the first turn in which it had waited so long
+    assert broken(LED, *holding(), turn, decided(placed("b", where="n1/g2"), DAY_US)) == ["I15"]
+    assert broken(LED, *told) == []
+    assert broken(*holding(), early, decided(placed("b", where="n1/g2"), SOON_US * 2)) == []
+
+
+def test_nobody_is_told_who_was_never_kept_waiting() -> None:
+    assert broken(LED, *GOOD) == []
