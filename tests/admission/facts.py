@@ -2,7 +2,14 @@
 
 from headrace.admission.decide import DECIDER
 from headrace.decider.testing import given
-from headrace.events.jobs import Accelerator, Gang, JobCancelRequested, JobFinished, JobRequested
+from headrace.events.jobs import (
+    Accelerator,
+    Gang,
+    JobCancelRequested,
+    JobEnterRequested,
+    JobFinished,
+    JobRequested,
+)
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.queues import Queue, QueueConfigured
 
@@ -40,6 +47,10 @@ def requested(job="a-1", project="vision", wants=None, **fields):
 
 def cancel(job="a-1", project="vision"):
     return JobCancelRequested(job=job, project=project, user="bob")
+
+
+def enter(job="a-1", project="vision", way="exec", what="sh"):
+    return JobEnterRequested(job=job, project=project, user="bob", way=way, what=what)
 
 
 def finished(job="a-1", project="vision", outcome="succeeded"):

@@ -18,6 +18,7 @@ from headrace.events.platform import ServiceLed
 from .facts import (
     cancel,
     decided,
+    enter,
     finished,
     gang,
     history,
@@ -214,3 +215,13 @@ def test_a_node_that_joins_later_ends_the_warning():
     said = "accepted, but cannot run today: no node has 1 × GPU; no node has joined yet"
     assert decided(run).warning == said
     assert decided(run.given(node(), requested("a-2"))).warning == ""
+
+
+def test_who_enters_anothers_job_is_on_record_and_only_while_it_lives():
+    run = history(requested())
+    run.turn()
+    entered = decided(run.given(enter()))
+    assert (entered.job, entered.user, entered.way, entered.what) == ("a-1", "bob", "exec", "sh")
+    for wrong in (enter("b-1"), enter(project="ads")):
+        refused = decided(run.given(wrong))
+        assert refused.refusal.rule == f"is not a job of project {wrong.project} that runs"

@@ -165,7 +165,7 @@ class ProbePeers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class LogsWanted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A request for bytes of one process's output from `offset` on; `wait_s` lets the agent hold the answer
+    """A request for bytes of one process's output from `offset` on (below 0: that many before the end); `wait_s` lets the agent hold the answer
     until there is more. `process` is the local index when a worker has several.
     """
 

@@ -73,6 +73,16 @@ def agent_down(node: str, what: str) -> str:
     return f"headrace.agent.{token(node)}.down.{token(what)}"
 
 
+def session_down(node: str, session: str) -> str:
+    """To the agent's end of a session: what somebody says into a running job."""
+    return f"{agent_down(node, 'session')}.{token(session)}"
+
+
+def session_up(node: str, session: str) -> str:
+    """From the agent's end of a session. Deeper than `AGENTS_UP`: placement need not hear it."""
+    return f"{agent_up(node, 'session')}.{token(session)}"
+
+
 @lru_cache(maxsize=65_536)
 def matches(pattern: str, subject: str) -> bool:
     """Whether a subscription to `pattern` hears `subject` (NATS wildcards `*` and `>`)."""

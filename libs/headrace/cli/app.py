@@ -31,6 +31,9 @@ VERBS = {
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
     "why": Verb("explaining", "why a job waits, and what would let it start"),
     "logs": Verb("following", "what a job's workers wrote"),
+    "exec": Verb("entering", "run a program beside a job's worker"),
+    "attach": Verb("entering", "see what a worker writes from now on, and how it ends"),
+    "port-forward": Verb("entering", "reach a TCP port of a worker from here"),
     "cancel": Verb("changing", "end jobs"),
     "pause": Verb("changing", "have jobs leave their GPUs, with all they did where that works"),
     "resume": Verb("changing", "let paused jobs go on"),
@@ -48,7 +51,7 @@ VERBS = {
     "status": Verb("platform", "what of it runs, and whether it is well"),
 }
 
-NOT_YET = frozenset(("attach", "delete", "exec", "login", "open", "outputs", "whatif"))
+NOT_YET = frozenset(("delete", "login", "open", "outputs", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -66,8 +69,9 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog=f"headrace {name}", description=f"{VERBS[name].about}.", allow_abbrev=False
     )
-    getattr(module, f"{name}_options")(parser)
-    perform: Callable[..., int] = getattr(module, name)
+    word = name.replace("-", "_")
+    getattr(module, f"{word}_options")(parser)
+    perform: Callable[..., int] = getattr(module, word)
     return perform(**parser.keywords(arguments[1:]))
 
 

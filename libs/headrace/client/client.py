@@ -24,7 +24,9 @@ from headrace.client.model import (
     NodeRow,
     ProjectRow,
     Status,
+    Visit,
 )
+from headrace.client.session import Session
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 from headrace.trust.join_token import JoinToken
@@ -85,6 +87,10 @@ class Client:
     def why(self, job: str) -> Explanation:
         """Why a job waits, or what it does, as of now."""
         return self._get(f"/v1/jobs/{_job(job)}/why", Explanation)
+
+    def enter(self, job: str, visit: Visit) -> Session:
+        """A way into a running job; the caller closes it."""
+        return Session.open(self._context, f"/v1/jobs/{_job(job)}/session", visit)
 
     def cancel(self, job: str, *, key: str = "") -> Answer:
         """End a job."""

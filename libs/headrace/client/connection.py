@@ -162,7 +162,7 @@ class Connection:
         assert host is not None
         if self._parts.scheme == "https":
             connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, port, timeout=CONNECT_S_MAX, context=_tls(self._certificate)
+                host, port, timeout=CONNECT_S_MAX, context=tls(self._certificate)
             )
         else:
             connection = http.client.HTTPConnection(host, port, timeout=CONNECT_S_MAX)
@@ -171,7 +171,7 @@ class Connection:
         return connection
 
 
-def _tls(certificate: str) -> ssl.SSLContext:
+def tls(certificate: str) -> ssl.SSLContext:
     """How to check the gateway. Raises `ClientError`."""
     try:
         return trust.context_of(

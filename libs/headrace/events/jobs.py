@@ -177,6 +177,51 @@ class JobCancelRefused(
     refusal: Refusal
 
 
+class JobEnterRequested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.enter_requested.v1"
+):
+    """Somebody who did not submit the job wants into it. `way` is exec, attach or port-forward;
+    `what` the program's name or the port, never its arguments: these may be secret.
+    """
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "job/{job}"
+    job: str
+    project: str
+    user: str
+    way: str
+    rank: int = 0
+    what: str = ""
+
+
+class JobEntered(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.entered.v1"):
+    """`user`, who did not submit the job, may use this way into it, and is about to."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "user", "way", "rank", "what")
+    job: str
+    project: str
+    user: str
+    way: str
+    rank: int = 0
+    what: str = ""
+
+
+class JobEnterRefused(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.enter_refused.v1"
+):
+    """There is no way in for this user, and why."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "user", "refusal")
+    job: str
+    project: str
+    user: str
+    refusal: Refusal
+
+
 class JobEligible(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.eligible.v1"):
     """The job may compete for GPUs from now on."""
 

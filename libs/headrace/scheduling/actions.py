@@ -133,8 +133,6 @@ def take_turn(
     `placed_max` gangs. After about `steps_max` steps no further search is begun: what is returned
     says where the next turn goes on (`resume`), so that nobody's search is put off for ever.
     """
-    if resume is not None and not _is_waiting(world, resume.gang):
-        resume = None
     budget = Budget(world, steps_max, resume)
     for action in actions:
         if action == "allocate":
@@ -163,6 +161,8 @@ class Budget:
 
     def allows(self, action: str) -> bool:
         """Whether anything of this action is to be done."""
+        if self._resume is not None and not _is_waiting(self._world, self._resume.gang):
+            self._resume = None  # it has its place by now
         return self.suspended is None and self._resume in (None, self._resume_of(action))
 
     def allows_for(self, action: str, gang: Gang) -> bool:

@@ -96,7 +96,8 @@ def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
         return _placeable(placed, numbers)
     free = sum(world.machines[name].free_milli for name in world.machines)
     numbers["free_milli"] = free
-    text = f"needs {wanted}; {fits} free now ({gpus(free)} GPUs free in all)"
+    near = f" within one {_level(gang)}" if _stays_near(gang) else ""
+    text = f"needs {wanted}{near}; {fits} free now ({gpus(free)} GPUs free in all)"
     barred = (barrier for shape in shapes for barrier in barred_cells(world, gang, shape).values())
     text += "".join(dict.fromkeys(f"; {_bound(barrier)}" for barrier in barred))
     kept, spent = _kept(world, gang)
@@ -256,6 +257,11 @@ def _open(machine: Machine, shape: Shape) -> bool:
     if not spec.accepting or (shape.only is not None and spec.name not in shape.only):
         return False
     return all(spec.labels.get(label) == value for label, value in shape.labels)
+
+
+def _stays_near(gang: Gang) -> bool:
+    constraint = gang.root.constraint
+    return constraint is not None and bool(constraint.required)
 
 
 def _level(gang: Gang) -> str:

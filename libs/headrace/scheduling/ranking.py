@@ -13,7 +13,7 @@ from typing import NamedTuple
 from headrace.scheduling.eligibility import is_eligible
 from headrace.scheduling.fragmentation import Expected
 from headrace.scheduling.gangs import Shape
-from headrace.scheduling.machines import Machine
+from headrace.scheduling.machines import Machine, MachineSpec
 from headrace.scheduling.policies import Rank, policy_of
 from headrace.scheduling.trials import Trial
 from headrace.scheduling.world import World
@@ -42,14 +42,12 @@ class Ranking:
     def __init__(self, world: World, shape: Shape) -> None:
         self._world = world
         self._shape = shape
+        self._least_milli = _least_milli(shape)
         self._expected = world.expected
         self._bench = Bench(world, shape)
         self._seen = len(world.touched)
-        self._specs = {name: machine.spec for name, machine in world.machines.items()}
-        seated = ((n, self._bench.judge_of(m)) for n, m in world.machines.items())
-        self._judges = {name: judge for name, judge in seated if judge is not None}
-        found = ((name, self._try(name)) for name in self._judges)
-        self._trials = {name: trial for name, trial in found if trial is not None}
+        tried = ((name, self._try(name)) for name in world.machines)
+        self._trials = {name: trial for name, trial in tried if trial is not None}
         self._judge_all()
 
     def names(self) -> Iterator[str]:
@@ -65,16 +63,13 @@ class Ranking:
         return (key[-1] for key in self._order)
 
     def _again(self, name: str) -> None:
-        self._follow(name)
-        if name not in self._judges and name not in self._keys:
-            return
         trial, old = self._try(name), self._keys.pop(name, None)
         new = None
         if trial is None:
             self._trials.pop(name, None)
         else:
             self._trials[name] = trial
-            new = self._keys[name] = self._judges[name].key(trial, self._expected)
+            new = self._keys[name] = self._key(trial)
         if old == new:
             return
         if old is not None:
@@ -82,30 +77,22 @@ class Ranking:
         if new is not None:
             insort(self._order, new)
 
-    def _follow(self, name: str) -> None:
-        """The machine itself may be new, changed or gone."""
-        machine = self._world.machines.get(name)
-        spec = machine.spec if machine is not None else None
-        if spec is self._specs.get(name):
-            return
-        self._judges.pop(name, None)
-        self._specs.pop(name, None)
-        if machine is not None:
-            self._specs[name] = machine.spec
-            if (judge := self._bench.judge_of(machine)) is not None:
-                self._judges[name] = judge
-
     def _judge_all(self) -> None:
-        judges, expected = self._judges, self._expected
-        self._keys = {
-            name: judges[name].key(trial, expected) for name, trial in self._trials.items()
-        }
+        self._keys = {name: self._key(trial) for name, trial in self._trials.items()}
         self._order = sorted(self._keys.values())
 
+    def _key(self, trial: Trial) -> Key:
+        judge = self._bench.judge_of(trial.machine)
+        assert judge is not None  # it was tried
+        return judge.key(trial, self._expected)
+
     def _try(self, name: str) -> Trial | None:
-        if name not in self._judges:
+        """On most machines of a full cluster the first look at what is free is enough."""
+        machine = self._world.machines.get(name)
+        if machine is None or (self._least_milli and machine.free_milli < self._least_milli):
             return None
-        machine = self._world.machines[name]
+        if self._bench.judge_of(machine) is None:
+            return None
         found = machine.fit(self._shape, spread=self._world.settings.spread_devices)
         if found is None:
             return None
@@ -126,12 +113,18 @@ class Bench:
             policy: Judge(policy_of(policy), turn, mixed=len(turns) > 1)
             for turn, policy in enumerate(turns)
         }
+        self._known: dict[str, tuple[MachineSpec, Judge | None]] = {}  # of machines as they are
 
     def judge_of(self, machine: Machine) -> Judge | None:
         """None when the machine does not take tasks of this shape."""
-        if not is_eligible(self._shape, machine):
-            return None
-        return self._judges[self._policies.get(machine.spec.pool, self._usual)]
+        spec = machine.spec
+        known = self._known.get(spec.name)
+        if known is None or known[0] is not spec:
+            judge = None
+            if is_eligible(self._shape, machine):
+                judge = self._judges[self._policies.get(spec.pool, self._usual)]
+            known = self._known[spec.name] = (spec, judge)
+        return known[1]
 
 
 def ranked(world: World, shape: Shape) -> Iterator[str]:
@@ -151,3 +144,8 @@ def could_hold(world: World, shape: Shape) -> bool:
             for machine in world.machines.values()
         )
     return known
+
+
+def _least_milli(shape: Shape) -> int:
+    """Thousandths of GPUs without which no machine has room for it."""
+    return shape.devices * (1 if shape.device_memory_bytes else shape.device_milli)

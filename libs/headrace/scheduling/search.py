@@ -9,7 +9,7 @@ timed. First those of one machine, then those that reach over several.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import count
+from itertools import chain, count
 
 from headrace.scheduling.amounts import Amounts
 from headrace.scheduling.eviction_budgets import EvictionBudgets
@@ -22,16 +22,9 @@ from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.turns import Turns
-from headrace.scheduling.victims import (
-    Chunk,
-    Search,
-    chunks_of,
-    is_touched,
-    stopped_of,
-)
+from headrace.scheduling.victims import Chunk, Chunks, Room, Search, is_touched, stopped_of
 from headrace.scheduling.world import World
 
-CHUNKS_PER_STEP = 8  # listed in about the time of one try
 STEPS_PER_TASK = 8  # beyond those of the settings: a large gang takes more tries
 
 
@@ -39,12 +32,12 @@ def make_room(world: World, gang: Gang, search: Search) -> bool:
     """Evict or move the fewest that let the gang be placed; nothing has changed if this is false."""
     tasks = next_tasks(gang, again=True)
     fits_alone = all(could_hold(world, task.shape) for task in tasks)
-    if not tasks or not fits_alone or not could_gather(world, gang, tasks):
+    room = Room(world, gang, search)
+    if not tasks or not fits_alone or not could_gather(world, gang, tasks, room.of):
         return False
     budgets = EvictionBudgets(world)
-    chunks = list(chunks_of(world, gang, search, budgets))
-    world.steps += len(chunks) // CHUNKS_PER_STEP
-    if not chunks:
+    chunks = Chunks(world, gang, search, budgets)
+    if not any(True for _ in chunks):
         return False
     scenarios = _Scenarios(world, gang, (search, budgets), chunks)
     return any(scenarios.solve(len(tasks), generate) for generate in (_local, _reaching))
@@ -58,7 +51,7 @@ class _Scenarios:
         world: World,
         gang: Gang,
         rules: tuple[Search, EvictionBudgets],
-        chunks: Sequence[Chunk],
+        chunks: Chunks,
     ) -> None:
         self.world = world
         self.gang = gang
@@ -66,17 +59,23 @@ class _Scenarios:
         self.chunks = chunks
         self.free_milli = world.free_milli
         self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
-        self.waiting = {
-            name: request_of(world, world.gangs[name], again=True)
-            for name in world.lines.heads(world.gangs)
-        }
+        memory = world.fleet.memory_max_bytes
+        self.least = [t.shape.amounts(memory)[0] for t in next_tasks(gang, again=True)]
+        self.waiting: dict[str, dict[str, Amounts]] = {}  # by root of the queue tree
+        for name in world.lines.heads(world.gangs):
+            asks = request_of(world, world.gangs[name], again=True)
+            self.waiting.setdefault(self._root_of(name), {})[name] = asks
         self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
-        self._before = _before(chunks)
         self._failed: set[tuple[int, tuple[int, ...]]] = set()
 
+    def _root_of(self, name: str) -> str:
+        account = self.world.accounts.by_name.get(self.world.gangs[name].queue)
+        return account.path[-1].spec.queue if account is not None else ""
+
     def _asks(self, name: str) -> Amounts:
-        if name in self.waiting and name != self.gang.name:
-            return self.waiting[name]
+        known = self.waiting.get(self._root_of(name), {})
+        if name in known and name != self.gang.name:
+            return known[name]
         return request_of(self.world, self.world.gangs[name], again=True)
 
     def make(self, chunk: Chunk, room: dict[str, int]) -> int:
@@ -117,7 +116,6 @@ class _Scenarios:
                 continue
             steps = 1 + sum(len(self.chunks[i].losses) for i in scenario)
             self._left -= steps
-            self.world.steps += steps
             if self._left < 0:
                 return None
             mark = self.world.mark()
@@ -132,8 +130,18 @@ class _Scenarios:
 
     def _whole(self, picked: Sequence[int]) -> tuple[int, ...]:
         """With what has to go before what was picked."""
-        before = [first for index in picked for first in self._before.get(index, ())]
+        before = [first for index in picked for first in self.chunks.before(index)]
         return tuple(sorted(dict.fromkeys([*picked, *before])))
+
+    def _is_refused(self, chunks: Sequence[Chunk], size: int) -> bool:
+        """Whether, with these evicted, the rules forbid it wherever the gang goes: beside it less is
+        left than any of them needs, so that none finds another place.
+        """
+        memory = self.world.fleet.memory_max_bytes
+        left_milli = self.world.free_milli - sum(self.least[:size])
+        if any(loss.least_milli(memory) <= left_milli for c in chunks for loss in c.losses):
+            return False
+        return not self.search.accepts(chunks)
 
     def _try(self, scenario: Sequence[int], size: int) -> bool:
         """Evict these, then place the gang and them again, in turn order."""
@@ -142,13 +150,18 @@ class _Scenarios:
         for chunk in chunks:
             for loss in chunk.losses:
                 world.evict(loss.task)
+        if self._is_refused(chunks, size):
+            return False
+        world.steps += 1 + sum(len(chunk.losses) for chunk in chunks)
         turns = Turns(world.accounts, self._asks)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
         if self.search.first:
             if not place_gang(world, gang, promised=True, most=size):
                 return False
             del served[gang.name]
-        for name in dict.fromkeys((*served, *self.waiting)):
+        roots = dict.fromkeys(map(self._root_of, served))  # nobody else is before or after them
+        waiting = chain.from_iterable(self.waiting.get(root, ()) for root in roots)
+        for name in dict.fromkeys((*served, *waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
         while served and (next_ := turns.take()) is not None:
             if next_ not in served:
@@ -197,8 +210,8 @@ def _reaching(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterat
     room: dict[str, int] = {}
     elsewhere = total_room = scenarios.free_milli
     on_node: dict[str, list[int]] = {}
-    order = [*chosen, *(i for i in range(len(scenarios.chunks)) if i not in known)]
-    for index in order:
+    others = (index for index, _ in enumerate(scenarios.chunks) if index not in known)
+    for index in chain(chosen, others):
         chunk = scenarios.chunks[index]
         elsewhere -= scenarios.make(chunk, room)
         total_room += chunk.amounts[0]
@@ -212,18 +225,6 @@ def _reaching(scenarios: _Scenarios, chosen: Sequence[int], size: int) -> Iterat
         )
         for most in _growing(len(nodes), _covering([room[n] for n in nodes], asked - elsewhere)):
             yield tuple(i for node in nodes[:most] for i in on_node[node])
-
-
-def _before(chunks: Sequence[Chunk]) -> dict[int, tuple[int, ...]]:
-    """Of each chunk that takes what its gang needs: those of the gang that have to go first."""
-    found: dict[int, tuple[int, ...]] = {}
-    seen: dict[str, list[int]] = {}
-    for index, chunk in enumerate(chunks):
-        mine = seen.setdefault(chunk.gang, [])
-        if chunk.after and mine:
-            found[index] = tuple(mine)
-        mine.append(index)
-    return found
 
 
 def _covering(rooms: Sequence[int], wanted: int) -> int:

@@ -6,7 +6,7 @@ required level is never left, a preferred one only if it has to be.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 
 import msgspec
@@ -22,7 +22,7 @@ from headrace.scheduling.gangs import (
     members_of,
     roles_of,
 )
-from headrace.scheduling.machines import MachineSpec
+from headrace.scheduling.machines import Machine, MachineSpec
 from headrace.scheduling.world import World
 
 Domain = tuple[str, ...]  # the values of the levels' labels, widest first; () is everywhere
@@ -69,18 +69,34 @@ def node_sets(
         yield Where(names=members[domain], scores=scores)
 
 
-def could_gather(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
-    """Whether every group that must stay within one domain has one that would be large enough if
-    nothing was on it: exact enough to give up, never to promise.
+def all_of(machine: Machine) -> Amounts:
+    """Everything on it, as if nobody had any."""
+    return machine.spec.amounts
+
+
+def could_gather(
+    world: World,
+    gang: Gang,
+    tasks: Sequence[Task],
+    room_of: Callable[[Machine], Amounts] = all_of,
+) -> bool:
+    """Whether every group that must stay within one domain has one that would be large enough with
+    so much room on its machines, if nothing was on them when that is not said: exact enough to give
+    up, never to promise.
     """
-    return _could_gather(world, gang.root, tasks)
+    return _could_gather(world, gang.root, tasks, room_of)
 
 
-def _could_gather(world: World, member: Group | Role, tasks: Sequence[Task]) -> bool:
+def _could_gather(
+    world: World,
+    member: Group | Role,
+    tasks: Sequence[Task],
+    room_of: Callable[[Machine], Amounts],
+) -> bool:
     roles = {member.name} if isinstance(member, Role) else {r.name for r in roles_of(member)}
     mine = [task for task in tasks if task.role in roles]
     if isinstance(member, Group) and not all(
-        _could_gather(world, inner, mine) for inner in members_of(member)
+        _could_gather(world, inner, mine, room_of) for inner in members_of(member)
     ):
         return False
     constraint = member.constraint
@@ -93,7 +109,7 @@ def _could_gather(world: World, member: Group | Role, tasks: Sequence[Task]) -> 
     for machine in world.machines.values():
         domain = domain_of(machine.spec, levels)[:depth]
         if len(domain) == depth:
-            room = min(most, _room(machine.spec.amounts, ask, len(mine)))
+            room = min(most, _room(room_of(machine), ask, len(mine)))
             rooms[domain] = rooms.get(domain, 0) + room
     return max(rooms.values(), default=0) >= len(mine)
 

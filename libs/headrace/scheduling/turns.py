@@ -21,6 +21,11 @@ QueueKey = tuple[int | str, ...]
 GangKey = tuple[int, int, int, str]
 
 
+def gang_key(gang: Gang, standing: int) -> GangKey:
+    """Where a gang stands in its queue."""
+    return (-gang.priority, standing, gang.age, gang.name)
+
+
 class Turns:
     """Gangs to be taken one after the other. What is taken may be put back."""
 
@@ -45,8 +50,7 @@ class Turns:
         if gang.queue not in self._accounts or self._accounts.by_name[gang.queue].children:
             return
         self._amounts[gang.name] = self._amounts_of(gang.name)
-        key = (-gang.priority, standing, gang.age, gang.name)
-        insort(self._waiting.setdefault(gang.queue, []), key)
+        insort(self._waiting.setdefault(gang.queue, []), gang_key(gang, standing))
         self._changed(gang.queue, 1)
 
     def take(self) -> str | None:

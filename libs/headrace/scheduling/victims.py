@@ -5,17 +5,24 @@ Rule: a chunk is taken whole or not at all; who would come last in turn order lo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, count
 
 import msgspec
 
-from headrace.scheduling.amounts import Amounts, total
+from headrace.scheduling.amounts import NOTHING, Amounts, plus, total
 from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
 from headrace.scheduling.eviction_budgets import EvictionBudgets
 from headrace.scheduling.gangs import BELOW, EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
+from headrace.scheduling.machines import Machine
 from headrace.scheduling.parts import Cell
-from headrace.scheduling.turns import Turns
+from headrace.scheduling.turns import Turns, gang_key
 from headrace.scheduling.world import World
+
+CHUNKS_PER_STEP = 8  # listed in about the time of one try
+
+HOLDERS_PER_STEP = 64  # ordered in that time
 
 Left = dict[str, list[Amounts]]  # by queue, piece by piece, what would be taken for good
 
@@ -51,6 +58,10 @@ class Loss(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Whether it does not simply stay."""
         return self.task.state in (EVICTED, PENDING, PIPELINED)
 
+    def least_milli(self, device_memory_bytes: int) -> int:
+        """What it takes at least, wherever it goes, where no device has more memory."""
+        return min(self.amounts[0], self.task.shape.amounts(device_memory_bytes)[0])
+
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
     """The rules of one search: of which queues which gangs may be touched, which of those keep
@@ -65,38 +76,114 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
     first: bool = False
 
 
-def chunks_of(
-    world: World, gang: Gang, search: Search, budgets: EvictionBudgets
-) -> Iterator[Chunk]:
-    """What could be taken, in the order in which it would be: the last in turn first."""
-    held: dict[str, Held] = {}
-    upcoming: dict[str, Chunk] = {}
-    turns = Turns(world.accounts, lambda name: upcoming[name].amounts, victims=True)
+class Chunks:
+    """What could be taken, in the order in which it would be: the last in turn first. Listed only
+    as far as somebody looks, while the world stands as it did at first; counted in steps.
+    """
 
-    def offer(other: Gang) -> None:
-        kept = other.protected_minimum or search.keeps_minimum(other)
-        tasks = next_chunk(other, held[other.name], surplus_only=kept)
-        if tasks:
-            left = without(held[other.name], tasks)
-            after = standing_of(other, left) == BELOW
-            upcoming[other.name] = _chunk(world, other, tasks, after=after)
-            turns.put(other, standing_of(other, held[other.name]))
+    def __init__(self, world: World, gang: Gang, search: Search, budgets: EvictionBudgets) -> None:
+        self._world = world
+        self._keeps_minimum = search.keeps_minimum
+        self._seen: list[Chunk] = []
+        self._of: dict[str, list[int]] = {}  # by gang, which of these are its own
+        self._held: dict[str, Held] = {}
+        self._upcoming: dict[str, Chunk] = {}  # one of each queue
+        self._turns = Turns(world.accounts, lambda name: self._upcoming[name].amounts, victims=True)
+        self._lines = {  # by queue: who would lose something first stands last
+            queue: sorted(
+                gang_key(other, other.standing())
+                for other in _losers(world, gang, search, others.values())
+                if budgets.allow((other,))
+            )
+            for queue, others in world.holders.items()
+            if queue in world.accounts and search.reaches(queue)
+        }
+        world.steps += sum(map(len, self._lines.values())) // HOLDERS_PER_STEP
+        for queue in self._lines:
+            self._offer(queue)
 
-    for queue, others in world.holders.items():
-        if queue in world.accounts and search.reaches(queue):
-            for other in others.values():
-                if other is gang or other.name in world.reservations:
-                    continue  # who waits with a reservation only has what this turn gave it
-                if not other.any_in(PLACED) or not budgets.allow((other,)):
-                    continue
-                if search.may_lose(other):
-                    held[other.name] = held_of(other)
-                    offer(other)
-    while (name := turns.take()) is not None:
-        chunk = upcoming[name]
-        yield chunk
-        held[name] = without(held[name], [loss.task for loss in chunk.losses])
-        offer(world.gangs[name])
+    def __getitem__(self, index: int) -> Chunk:
+        """One that was listed."""
+        return self._seen[index]
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """All of them; those that nobody has looked at yet are listed then."""
+        for index in count():
+            if index == len(self._seen) and not self._list():
+                return
+            yield self._seen[index]
+
+    def before(self, index: int) -> list[int]:
+        """What has to go before this one."""
+        chunk = self._seen[index]
+        return [i for i in self._of[chunk.gang] if i < index] if chunk.after else []
+
+    def _list(self) -> bool:
+        """List one more; whether there is one."""
+        name = self._turns.take()
+        if name is None:
+            return False
+        chunk = self._upcoming.pop(name)
+        self._of.setdefault(chunk.gang, []).append(len(self._seen))
+        self._seen.append(chunk)
+        self._world.steps += not len(self._seen) % CHUNKS_PER_STEP
+        other = self._world.gangs[name]
+        kept = without(self._held[name], [loss.task for loss in chunk.losses])
+        self._held[name] = kept
+        insort(self._lines[other.queue], gang_key(other, standing_of(other, kept)))
+        self._offer(other.queue)
+        return True
+
+    def _offer(self, queue: str) -> None:
+        """Let the queue's next victim that has something to lose take its turn."""
+        line = self._lines[queue]
+        while line:
+            other = self._world.gangs[line.pop()[-1]]
+            held = self._held.setdefault(other.name, held_of(other))
+            kept = other.protected_minimum or self._keeps_minimum(other)
+            if tasks := next_chunk(other, held, surplus_only=kept):
+                after = standing_of(other, without(held, tasks)) == BELOW
+                self._upcoming[other.name] = _chunk(self._world, other, tasks, after=after)
+                self._turns.put(other, standing_of(other, held))
+                return
+
+
+class Room:
+    """How much room there would be at most on each machine if all was taken that may be."""
+
+    def __init__(self, world: World, gang: Gang, search: Search) -> None:
+        self._given = (world, gang, search)
+        self._losable: dict[str, Amounts] | None = None  # added up when somebody asks
+
+    def of(self, machine: Machine) -> Amounts:
+        """What is free of the machine or could be."""
+        if self._losable is None:
+            self._losable = self._sum()
+        return plus(machine.free_later, self._losable.get(machine.spec.name, NOTHING))
+
+    def _sum(self) -> dict[str, Amounts]:
+        world, gang, search = self._given
+        found: dict[str, Amounts] = {}
+        for queue, others in world.holders.items():
+            if queue not in world.accounts or not search.reaches(queue):
+                continue
+            for other in _losers(world, gang, search, others.values()):
+                held = held_of(other)
+                kept = other.protected_minimum or search.keeps_minimum(other)
+                if next_chunk(other, held, surplus_only=kept):
+                    for task in chain.from_iterable(held.values()):
+                        if (place := task.coming or task.place) is not None:
+                            found[place.node] = plus(found.get(place.node, NOTHING), place.amounts)
+        return found
+
+
+def _losers(world: World, gang: Gang, search: Search, others: Iterable[Gang]) -> Iterator[Gang]:
+    """Who may lose something; who waits with a reservation only has what this turn gave it."""
+    for other in others:
+        if other is gang or other.name in world.reservations or not search.may_lose(other):
+            continue
+        if other.any_in(PLACED):
+            yield other
 
 
 def _chunk(world: World, gang: Gang, tasks: Sequence[Task], *, after: bool) -> Chunk:

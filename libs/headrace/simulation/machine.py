@@ -282,6 +282,10 @@ class SimulatedProcesses:
         """See the agent's `Machine`."""
         return LogsChunk(offset=wanted.offset, ended=True, missing="simulated workers say nothing")
 
+    def inside(self, key: Any) -> None:
+        """See the agent's `Machine`: nobody can enter what is simulated."""
+        del key
+
     def disk_permille(self) -> int:
         """See the agent's `Machine`."""
         return 0

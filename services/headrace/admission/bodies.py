@@ -10,11 +10,13 @@ from typing import TypeVar
 import msgspec
 
 from headrace.bus.credentials import is_user_key
+from headrace.bus.sessions import WAYS
 from headrace.bus.subjects import token
 from headrace.documents.environment import NAME, NAME_RULE
 from headrace.documents.refusing import shown
 from headrace.events import Refusal
 
+WHAT_MAX = 255  # characters of a program's name
 SEALED_BYTES_MAX = 65_536 + 256  # a secret's 64 KiB and its box
 
 _JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(/[0-9]{1,4})?")
@@ -24,6 +26,15 @@ class JobNamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`job.cancel`, `job.pause`, `job.resume`."""
 
     job: str
+
+
+class WayNamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`job.enter`: which job, how, and where to."""
+
+    job: str
+    way: str
+    rank: int = 0
+    what: str = ""
 
 
 class SecretNamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,7 +59,7 @@ class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`project.erase`."""
 
 
-B = TypeVar("B", JobNamed, SecretNamed, PublisherNamed, Nothing)
+B = TypeVar("B", JobNamed, WayNamed, SecretNamed, PublisherNamed, Nothing)
 
 
 def decoded(body: bytes, kind: type[B]) -> B | Refusal:
@@ -62,9 +73,14 @@ def decoded(body: bytes, kind: type[B]) -> B | Refusal:
     return _wrong(asked) or asked
 
 
-def _wrong(asked: JobNamed | SecretNamed | PublisherNamed | Nothing) -> Refusal | None:
-    if isinstance(asked, JobNamed) and not _JOB_ID.fullmatch(asked.job):
+def _wrong(
+    asked: JobNamed | WayNamed | SecretNamed | PublisherNamed | Nothing,
+) -> Refusal | None:
+    if isinstance(asked, JobNamed | WayNamed) and not _JOB_ID.fullmatch(asked.job):
         return Refusal(field="job", value=shown(asked.job), rule="is not a job's id")
+    if isinstance(asked, WayNamed) and (asked.way not in WAYS or len(asked.what) > WHAT_MAX):
+        rule = f"is none of {', '.join(WAYS)}, or says too much of where to"
+        return Refusal(field="way", value=shown(asked.way), rule=rule)
     if isinstance(asked, SecretNamed):
         return _wrong_secret(asked)
     if isinstance(asked, PublisherNamed):

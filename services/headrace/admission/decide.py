@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from headrace.admission import access_rules, cancel_rules, job_rules, member_rules, pause_rules
+from headrace.admission import (
+    access_rules,
+    cancel_rules,
+    enter_rules,
+    job_rules,
+    member_rules,
+    pause_rules,
+)
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
@@ -79,6 +86,7 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     jobs.JobCancelRequested: cancel_rules.cancel,
     pauses.JobPauseRequested: pause_rules.pause,
     pauses.JobResumeRequested: pause_rules.resume,
+    jobs.JobEnterRequested: enter_rules.enter,
     access.SecretSetRequested: access_rules.set_secret,
     access.PublisherRequested: access_rules.create_publisher,
     access.ProjectEraseRequested: access_rules.erase,

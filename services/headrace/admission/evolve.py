@@ -237,6 +237,9 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
 LISTENS_TO: tuple[type[Event], ...] = (
     jobs.JobRequested,
     jobs.JobCancelRequested,
+    jobs.JobEnterRequested,
+    jobs.JobEntered,
+    jobs.JobEnterRefused,
     jobs.JobCancelRefused,
     pauses.JobPauseRequested,
     pauses.JobPauseRefused,

@@ -12,7 +12,14 @@ from typing import Any
 import msgspec
 
 from headrace.admission.access_rules import being_erased, unknown_project
-from headrace.admission.bodies import JobNamed, Nothing, PublisherNamed, SecretNamed, decoded
+from headrace.admission.bodies import (
+    JobNamed,
+    Nothing,
+    PublisherNamed,
+    SecretNamed,
+    WayNamed,
+    decoded,
+)
 from headrace.admission.cancel_rules import full_id
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
@@ -28,7 +35,7 @@ from headrace.events.access import (
     PublisherRequested,
     SecretSetRequested,
 )
-from headrace.events.jobs import JobCancelRequested, JobRequested
+from headrace.events.jobs import JobCancelRequested, JobEnterRequested, JobRequested
 from headrace.events.members import (
     CredentialIssued,
     JoinWaiting,
@@ -63,6 +70,7 @@ class Requests:
             "job.cancel": self.cancel,
             "job.pause": self.pause,
             "job.resume": self.resume,
+            "job.enter": self.enter,
             "secret.set": self.set_secret,
             "publisher.create": self.create_publisher,
             "project.erase": self.erase,
@@ -109,6 +117,21 @@ class Requests:
     async def resume(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`job.resume`: likewise."""
         return _about_job(JobResumeRequested, request, runtime)
+
+    async def enter(self, request: Request, runtime: Runtime) -> Fact | Refusal:
+        """`job.enter`: `{"job", "way", "rank", "what"}`, from the gateway, which then opens it."""
+        del runtime
+        asked = decoded(request.body, WayNamed)
+        if isinstance(asked, Refusal):
+            return asked
+        return JobEnterRequested(
+            job=asked.job,
+            project=request.project,
+            user=request.actor,
+            way=asked.way,
+            rank=asked.rank,
+            what=asked.what,
+        )
 
     async def set_secret(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`secret.set`: `{"name", "sealed"}`."""

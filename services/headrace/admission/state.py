@@ -23,6 +23,7 @@ Asked = (
     | jobs.JobCancelRequested
     | pauses.JobPauseRequested
     | pauses.JobResumeRequested
+    | jobs.JobEnterRequested
     | access.SecretSetRequested
     | access.PublisherRequested
     | access.ProjectEraseRequested

@@ -14,7 +14,7 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 
-from headrace.gateway import events_api, fleet_api, jobs_api, joining_api
+from headrace.gateway import events_api, fleet_api, jobs_api, joining_api, sessions_api
 from headrace.gateway.answering import (
     BODY_BYTES_MAX,
     guard,
@@ -36,6 +36,7 @@ ROUTES = (
     jobs_api.resume_job,
     jobs_api.job_why,
     jobs_api.job_logs,
+    sessions_api.job_session,
     events_api.events,
     fleet_api.list_nodes,
     fleet_api.describe_node,

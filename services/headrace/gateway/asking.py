@@ -34,7 +34,7 @@ class Asker:
 
     def __init__(self, bus: Bus, *, actor: str = "admin") -> None:
         self._bus = bus
-        self._actor = actor
+        self.actor = actor
 
     async def ask(
         self,
@@ -57,7 +57,7 @@ class Asker:
                 "ce-source": "/gateway",
                 "ce-specversion": "1.0",
                 "traceparent": span.traceparent,
-                "Headrace-Actor": self._actor,
+                "Headrace-Actor": self.actor,
             }
             answer = _ANSWERS.decode(await self._until_answered(subject, data, headers))
         answer.key = key

@@ -19,6 +19,7 @@ from headrace.gateway.trust import PLAIN, Trust
 
 KEEP_ALIVE_S = 65  # a client's connection without a request; longer than usual proxies'
 STOP_S = 3  # for requests in flight; streams are told to end
+MESSAGE_BYTES_MAX = 1_048_576  # of one message on a WebSocket
 CONNECTIONS_WAITING_MAX = 1_024  # not accepted yet
 
 
@@ -77,7 +78,8 @@ def _config(application: Any, trust: Trust) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         date_header=False,
-        ws="none",
+        ws="websockets-sansio",
+        ws_max_size=MESSAGE_BYTES_MAX,
         timeout_keep_alive=KEEP_ALIVE_S,
         timeout_graceful_shutdown=STOP_S,
         ssl_certfile=trust.certificate or None,

@@ -30,8 +30,9 @@ from headrace.node_agent.leasing import Leasing
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
 from headrace.node_agent.probing.prober import Prober
-from headrace.node_agent.reporting import Reporter, moved_report_of, record_run, report_of
+from headrace.node_agent.reporting import Reporter, record_run, report_of
 from headrace.node_agent.saying import Saying
+from headrace.node_agent.sessions import Sessions
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks, wait_until
 
@@ -69,16 +70,15 @@ class Agent:
     """One node's agent. `run` it as a task; cancel the task to end it, which stops no worker."""
 
     def __init__(self, given: Surroundings) -> None:
-        self._given = given
+        self._given, self._name = given, given.node.node
         self._bus, self._machine, self._journal = given.bus, given.machine, given.journal
-        self._name = given.node.node
         self._desired: dict[AttemptKey, Assignment] = {}
         self._leasing = Leasing(given.lease, given.machine)
         self._last_document = b""
         self._reporter = Reporter(self._bus, self._journal, self._name, self._receive)
         self._logs = LogRequests(self._bus, self._machine)
-        self._known = asyncio.Event()
-        self._pull_due = asyncio.Event()
+        self._sessions = Sessions(self._bus, self._machine, self._name)
+        self._known, self._pull_due = asyncio.Event(), asyncio.Event()
         self._care = DeviceCare(
             given.enforcer,
             given.machine,
@@ -126,7 +126,10 @@ class Agent:
         subscriptions: list[Subscription] = []
         tasks: list[asyncio.Task[None]] = []
         try:
-            for what, handler in (("desired", self._told), ("logs", self._logs.asked)):
+            handlers = {
+                "desired": self._told, "logs": self._logs.asked, "session": self._sessions.asked,
+            }  # fmt: skip
+            for what, handler in handlers.items():
                 subject = subjects.agent_down(self._name, what)
                 subscriptions.append(await self._bus.subscribe(subject, handler))
             for key in dict.fromkeys([*self._machine.held(), *self._journal.attempts()]):
@@ -150,6 +153,7 @@ class Agent:
             await self._care.close()
             await self._reporter.stop()
             await self._logs.stop()
+            await self._sessions.stop()
             for subscription in subscriptions:
                 await subscription.stop()
             await self._machine.close()
@@ -248,10 +252,7 @@ class Agent:
             case todo.Move():
                 self._machine.move(action.assignment)
             case todo.ReportMoved():
-                self._journal.add(
-                    moved_report_of(key, assignment, action.pause, self._given.now_us())
-                )
-                self._reporter.wake(linger=False)
+                self._reporter.moved(key, assignment, action.pause, self._given.now_us())
             case todo.ReportStarted():
                 self._report("started", key, assignment, seen, at_us=action.at_us)
             case todo.ReportExited():

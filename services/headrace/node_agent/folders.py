@@ -35,6 +35,7 @@ _NAME = re.compile(rf"^({_ID}(?:\.[0-9]{{1,9}})?)\.([0-9]{{1,9}})\.([0-9]{{1,9}}
 class Intent(msgspec.Struct, kw_only=True):
     """The first line of `intent.json`: what a shim was about to run, and who it is."""
 
+    version: int
     boot: str
     pid: int
     job: str

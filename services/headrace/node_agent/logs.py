@@ -47,7 +47,8 @@ def read_ended(node_dir: Path, wanted: LogsWanted) -> LogsChunk:
 
 def _read(file: int, wanted: LogsWanted, *, has_ended: bool) -> LogsChunk:
     size = os.fstat(file).st_size
-    asked = 0 if wanted.offset > size else max(0, wanted.offset)  # 0: the file was started over
+    asked = 0 if wanted.offset > size else wanted.offset  # 0: the file was started over
+    asked = max(0, size + asked) if asked < 0 else asked
     offset, until = _written(file, asked, size)
     length = max(0, min(wanted.bytes_max, BYTES_MAX, until - offset))
     data = os.pread(file, length, offset)

@@ -7,6 +7,7 @@ now, also of one that an earlier agent started; calling `start` or `stop` twice 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -76,6 +77,18 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.pause is not None and self.pause.phase == "paused" and not self.pause.failed
 
 
+class Inside(NamedTuple):
+    """A running attempt from within: its folder, its shim, and how its processes are told from
+    others (the mark in their environment, the sessions of its first ones, its control groups).
+    """
+
+    folder: Path
+    pidfd: int
+    marker: str
+    pids: list[int]
+    groups: list[str]
+
+
 class Machine(Protocol):
     """The process side of a node. All calls return at once; what they cause is told by `changed`,
     which names an attempt that `look` now has something new about.
@@ -115,6 +128,10 @@ class Machine(Protocol):
 
     def read_logs(self, wanted: LogsWanted) -> LogsChunk:
         """What there is of a process's output from an offset on; never waits."""
+        ...
+
+    def inside(self, key: AttemptKey) -> Inside | None:
+        """What a session in this attempt works with; None when it does not run here."""
         ...
 
     def disk_permille(self) -> int:

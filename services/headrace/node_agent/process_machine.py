@@ -15,7 +15,6 @@ import os
 import secrets
 import signal
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,15 @@ import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.node_agent import folders, logs
+from headrace.node_agent.held import Held
 from headrace.node_agent.launcher_link import LauncherLink
-from headrace.node_agent.machine import AttemptKey, End, Seen
+from headrace.node_agent.machine import AttemptKey, End, Inside, Seen
 from headrace.node_agent.pausing.pausing import Pausing
 from headrace.node_agent.pausing.record import wanted_of
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
-from headrace.node_agent.supervision.protocol import ATTEMPTS
+from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
 from headrace.node_agent.supervision.record import journal
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
@@ -40,26 +40,14 @@ CLEAN_EVERY_LOOKS = 12  # old folders are removed once a minute
 _LOG = logging.getLogger("headrace.node_agent")
 
 
-@dataclass
-class _Held:
-    """An attempt that is starting or running, or has ended and is not forgotten."""
-
-    key: AttemptKey
-    folder: Path
-    seen: Seen
-    spec: dict[str, Any] | None = None  # kept until its shim is known
-    pidfd: int = -1
-    stop: tuple[str, int, str] | None = None
-
-
 class ProcessMachine:
     """Starts, stops and watches this node's workers."""
 
     def __init__(self, settings: MachineSettings) -> None:
         self._settings = settings
         self._node_dir = settings.node_dir
-        self._held: dict[AttemptKey, _Held] = {}
-        self._by_folder: dict[str, _Held] = {}
+        self._held: dict[AttemptKey, Held] = {}
+        self._by_folder: dict[str, Held] = {}
         self._changed: Callable[[AttemptKey], None] = lambda _key: None
         self._link = LauncherLink(self._node_dir, said=self._said, connected=self._look_again)
         self._boot = kernel.boot_id()
@@ -106,11 +94,11 @@ class ProcessMachine:
         try:
             spec = spec_of(assignment, launch, settings=self._settings, marker=marker)
         except ValueError as error:
-            held = self._held[key] = _Held(key, self._node_dir, seen)
+            held = self._held[key] = Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return
         seen = msgspec.structs.replace(seen, enforcement=spec["enforcement"])
-        held = _Held(key, self._node_dir / spec["folder"], seen, spec=spec)
+        held = Held(key, self._node_dir / spec["folder"], seen, spec=spec)
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)
 
@@ -140,6 +128,15 @@ class ProcessMachine:
             return logs.read(held.folder, wanted, has_ended=held.seen.end is not None)
         return logs.read_ended(self._node_dir, wanted)
 
+    def inside(self, key: AttemptKey) -> Inside | None:
+        held = self._held.get(key)
+        if held is None or held.pidfd < 0 or held.seen.phase != "running":
+            return None
+        intent = folders.read_intent(held.folder)
+        if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
+            return None
+        return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
+
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)
 
@@ -151,7 +148,7 @@ class ProcessMachine:
         for held in self._held.values():
             self._unwatch(held)
 
-    def _moved(self, held: _Held, assignment: Assignment) -> None:
+    def _moved(self, held: Held, assignment: Assignment) -> None:
         seen = msgspec.structs.replace(held.seen, shares=assignment.shares)
         held.seen = self._pausing.known(held.folder, seen)
         self._changed(held.key)
@@ -160,7 +157,7 @@ class ProcessMachine:
         """Take over what an earlier agent started and nobody has seen the end of."""
         intent = folders.read_intent(folder)
         seen = self._pausing.known(folder, folders.seen_of(intent, None))
-        held = self._held[key] = _Held(key, folder, seen)
+        held = self._held[key] = Held(key, folder, seen)
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
@@ -177,7 +174,7 @@ class ProcessMachine:
             if held.seen.end is None and held.pidfd < 0:
                 self._look_at(held)
 
-    def _look_at(self, held: _Held) -> None:
+    def _look_at(self, held: Held) -> None:
         """Find out from the folder how this attempt stands."""
         pid = folders.shim_of(held.folder)
         if pid:
@@ -206,18 +203,18 @@ class ProcessMachine:
             message = f"cannot start: {line.get('why')}"
             self._finish(held, End(reason="start-failed", exit_code=126, message=message))
 
-    def _runs(self, held: _Held, at_us: int) -> None:
+    def _runs(self, held: Held, at_us: int) -> None:
         held.spec = None
         if held.seen.phase == "starting":
             held.seen = msgspec.structs.replace(held.seen, phase="running", started_at_us=at_us)
             self._changed(held.key)
 
-    def _note_started(self, held: _Held) -> None:
+    def _note_started(self, held: Held) -> None:
         intent = folders.read_intent(held.folder)
         if intent is not None and intent.at_us:
             self._runs(held, intent.at_us)
 
-    def _watch(self, held: _Held, pid: int) -> None:
+    def _watch(self, held: Held, pid: int) -> None:
         self._unwatch(held)
         try:
             held.pidfd = os.pidfd_open(pid)
@@ -228,13 +225,13 @@ class ProcessMachine:
         if held.stop is not None:
             self._pass_stop_on(held)
 
-    def _unwatch(self, held: _Held) -> None:
+    def _unwatch(self, held: Held) -> None:
         if held.pidfd >= 0:
             asyncio.get_running_loop().remove_reader(held.pidfd)
             os.close(held.pidfd)
             held.pidfd = -1
 
-    def _pass_stop_on(self, held: _Held) -> None:
+    def _pass_stop_on(self, held: Held) -> None:
         if held.pidfd < 0 or held.stop is None:
             return  # passed on as soon as its shim is known
         try:
@@ -245,7 +242,7 @@ class ProcessMachine:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(held.pidfd, number)
 
-    def _shim_ended(self, held: _Held) -> None:
+    def _shim_ended(self, held: Held) -> None:
         self._unwatch(held)
         end = folders.read_exit(held.folder)
         if end is not None:
@@ -255,7 +252,7 @@ class ProcessMachine:
         else:
             self._spawn(self._prove_lost(held, witnessed=True))
 
-    async def _prove_lost(self, held: _Held, *, witnessed: bool = False) -> None:
+    async def _prove_lost(self, held: Held, *, witnessed: bool = False) -> None:
         """The shim was killed: end what it left, and say so only when nothing is left.
 
         Its workers' sessions are searched only if its end was just `witnessed`: later their
@@ -275,7 +272,7 @@ class ProcessMachine:
             _LOG.warning("lost job=%s attempt=%d rank=%d", *held.key)
             self._finish(held, folders.write_lost(held.folder, message, started_at_us))
 
-    def _finish(self, held: _Held, end: End) -> None:
+    def _finish(self, held: Held, end: End) -> None:
         self._unwatch(held)
         self._by_folder.pop(f"{ATTEMPTS}/{held.folder.name}", None)
         held.spec = None

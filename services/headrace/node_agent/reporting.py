@@ -65,6 +65,13 @@ class Reporter:
                 repeat_at_s = loop.time() + REPEAT_S
             await self._send_all()
 
+    def moved(
+        self, key: AttemptKey, assignment: Assignment | None, pause: Paused, at_us: int
+    ) -> None:
+        """Report what came of a wish to leave the devices or to come back."""
+        self._journal.add(moved_report_of(key, assignment, pause, at_us))
+        self.wake(linger=False)
+
     async def stop(self) -> None:
         """Leave unanswered what is not answered."""
         await end_tasks(list(self._asking))

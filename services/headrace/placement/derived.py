@@ -40,9 +40,7 @@ class Index:
         self.pausing: dict[str, None] = {}  # leaves its devices, has left them, or comes back
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
-        self.moments: list[
-            tuple[int, str, int]
-        ] = []  # of jobs, and the attempt or 0 if it waits; of nobody
+        self.moments: list[tuple[int, str, int]] = []  # of jobs (and attempt, or 0), or of nobody
         self.idle = False  # the last decision on this very state was to do nothing
         self.world: World | None = None
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
@@ -55,9 +53,9 @@ class Index:
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
         self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
 
-    def sync(self, job_id: str, job: Job) -> None:
-        """Bring everything kept about this live job up to date."""
-        self.changed_jobs[job_id] = None
+    def sync(self, job_id: str, job: Job, *, moved: bool = True) -> None:
+        """Bring up to date what is kept about this live job; the world's part if it has `moved`."""
+        self.changed_jobs.update({job_id: None} if moved else {})
         if job_id not in self._owners:
             owner = self._owners[job_id] = (job.project, job.user)
             self.changed_users |= owner not in self.users
@@ -206,13 +204,13 @@ def total_milli(state: State) -> int:
     return index.total_milli
 
 
-def settle(state: State, job_id: str, job: Job) -> None:
-    """After a change of this job: does its life need a decision, does it wait, does it run?"""
+def settle(state: State, job_id: str, job: Job, *, moved: bool = True) -> None:
+    """After a change of this job, `moved` if it asks for or has anything else than before."""
     if is_due(job):
         state.due[job_id] = None
     else:
         state.due.pop(job_id, None)
-    index_of(state).sync(job_id, job)
+    index_of(state).sync(job_id, job, moved=moved)
     index_of(state).watch_pause(state, job_id, job)
 
 

@@ -170,7 +170,7 @@ def _started(state: State, entry: Entry, event: AttemptStarted) -> None:
     if _is_there(run, event.rank, event.node) and event.rank not in run.started:
         run.started[event.rank] = entry.recorded_at_us
         run.cause = entry.position
-        settle(state, event.job, job)
+        settle(state, event.job, job, moved=False)  # it counts from its job's start on
 
 
 def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
@@ -211,9 +211,10 @@ def exited(state: State, job_id: str, gone: tuple[int, Exit], position: int) -> 
     job, (rank, end) = state.jobs[job_id], gone
     run = job.run
     if run is not None and rank not in run.exits:
+        moved = not run.exits  # with the first of its workers all of it is on its way out
         run.exits[rank] = end
         run.cause = position
-        settle(state, job_id, job)
+        settle(state, job_id, job, moved=moved)
 
 
 def _begun(state: State, entry: Entry, event: JobStarted) -> None:

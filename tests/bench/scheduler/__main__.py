@@ -21,6 +21,7 @@ from headrace.events import encode
 from headrace.events.gangs import Act, GangPlaced, Share, Worker
 from headrace.placement.bench import History
 from headrace.scheduling.actions import take_turn
+from headrace.scheduling.explain import why_waiting
 from headrace.scheduling.gangs import BOUND, PIPELINED, Gang, Place
 from headrace.scheduling.world import World
 
@@ -38,6 +39,7 @@ def main() -> None:
     row("figure", "measured", "target")
     fill(given.nodes)
     impossible(given.nodes // 10)
+    torn(given.nodes // 10)
     reclaim(given.nodes // 10)
     work(given.nodes)
     waiting(given.nodes, given.pending)
@@ -140,6 +142,19 @@ def impossible(nodes: int) -> None:
     outcome = "cannot" if not tasks_in(world, PIPELINED) else "WRONGLY can"
     name = f"an 80-GPU gang {outcome} be placed on {nodes} full nodes"
     row(name, f"{turn_ms:.0f} ms", "≤ 100 ms")
+
+
+def torn(nodes: int) -> None:
+    """The same where every total suffices, told with its reason: the racks, what may be taken back
+    and how long it has run forbid it together.
+    """
+    taker = clusters.gang("taker", workers=10, devices=8, queue="ours", age=nodes, rack=True)
+    world = clusters.torn(nodes, taker)
+    why, turn_ms = timed(lambda: (take_turn(world), why_waiting(world, taker))[1])
+    outcome = "cannot" if not tasks_in(world, PIPELINED) else "WRONGLY can"
+    name = f"  {outcome} with {world.free_milli // 1000} GPUs free, and why"
+    row(name, f"{turn_ms:.0f} ms", "≤ 100 ms")
+    print(f"    {why.rule}: {why.text}\n    {why.kept}")
 
 
 def work(nodes: int) -> None:

@@ -31,6 +31,14 @@ def gain_no_privileges() -> None:
     _PRCTL(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 
 
+def control_by(terminal: int) -> None:
+    """Make this terminal the controlling one of this process's session, which has none yet."""
+    import fcntl
+    import termios
+
+    fcntl.ioctl(terminal, termios.TIOCSCTTY, 0)
+
+
 def rename(name: str) -> None:
     """Set the name that `ps` shows for this process, at most 15 bytes."""
     _PRCTL(_PR_SET_NAME, name.encode(), 0, 0, 0)

@@ -28,7 +28,7 @@ from headrace.node_agent.supervision.protocol import (
 
 IDLE_MS_MAX = 10_000  # an agent that needs a launcher starts one
 _SEND_BUFFER_BYTES = 1_048_576  # answers wait here while the agent is busy
-_HELD = {signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
+_HELD = set(shim.SIGNALS)
 
 
 def main(node_dir: str) -> None:

@@ -29,12 +29,19 @@ def signal_of(name: str) -> int:
 
 
 def start(
-    argv: list[str], env: dict[str, str], folder: str, output: int, enter: Callable[[], None]
+    argv: list[str],
+    env: dict[str, str],
+    folder: str,
+    streams: tuple[int, int, int],
+    enter: Callable[[], None],
+    *,
+    on_terminal: bool = False,
 ) -> int:
-    """Start the command in a session of its own, with its output to a descriptor; its pid. `enter`
-    is what the new process does first.
+    """Start the command in a session of its own, with these descriptors as its standard input,
+    output and error, which are its controlling terminal if they are one at all; its pid. `enter` is
+    what the new process does first.
 
-    It dies when the caller does, whose standard input it shares. Raises `CannotStart` with one line for people.
+    It dies when the caller does. Raises `CannotStart` with one line for people.
     """
     me = os.getpid()
     failed, fail = os.pipe()
@@ -42,10 +49,12 @@ def start(
     if pid == 0:
         try:
             os.setsid()
+            if on_terminal:
+                kernel.control_by(streams[0])
             enter()
             kernel.die_with(me)  # last: another account would forget it
-            os.dup2(output, 1)
-            os.dup2(output, 2)
+            for number, stream in enumerate(streams):
+                os.dup2(stream, number)
             os.chdir(folder)
             signal.pthread_sigmask(signal.SIG_SETMASK, ())
             _execute(argv, env)

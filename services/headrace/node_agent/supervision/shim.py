@@ -15,7 +15,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from headrace.node_agent.supervision import kernel, processes, tree
+from headrace.node_agent.supervision import kernel, processes, sessions, tree
 from headrace.node_agent.supervision.confinement import Confinement, remove
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.protocol import (
@@ -34,7 +34,7 @@ LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
 LOOK_S = 5.0  # between two looks at output and deadline (sleep of the machine counts)
 KILL_AGAIN_S_FIRST, KILL_AGAIN_S_MAX = 0.02, 1.0  # between two rounds of SIGKILL
 TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
-SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 _LOOK_NS = int(LOOK_S * 1e9)
 
@@ -68,6 +68,7 @@ class _Attempt:
         spec["count"] = len(spec["processes"])
         self._output = Output(spec["output_bytes_max"])
         self._alive: dict[int, int] = {}  # pid to process index
+        self._sessions = sessions.Sessions(self._confinement)
         self._ended: list[dict[str, int]] = []
         self._end: dict[str, Any] = {
             "reason": "exited",
@@ -146,8 +147,9 @@ class _Attempt:
     def _start(self, index: int, command: list[str]) -> None:
         env = {**self._spec["env"], **self._spec["processes"][index]}
         folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
-        output, enter = self._output.of(index), self._confinement.enter
-        pid = processes.start(command, env, folder, output, enter)
+        output = self._output.of(index)
+        streams, enter = (0, output, output), self._confinement.enter
+        pid = processes.start(command, env, folder, streams, enter)
         self._alive[pid] = index
 
     def _turn(self) -> bool:
@@ -170,6 +172,8 @@ class _Attempt:
                 return True
             if pid in self._alive:
                 self._has_ended(self._alive.pop(pid), status)
+            else:
+                self._sessions.has_ended(pid, status)
 
     def _has_ended(self, index: int, status: int) -> None:
         code = processes.exit_code_of(status)
@@ -188,7 +192,10 @@ class _Attempt:
     def _wait(self) -> None:
         """Wait for a signal or the next deadline, and do what it asks for."""
         received = signal.sigtimedwait(SIGNALS, self._wait_s())
-        if received is not None and received.si_signo != signal.SIGCHLD:
+        if received is not None and received.si_signo == signal.SIGUSR1:
+            if self._alive and not self._ending:
+                self._sessions.begin(next(iter(self._alive)))
+        elif received is not None and received.si_signo != signal.SIGCHLD:
             self._stop_asked()
         elif received is not None and self._ending:
             self._ask_orphans()

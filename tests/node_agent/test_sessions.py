@@ -1,0 +1,200 @@
+"""Ways into a running worker: programs beside it, its output, its ports."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import AsyncIterator, Callable
+
+import msgspec
+import pytest
+from tests.node_agent.placement_twin import DEADLINE_S, NODE, until
+from tests.node_agent.rig import Node
+
+from headrace.bus import subjects
+from headrace.bus.memory import MemoryBus
+from headrace.bus.sessions import Enter, Entered, Frame, Wire, size_frame
+from headrace.node_agent.machine import AttemptKey
+
+SLEEPS = ("/bin/sh", "-c", "echo before; sleep 60 & wait")
+
+
+class Refused(Exception):
+    """The agent would not let us in."""
+
+
+@contextlib.asynccontextmanager
+async def session(node: Node, key: AttemptKey, way: str, **of: object) -> AsyncIterator[Wire]:
+    bus = MemoryBus(node.broker, f"visitor-{time.monotonic_ns()}")
+    name = f"s{time.monotonic_ns()}"
+    wire = Wire(
+        bus,
+        send_to=subjects.session_down(NODE, name),
+        hear_from=subjects.session_up(NODE, name),
+    )
+    await wire.open()
+    enter = Enter(session=name, way=way, job=key.job, attempt=key.attempt, rank=key.rank, **of)
+    subject = subjects.agent_down(NODE, "session")
+    answer = await bus.request(subject, msgspec.json.encode(enter), timeout_s=DEADLINE_S)
+    refused = msgspec.json.decode(answer.data, type=Entered).refused
+    try:
+        if refused:
+            raise Refused(refused)
+        yield wire
+    finally:
+        await wire.close()
+        await bus.close()
+
+
+async def heard(wire: Wire, enough: Callable[[dict[str, bytes]], bool]) -> dict[str, bytes]:
+    """What came, by kind, until it is enough or the end."""
+    said: dict[str, bytes] = {"data": b"", "error": b""}
+    while not enough(said):
+        frame = await wire.receive()
+        if frame.kind == "exit":
+            return {**said, "exit": str(frame.value).encode(), "message": frame.data}
+        said[frame.kind] += frame.data
+    return said
+
+
+def to_the_end(_said: dict[str, bytes]) -> bool:
+    return False
+
+
+async def test_a_program_runs_with_the_workers_environment_and_tells_its_exit_code(
+    node: Node,
+) -> None:
+    key = await node.placement.want("train-1", *SLEEPS, env={"LR": "0.1"})
+    await node.placement.started(key)
+
+    script = 'echo "$LR $HEADRACE_JOB_ID"; cat; echo wrong >&2; exit 7'
+    async with session(node, key, "exec", command=("/bin/sh", "-c", script)) as wire:
+        await wire.send(Frame("data", b"typed\n"))
+        await wire.send(Frame("eof"))
+        said = await heard(wire, to_the_end)
+
+    assert said["data"] == b"0.1 train-1\ntyped\n"
+    assert (said["error"], said["exit"]) == (b"wrong\n", b"7")
+
+
+async def test_a_program_on_a_terminal_has_its_size_and_hears_ctrl_c(node: Node) -> None:
+    key = await node.placement.want("train-1", *SLEEPS)
+    await node.placement.started(key)
+
+    script = "trap 'stty size; exit 3' INT; tty; stty size; while :; do sleep 0.05; done"
+    asked = {"command": ("/bin/sh", "-c", script), "rows": 24, "columns": 80}
+    async with session(node, key, "exec", **asked) as wire:
+        said = await heard(wire, lambda s: b"24 80" in s["data"])
+        await wire.send(size_frame(50, 132))
+        await wire.send(Frame("data", b"\x03"))
+        rest = await heard(wire, to_the_end)
+
+    assert b"/dev/pts/" in said["data"]
+    assert b"50 132" in rest["data"]
+    assert rest["exit"] == b"3"
+
+
+async def test_more_output_than_a_window_arrives_whole(node: Node) -> None:
+    key = await node.placement.want("train-1", *SLEEPS)
+    await node.placement.started(key)
+
+    command = ("/bin/sh", "-c", "head -c 5000000 /dev/zero | tr '\\0' x")
+    async with session(node, key, "exec", command=command) as wire:
+        said = await heard(wire, to_the_end)
+
+    assert said["data"] == b"x" * 5_000_000
+
+
+async def test_who_leaves_ends_the_program_and_not_the_job(node: Node) -> None:
+    key = await node.placement.want("train-1", *SLEEPS)
+    await node.placement.started(key)
+    marker = node.intent(key).marker
+    before = set(node.left_of(marker))
+
+    async with session(node, key, "exec", command=("/bin/sh", "-c", "echo in; sleep 60")) as wire:
+        await heard(wire, lambda s: b"in" in s["data"])
+        assert set(node.left_of(marker)) > before
+
+    await until(lambda: set(node.left_of(marker)) == before, "nothing is left of the program")
+    assert node.placement.end_of(key) is None
+
+
+async def test_the_end_of_the_job_ends_what_runs_beside_it(node: Node) -> None:
+    key = await node.placement.want("train-1", *SLEEPS)
+    await node.placement.started(key)
+    marker = node.intent(key).marker
+
+    command = ("/bin/sh", "-c", "trap '' TERM; echo in; while :; do sleep 1; done")
+    async with session(node, key, "exec", command=command) as wire:
+        await heard(wire, lambda s: b"in" in s["data"])
+        await node.placement.stop(key, grace_s=1)
+        await node.placement.ended(key)
+
+    assert node.left_of(marker) == []
+
+
+async def test_what_cannot_be_started_says_so_as_a_shell_would(node: Node) -> None:
+    key = await node.placement.want("train-1", *SLEEPS)
+    await node.placement.started(key)
+
+    async with session(node, key, "exec", command=("no-such-program",)) as wire:
+        said = await heard(wire, to_the_end)
+
+    assert said["exit"] == b"127"
+    assert said["message"] == b"cannot start: no-such-program: No such file or directory"
+
+
+async def test_attached_one_sees_what_is_written_and_how_it_ends(node: Node) -> None:
+    script = "trap 'echo after; exit 5' TERM; echo before; while :; do sleep 0.02; done"
+    key = await node.placement.want("train-1", "/bin/sh", "-c", script)
+    await node.placement.started(key)
+
+    async with session(node, key, "attach") as wire:
+        said = await heard(wire, lambda s: b"before" in s["data"])
+        await node.placement.stop(key)
+        rest = await heard(wire, to_the_end)
+
+    assert said["data"] == b"before\n"
+    assert b"after" in rest["data"]
+    assert rest["exit"] == b"5"
+
+
+SERVER = """
+import os, socket
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+while True:
+    client, _ = server.accept()
+    client.sendall(client.recv(100).upper())
+    client.close()
+"""
+
+
+async def test_a_port_of_the_job_is_reached_and_no_other(node: Node) -> None:
+    key = await node.placement.want("train-1", "python3", "-c", SERVER)
+    await node.placement.started(key)
+    port = 0
+    while not port:
+        chunk = await node.placement.logs(key, wait_s=5.0)
+        port = int(chunk.data or b"0")
+
+    async with session(node, key, "port-forward", port=port) as wire:
+        await wire.send(Frame("data", b"hello"))
+        said = await heard(wire, to_the_end)
+    assert said["data"] == b"HELLO"
+
+    with socket.create_server(("127.0.0.1", 0)) as ours:
+        other = ours.getsockname()[1]
+        with pytest.raises(Refused, match=f"no process of the job listens at port {other}"):
+            async with session(node, key, "port-forward", port=other):
+                pass
+
+
+async def test_there_is_no_way_into_what_does_not_run(node: Node) -> None:
+    key = await node.placement.want("train-1", "true")
+    await node.placement.ended(key)
+
+    with pytest.raises(Refused, match=f"train-1 does not run on node {NODE} now"):
+        async with session(node, key, "exec", command=("true",)):
+            pass
