@@ -94,6 +94,11 @@ class Checker:
             QueueConfigured: self._configured,
             ServiceLed: self._led,
             UsageAccounted: lives.accounted,
+            **self._of_pauses(),
+        }
+
+    def _of_pauses(self) -> dict[type[Any], Check]:
+        return {
             GangPausing: self.pauses.pausing,
             GangPaused: self._paused,
             GangResumed: self._resumed,

@@ -49,8 +49,8 @@ _ENCODER = msgspec.json.Encoder()
 class Surroundings:
     """What the agent is given. `node` says everything but boot and incarnation, which the journal
     knows. `is_granted` tells whether placement signed a document; `unseal` opens an assignment's
-    launch or raises `Unopenable`; `now_us` is the wall clock, for people. `aside` runs what may keep
-    the agent waiting, `prober` measures the network.
+    launch or raises `Unopenable`; `now_us` is the wall clock, for people. `aside` runs what takes
+    long, `prober` measures the network.
     """
 
     node: NodeJoined
@@ -74,7 +74,7 @@ class Agent:
         self._bus, self._machine, self._journal = given.bus, given.machine, given.journal
         self._desired: dict[AttemptKey, Assignment] = {}
         self._leasing = Leasing(given.lease, given.machine)
-        self._last_document = b""
+        self._last_document, self._dismissal = b"", Dismissal()
         self._reporter = Reporter(self._bus, self._journal, self._name, self._receive)
         self._logs = LogRequests(self._bus, self._machine)
         self._sessions = Sessions(self._bus, self._machine, self._name)
@@ -100,7 +100,6 @@ class Agent:
             looked=self._leasing.end_uncovered,
         )
         self._is_known = False  # placement's documents speak of this incarnation
-        self._dismissal = Dismissal()
 
     @property
     def is_ready(self) -> bool:

@@ -38,7 +38,8 @@ from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
 from headrace.node_agent.membership import NodeFolder
-from headrace.node_agent.pausing import Driver, NoDriver
+from headrace.node_agent.pausing import Driver
+from headrace.node_agent.pausing.drivers import driver_of
 from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
@@ -202,19 +203,6 @@ async def _until_stopped(
             task.result()
     if lost.is_set() and not stop.is_set():
         raise ConnectionError("the bus is gone for good")
-
-
-def driver_of(gpus: str, node_dir: Path, devices: Devices) -> Driver:
-    """What moves processes off those devices, if anything can."""
-    if gpus.startswith("simulated:"):
-        from headrace.node_agent.pausing.simulated import SimulatedDriver
-
-        return SimulatedDriver(node_dir)
-    if not any(device.vendor == "nvidia" for device in devices.list()):
-        return NoDriver()
-    from headrace.node_agent.pausing.cuda import CudaDriver
-
-    return CudaDriver()
 
 
 def _node(
