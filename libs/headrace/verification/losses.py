@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from headrace.events.gangs import GuardTripped
-from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.nodes import DeviceFaulted, NodeChanged, NodeHeard, NodeJoined, NodeSilent
 
-NodeEvent: TypeAlias = GuardTripped | NodeChanged | NodeHeard | NodeJoined | NodeSilent
+NodeEvent: TypeAlias = (
+    DeviceFaulted | GuardTripped | NodeChanged | NodeHeard | NodeJoined | NodeSilent
+)
 NODE_EVENTS: tuple[type[NodeEvent], ...] = (
-    GuardTripped, NodeChanged, NodeHeard, NodeJoined, NodeSilent,
+    DeviceFaulted, GuardTripped, NodeChanged, NodeHeard, NodeJoined, NodeSilent,
 )  # fmt: skip
 
 
@@ -33,7 +35,7 @@ class Nodes:
         elif isinstance(event, NodeChanged):
             yield event.node, event.change != "uncordon"
         else:
-            yield event.node, isinstance(event, NodeSilent)
+            yield event.node, isinstance(event, NodeSilent | DeviceFaulted)
 
 
 def _hardware(node: NodeJoined) -> tuple[object, ...]:
