@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from tests.node_agent.rig import DEADLINE_S, Node
+from tests.node_agent.placement_twin import DEADLINE_S
+from tests.node_agent.rig import Node
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent.machine import AttemptKey
