@@ -61,7 +61,7 @@ def test_torchrun_is_told_from_how_many_nodes_to_how_many() -> None:
     worker = Assignment(job="pretrain-b0c4", attempt=1, rank=2, position=1, project="vision")
     launch = Launch(command=("true",), env=told | {"PET_RDZV_BACKEND": "c10d"})
 
-    env = environment_of(worker, launch, base={}, folder="/n/a", marker="m")
+    env = environment_of(worker, launch, base={}, bound={}, folder="/n/a", marker="m")
 
     assert (env["PET_NNODES"], env["PET_RDZV_BACKEND"]) == ("2:8", "c10d")
     assert env["HEADRACE_NUM_NODES"] == "3"
