@@ -1,11 +1,15 @@
 """A large job that has waited long starts when it was told, whatever small work keeps coming."""
 
+import pytest
+
 from headrace.events.gangs import GangPlaced, GangReserved
-from headrace.events.nodes import NodeSilent
+from headrace.events.nodes import DeviceFaulted, NodeFilled, NodeSilent
+from headrace.events.queues import Allowance
 from headrace.placement import state as settings
 from headrace.placement.decide import DECIDER
 from headrace.placement.derived import build
 from headrace.placement.explain_rules import explain
+from headrace.verification.promises import Promises
 
 MINUTE_US = 60_000_000
 
@@ -50,13 +54,13 @@ def test_without_reservations_it_is(history, monkeypatch):
     assert stream_of_small_jobs(history, 30) is None
 
 
-def reserved(history):
+def reserved(history, **fields):
     """`big` waits for the one that runs, and has a reservation."""
     history.job("first", gpus=8000, max_duration_us=60 * MINUTE_US)
     history.settled()
     history.starts("first")
     history.settled()
-    history.job("big", nodes=2, gpus=8000)
+    history.job("big", nodes=2, gpus=8000, **fields)
     assert history.settled() == []
     history.now_us = DECIDER.wakeup(history.state)
     while not (found := reservations(history.settled())):
@@ -94,6 +98,43 @@ def test_a_reservation_ends_with_its_machines(history):
     history.node("n3")
     (again,) = reservations(history.settled())
     assert {seat.node for seat in again.seats} == {"n1", "n3"}
+
+
+DRAINED = DeviceFaulted(
+    node="n2", device="n2-gpu0", incarnation="j1", report=1, action="drain", text="XID 79"
+)
+FILLED = NodeFilled(node="n2", used_permille=950, too_full=True)
+
+
+@pytest.mark.parametrize(("lost", "rule"), [(DRAINED, "node-smaller"), (FILLED, "node-lost")])
+def test_a_reservation_ends_with_what_it_was_made_on_and_that_is_no_broken_promise(
+    history, lost, rule
+):
+    reserved(history)
+    history.given(lost)
+    (gone,) = reservations(history.settled())
+    assert (gone.seats, gone.act.rule) == ((), rule)
+
+    assert broken(history.entries) == []
+    assert broken(entry for entry in history.entries if entry.event is not lost) == ["I15"]
+
+
+@pytest.mark.parametrize("bound", [Allowance(quota_milli=8000), Allowance(limit_milli=8000)])
+def test_a_reservation_ends_with_a_part_of_the_fleet_that_its_queue_may_not_have(history, bound):
+    history.queue("default", quota_milli=-1)
+    reserved(history, preemptible=False)
+    assert broken(history.entries) == []
+
+    history.queue("default", quota_milli=-1, per_type={"H100": bound})
+    (gone,) = reservations(history.settled())
+    assert (gone.seats, gone.act.rule) == ((), "limit-lowered")
+    assert broken(history.entries) == []
+
+
+def broken(entries):
+    """What the judge of promises says of this log."""
+    promises = Promises()
+    return [name for entry in entries for name, _ in promises.check(entry)]
 
 
 def test_a_state_read_anew_keeps_its_reservations(history):

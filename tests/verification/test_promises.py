@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from tests.verification.histories import (
     ACT,
     GOOD,
@@ -22,9 +25,9 @@ from tests.verification.histories import (
 from headrace.events import Header
 from headrace.events.gangs import GangEvicted, GangReserved, Seat
 from headrace.events.jobs import JobHeld
-from headrace.events.nodes import NodeSilent
+from headrace.events.nodes import DeviceFaulted, NodeFilled, NodeSilent
 from headrace.events.platform import ServiceLed
-from headrace.events.queues import Queue, QueueConfigured
+from headrace.events.queues import Allowance, Queue, QueueConfigured
 
 DAY_US = 86_400_000_000
 LED = ServiceLed(
@@ -41,6 +44,12 @@ def holding(max_duration_us: int = DAY_US) -> tuple[object, ...]:
 def reserved(at_us: int, node: str = "n1") -> GangReserved:
     seats = (Seat(rank=0, node=node, milli=1000, count=1),)
     return GangReserved(job="b", project=P, at_us=at_us, seats=seats, act=ACT)
+
+
+def faulted(action: str, node: str = "n1") -> DeviceFaulted:
+    return DeviceFaulted(
+        node=node, device="g2", incarnation="i1", report=9, action=action, text="XID 79"
+    )
 
 
 def decided(event: object, at_us: int, basis: int = 100) -> tuple[object, Header]:
@@ -100,6 +109,27 @@ def test_a_lost_node_voids_what_was_promised_there() -> None:
     assert broken(*lost, reserved(SOON_US * 2)) == []
 
 
+def test_a_drained_device_voids_what_was_promised_on_its_node() -> None:
+    drained, restarted, elsewhere = faulted("drain"), faulted("restart"), faulted("drain", "n2")
+    changes = (WITHDRAWN, reserved(SOON_US * 2))
+
+    assert broken(*holding(), reserved(SOON_US), drained, *OTHER, PASSED) == []
+    for change in changes:
+        assert broken(*holding(), reserved(SOON_US), drained, change) == []
+        assert broken(*holding(), reserved(SOON_US), restarted, change) == ["I15"]
+        assert broken(*holding(), reserved(SOON_US), elsewhere, change) == ["I15"]
+
+
+def test_a_full_node_voids_what_was_promised_there() -> None:
+    full = NodeFilled(node="n1", used_permille=950, too_full=True)
+    emptied = NodeFilled(node="n1", used_permille=500, too_full=False)
+
+    assert broken(*holding(), reserved(SOON_US), full, WITHDRAWN) == []
+    assert broken(*holding(), reserved(SOON_US), full, *OTHER, PASSED) == []
+    assert broken(*holding(), full, emptied, reserved(SOON_US), WITHDRAWN) == ["I15"]
+    assert broken(*holding(), full, reserved(SOON_US), emptied, WITHDRAWN) == ["I15"]
+
+
 def test_nothing_else_withdraws_a_reservation_or_makes_it_later() -> None:
     assert broken(*holding(), reserved(SOON_US), WITHDRAWN) == ["I15"]
     assert broken(*holding(), reserved(SOON_US), reserved(SOON_US * 2)) == ["I15"]
@@ -115,6 +145,50 @@ def test_a_lowered_limit_excuses_until_those_under_it_have_ended() -> None:
 
     assert broken(queue(), *holding(), reserved(SOON_US), lowered, *OTHER, PASSED) == ["I5"]
     assert broken(queue(), *holding(), reserved(SOON_US), raised, *OTHER, PASSED) == ["I15"]
+
+
+FEW = Allowance(quota_milli=1000)
+
+
+@pytest.mark.parametrize(
+    "quota",
+    [
+        {"quota_milli": 1000},
+        {"cpu_quota_milli": 0},
+        {"memory_quota_bytes": 0},
+        {"per_type": {"H100": FEW}},
+        {"per_pool": {"train": FEW}},
+    ],
+)
+def test_a_lowered_quota_excuses_only_what_cannot_be_preempted(quota: dict[str, Any]) -> None:
+    firm, other = waiting(preemptible=False), waiting(preemptible=True)
+
+    assert broken(configured(), *firm, configured(**quota), WITHDRAWN) == []
+    assert broken(configured(), *other, configured(**quota), WITHDRAWN) == ["I15"]
+    assert broken(configured(**quota), *firm, configured(weight=2, **quota), WITHDRAWN) == ["I15"]
+
+
+def test_a_limit_of_a_part_or_of_a_user_excuses_when_it_is_lowered() -> None:
+    limit, none = Allowance(limit_milli=1000), Allowance()
+    users = configured(user_max_milli=1000)  # of a project that its users do not share equally
+    waits = (configured(), *waiting(preemptible=True))
+
+    for bound in ({"per_type": {"H100": limit}}, {"users_equal": True, "user_max_milli": 1000}):
+        assert broken(*waits, configured(**bound), WITHDRAWN) == []
+    assert broken(*waits, configured(per_type={"H100": none}), WITHDRAWN) == ["I15"]
+    assert broken(*waits, users, WITHDRAWN) == ["I15"]
+
+
+def waiting(*, preemptible: bool) -> tuple[object, ...]:
+    """Job b, alone, has a reservation on n1."""
+    asked = (requested("b"), admitted("b", requested_at=3, preemptible=preemptible), eligible("b"))
+    return (joined(), *asked, reserved(SOON_US))
+
+
+def configured(**values: Any) -> QueueConfigured:
+    """The project, with a quota of everything unless that is given."""
+    whole = Queue(queue=P, kind="project", **({"quota_milli": -1} | values))
+    return QueueConfigured(name=P, queue=whole, change="updated")
 
 
 def test_a_job_that_does_not_wait_is_promised_nothing() -> None:

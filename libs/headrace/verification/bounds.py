@@ -5,6 +5,7 @@ from __future__ import annotations
 from headrace.events.queues import Queue
 
 DEPTH_MAX = 32  # levels of the queue tree that are looked at
+UNLIMITED = -1
 
 
 class Tree:
@@ -32,31 +33,36 @@ class Tree:
         return any(_limits(queue, firm=firm) for queue in shared)
 
 
-def _bounds(queue: Queue, *, firm: bool) -> list[int]:
-    """What may keep a job of this queue waiting; below 0 are no bounds."""
-    bounds = [queue.limit_milli, queue.user_max_milli, queue.cpu_limit_milli]
-    bounds.append(queue.memory_limit_bytes)
-    return [*bounds, queue.quota_milli] if firm else bounds
-
-
-def _parts(queue: Queue) -> dict[str, int]:
-    """The limits of parts of the fleet."""
-    return {
-        name: part.limit_milli
-        for parts in (queue.per_type, queue.per_pool)
-        for name, part in parts.items()
+def _bounds(queue: Queue, *, firm: bool) -> dict[tuple[str, str], int]:
+    """By its kind and what it is of, what may keep a job of this queue waiting; below 0
+    are no bounds. Of a part that is given no quota, none bounds what cannot be preempted.
+    """
+    bounds = {
+        ("", "gpu"): queue.limit_milli,
+        ("", "user"): queue.user_max_milli if queue.users_equal else UNLIMITED,
+        ("", "cpu"): queue.cpu_limit_milli,
+        ("", "memory"): queue.memory_limit_bytes,
     }
+    if firm:
+        bounds["quota", "gpu"] = queue.quota_milli
+        bounds["quota", "cpu"] = queue.cpu_quota_milli
+        bounds["quota", "memory"] = queue.memory_quota_bytes
+    for kind, parts in (("type", queue.per_type), ("pool", queue.per_pool)):
+        for name, part in parts.items():
+            bounds[kind, name] = part.limit_milli
+            if firm:
+                bounds[f"{kind} quota", name] = part.quota_milli or UNLIMITED
+    return bounds
 
 
 def _limits(queue: Queue, *, firm: bool) -> bool:
     """Whether what one job holds of this queue may keep another waiting."""
-    return any(bound >= 0 for bound in (*_bounds(queue, firm=firm), *_parts(queue).values()))
+    return any(bound >= 0 for bound in _bounds(queue, firm=firm).values())
 
 
 def is_lowered(before: Queue, now: Queue, *, firm: bool) -> bool:
     """Whether a bound is lower, or another queue's are in the way."""
-    old, parts = _bounds(before, firm=firm), _parts(before)
-    pairs = [*zip(old, _bounds(now, firm=firm), strict=True)]
-    pairs += ((parts.get(name, -1), bound) for name, bound in _parts(now).items())
+    old = _bounds(before, firm=firm)
+    pairs = ((old.get(name, UNLIMITED), bound) for name, bound in _bounds(now, firm=firm).items())
     lowered = any(bound >= 0 and (was < 0 or bound < was) for was, bound in pairs)
     return lowered or before.parent != now.parent

@@ -1,4 +1,10 @@
-"""What is said of nodes, and whether anything promised there can still be kept."""
+"""What is said of nodes, and whether anything promised there can still be kept.
+
+Rule: a node is lost when it is silent, its disk is too full for work, an operator did anything to
+it but uncordon it, or it joins with other hardware, labels or taints; of its hardware a device is,
+that is drained after a fault or whose guard was tripped. A fault after which what runs there only
+starts anew takes nothing away.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +12,20 @@ from collections.abc import Iterator
 from typing import TypeAlias
 
 from headrace.events.gangs import GuardTripped
-from headrace.events.nodes import DeviceFaulted, NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.nodes import (
+    DeviceFaulted,
+    NodeChanged,
+    NodeFilled,
+    NodeHeard,
+    NodeJoined,
+    NodeSilent,
+)
 
 NodeEvent: TypeAlias = (
-    DeviceFaulted | GuardTripped | NodeChanged | NodeHeard | NodeJoined | NodeSilent
+    DeviceFaulted | GuardTripped | NodeChanged | NodeFilled | NodeHeard | NodeJoined | NodeSilent
 )
 NODE_EVENTS: tuple[type[NodeEvent], ...] = (
-    DeviceFaulted, GuardTripped, NodeChanged, NodeHeard, NodeJoined, NodeSilent,
+    DeviceFaulted, GuardTripped, NodeChanged, NodeFilled, NodeHeard, NodeJoined, NodeSilent,
 )  # fmt: skip
 
 
@@ -34,8 +47,13 @@ class Nodes:
             yield event.node, before is None or _hardware(before) != _hardware(event)
         elif isinstance(event, NodeChanged):
             yield event.node, event.change != "uncordon"
+        elif isinstance(event, NodeFilled):
+            yield event.node, event.too_full
+        elif isinstance(event, DeviceFaulted):
+            if event.action == "drain":
+                yield event.node, True
         else:
-            yield event.node, isinstance(event, NodeSilent | DeviceFaulted)
+            yield event.node, isinstance(event, NodeSilent)
 
 
 def _hardware(node: NodeJoined) -> tuple[object, ...]:

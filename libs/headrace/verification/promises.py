@@ -8,11 +8,11 @@ later, on a log in which nothing excuses. What excuses, and nothing else:
   under a limit that both are under. One that was itself placed later than its own reservation, or
   than those were to be gone who were stopped for it, counts from that moment;
 - another reservation there that was to be over by then has not begun, for a reason of this list;
-- a limit above the job (a quota, if it cannot be preempted) was lowered: then it starts when those
-  have ended who were under it;
-- a node of the reservation was lost, fenced, cordoned or joined with other hardware, or a pool was
-  changed: what was promised is void. It may be withdrawn, or promised anew for later; nothing else
-  may, except after a limit was lowered.
+- a limit above the job, of all or of a part (a quota too, if it cannot be preempted), was lowered:
+  then it starts when those have ended who were under it;
+- a node of the reservation, or hardware of it, was lost (see `losses`), or a pool was changed: what
+  was promised is void. It may be withdrawn, or promised anew for later; nothing else may, except
+  after a limit was lowered.
 
 A gang that has waited for `reserve_after_s` is told in the next decision, if it can ever run: what
 proves that is its placement, later, on nodes and under queues that have not changed in between. It
