@@ -8,6 +8,7 @@ from tests.node_agent.placement_twin import DEADLINE_S
 from tests.node_agent.rig import Node
 
 from headrace.bus.agents import Assignment, Launch
+from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.worker_environment import environment_of
 
@@ -61,7 +62,7 @@ def test_torchrun_is_told_from_how_many_nodes_to_how_many() -> None:
     worker = Assignment(job="pretrain-b0c4", attempt=1, rank=2, position=1, project="vision")
     launch = Launch(command=("true",), env=told | {"PET_RDZV_BACKEND": "c10d"})
 
-    env = environment_of(worker, launch, base={}, bound={}, folder="/n/a", marker="m")
+    env = environment_of(worker, launch, base={}, bound=Bound(), folder="/n/a", marker="m")
 
     assert (env["PET_NNODES"], env["PET_RDZV_BACKEND"]) == ("2:8", "c10d")
     assert env["HEADRACE_NUM_NODES"] == "3"
