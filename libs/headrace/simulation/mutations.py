@@ -70,7 +70,7 @@ def release_before_proof(what: Any) -> None:
         return
     evolve = what.service.decider.evolve
     exited = import_module("headrace.placement.evolve").exited
-    exit_of = import_module("headrace.placement.state").Exit
+    exit_of = import_module("headrace.placement.runs").Exit
 
     def believe(state: Any, entry: Entry) -> None:
         evolve(state, entry)
