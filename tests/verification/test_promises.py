@@ -25,7 +25,7 @@ from tests.verification.histories import (
 from headrace.events import Header
 from headrace.events.gangs import GangEvicted, GangReserved, Seat
 from headrace.events.jobs import JobHeld
-from headrace.events.nodes import DeviceFaulted, NodeFilled, NodeSilent
+from headrace.events.nodes import DeviceFaulted, NodeChanged, NodeFilled, NodeSilent
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import Allowance, Queue, QueueConfigured
 
@@ -76,6 +76,14 @@ def test_others_may_be_placed_before_a_reservation_begins() -> None:
 
 def test_who_is_passed_when_its_reservation_has_begun_was_lied_to() -> None:
     assert broken(*holding(), reserved(SOON_US), *OTHER, PASSED) == ["I15"]
+
+
+def test_an_answer_to_an_operator_places_nobody_and_passes_nobody() -> None:
+    answered = decided(NodeChanged(node="n1", change="uncordon"), SOON_US * 10)
+    placing = decided(placed("b", where="n1/g2"), SOON_US * 10)
+
+    assert broken(*holding(), reserved(SOON_US), answered, placing) == []
+    assert broken(*holding(), reserved(SOON_US), *OTHER, answered, PASSED) == ["I15"]
 
 
 def test_a_holder_that_overstays_excuses_until_it_is_released() -> None:
@@ -202,11 +210,15 @@ def test_who_has_waited_long_is_told_when_it_starts() -> None:
     untold = (*holding(), *OTHER, decided(placed("b", where="n1/g2"), DAY_US))
     stopped = GangEvicted(job="a", project=P, attempt=1, reason="timeout", act=ACT)
     turn, early = decided(stopped, DAY_US), decided(stopped, SOON_US)
+    alike = decided(placed("c", where="n1/g2"), DAY_US)
     told = (*holding(), reserved(DAY_US), turn, decided(placed("b", where="n1/g2"), DAY_US))
 
     assert broken(LED, *untold) == []  # placed in the first turn in which it had waited so long
     assert broken(LED, *holding(), turn, decided(placed("b", where="n1/g2"), DAY_US)) == ["I15"]
     assert broken(LED, *told) == []
+    after_one_alike = (alike, decided(placed("b", where="n2/g3"), DAY_US))
+    there = joined("n2", devices=("g3",))
+    assert broken(LED, there, *holding(), *OTHER, *after_one_alike) == []
     assert broken(*holding(), early, decided(placed("b", where="n1/g2"), SOON_US * 2)) == []
 
 

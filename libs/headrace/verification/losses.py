@@ -15,6 +15,7 @@ from headrace.events.gangs import GuardTripped
 from headrace.events.nodes import (
     DeviceFaulted,
     NodeChanged,
+    NodeChangeRefused,
     NodeFilled,
     NodeHeard,
     NodeJoined,
@@ -27,6 +28,7 @@ NodeEvent: TypeAlias = (
 NODE_EVENTS: tuple[type[NodeEvent], ...] = (
     DeviceFaulted, GuardTripped, NodeChanged, NodeFilled, NodeHeard, NodeJoined, NodeSilent,
 )  # fmt: skip
+ANSWERS = (NodeChanged, NodeChangeRefused)  # to what an operator asked of a node
 
 
 class Nodes:

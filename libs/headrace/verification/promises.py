@@ -1,7 +1,8 @@
 """I15: who waits is told when it starts at the latest, and starts by then.
 
 Rule: whoever has a reservation is placed by the first decision of placement made at its moment or
-later, on a log in which nothing excuses. What excuses, and nothing else:
+later, on a log in which nothing excuses; answers to operators are decided alone, before anything
+else, and are no such decision. What excuses, and nothing else:
 
 - a holder overstays: it holds what it was given for longer than its maximum duration (starting and
   stopping take time), or is being stopped or ending, or part of it, on a node of the reservation or
@@ -16,8 +17,8 @@ later, on a log in which nothing excuses. What excuses, and nothing else:
 
 A gang that has waited for `reserve_after_s` is told in the next decision, if it can ever run: what
 proves that is its placement, later, on nodes and under queues that have not changed in between. It
-need not be told while `reservations_max` others are, or one alike of its project, or while there are
-more holders than a turn looks at (`reserve_steps_max`).
+need not be told while `reservations_max` others are, or one alike of its project (or that is placed
+in that very decision), or while there are more holders than a turn looks at (`reserve_steps_max`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured
 from headrace.verification.bounds import Tree, is_lowered
 from headrace.verification.life import NEVER
-from headrace.verification.losses import NODE_EVENTS, NodeEvent, Nodes
+from headrace.verification.losses import ANSWERS, NODE_EVENTS, NodeEvent, Nodes
 from headrace.verification.waits import Holding, Promise, Wait
 
 SECOND_US = 1_000_000
@@ -95,13 +96,14 @@ class Promises:
     def check(self, entry: Entry) -> Iterator[Found]:
         """Fold the next entry; what it breaks."""
         header = entry.header
-        is_placements = bool(header.count) and type(entry.event).owner == "placement"
-        if is_placements and header.index == 0:
+        kind = type(entry.event)
+        is_turn = bool(header.count) and kind.owner == "placement" and kind not in ANSWERS
+        if is_turn and header.index == 0:
             self._full, self._alike = self._is_full(), self._kinds_told()
-        handle = self._on.get(type(entry.event))
+        handle = self._on.get(kind)
         if handle is not None:
             yield from handle(entry, entry.event)
-        if is_placements and header.index == header.count - 1:
+        if is_turn and header.index == header.count - 1:
             if header.basis >= self._released_at:
                 yield from self._late(entry)
             if not self._full:
@@ -193,6 +195,7 @@ class Promises:
         nodes = frozenset(worker.node for worker in event.workers)
         if wait.untold and self._unchanged_since(wait.untold, wait.project, nodes):
             yield "I15", f"{event.job} was not told since {wait.untold} when it starts"
+        self._alike.add(wait.kind)
         from_us = min(entry.header.decided_at_us, wait.room_us)
         if event.job in self._promised:
             from_us = min(from_us, self._promised[event.job].at_us)
@@ -267,11 +270,7 @@ class Promises:
         if event.change == "unchanged":
             return ()
         self._changed[f"queue {event.name}"] = entry.position
-        under = [
-            job
-            for job, wait in self._waits.items()
-            if self._tree.is_under(wait.project, event.name)
-        ]
+        under = [j for j, w in self._waits.items() if self._tree.is_under(w.project, event.name)]
         ends = [self._holdings[job].end_us for job in under if job in self._holdings]
         told = [job for job in under if job in self._promised]
         ends += (self._promised[job].at_us + self._waits[job].max_us for job in told)
