@@ -52,7 +52,7 @@ format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 
 test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests (the longest begin first)
-	$(BIN)/pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder tests/simulation tests/end_to_end tests
+	$(BIN)/pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder tests
 
 schemas: $(STAMP) ## write proto-schemas/ from the event types
 	$(BIN)/python -m headrace.events.export proto-schemas

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import msgspec
 import pytest
 from tests.node_agent.placement_twin import until
@@ -15,7 +17,7 @@ from headrace.node_agent.pausing.simulated import SimulatedDriver
 from headrace.node_agent.supervision import kernel, tree
 
 LOOP = "import itertools\nfor n in itertools.count(): print(n); __import__('time').sleep(0.01)"
-COUNTS = ("python3", "-S", "-u", "-c", LOOP)
+COUNTS = (sys.executable, "-S", "-u", "-c", LOOP)
 SAVES = (
     "/bin/bash",
     "-c",
@@ -29,6 +31,7 @@ async def running(node):
     await with_driver(node)
     key = await node.placement.want("counts", *COUNTS)
     await node.placement.started(key)
+    await until(lambda: (node.folder(key) / "0.log").stat().st_size, "it counts")
     return node, key
 
 
@@ -45,8 +48,8 @@ def pids_of(node, key):
 
 
 def frozen(node, key):
-    states = [kernel.stat(pid)[0] for pid in pids_of(node, key)]
-    return bool(states) and set(states) == {b"T"}
+    states = {fields[0] for pid in pids_of(node, key) if (fields := kernel.stat(pid))}
+    return states == {b"T"}
 
 
 async def written(node, key):
@@ -55,7 +58,6 @@ async def written(node, key):
 
 async def test_a_paused_worker_does_not_run_and_goes_on_as_the_same_process(running):
     node, key = running
-    await until(lambda: (node.folder(key) / "0.log").stat().st_size, "it counts")
     before = pids_of(node, key)
 
     locked = await node.placement.move(key, "locked")
