@@ -45,8 +45,8 @@ def spec_of(
     if not launch.command or not launch.command[0]:
         raise ValueError("the launch has no command")
     folder = name_of(key_of(assignment))
-    bound = settings.bind(assignment)
-    account = settings.accounts.of(assignment.user)
+    bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
+    limits = Limits(cpu_milli=assignment.cpu_milli, memory_bytes=assignment.memory_bytes)
     env = environment_of(
         assignment,
         launch,
@@ -63,9 +63,7 @@ def spec_of(
         "project": assignment.project,
         "traceparent": assignment.traceparent,
         "enforcement": bound.enforcement,
-        "confinement": plan_of(
-            settings.isolation, os.path.basename(folder), _limits(assignment), account
-        ),
+        "confinement": plan_of(settings.isolation, os.path.basename(folder), limits, account),
         "marker": marker,
         "command": launch.command,
         "setup": launch.setup,
@@ -79,7 +77,3 @@ def spec_of(
         "journal": settings.journal,
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
     }
-
-
-def _limits(assignment: Assignment) -> Limits:
-    return Limits(cpu_milli=assignment.cpu_milli, memory_bytes=assignment.memory_bytes)

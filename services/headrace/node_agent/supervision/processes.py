@@ -53,10 +53,7 @@ def start(
                 kernel.control_by(streams[0])
             enter()
             kernel.die_with(me)  # last: another account would forget it
-            for number, stream in enumerate(streams):
-                os.dup2(stream, number)
-            os.chdir(folder)
-            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            _stand(folder, streams)
             _execute(argv, env)
         except OSError as error:
             os.write(fail, f"{error.errno} {error.filename or argv[0]}".encode()[:512])
@@ -85,6 +82,14 @@ def ending_of(exit_code: int, status: int) -> str:
         number = os.WTERMSIG(status)
         return f"killed by signal {number} ({signal.strsignal(number)})"
     return f"exit code {exit_code}"
+
+
+def _stand(folder: str, streams: tuple[int, int, int]) -> None:
+    """In the new process: its folder, its streams, and no signal held back."""
+    for number, stream in enumerate(streams):
+        os.dup2(stream, number)
+    os.chdir(folder)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _execute(argv: list[str], env: dict[str, str]) -> None:
