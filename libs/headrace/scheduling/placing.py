@@ -39,24 +39,25 @@ from headrace.scheduling.world import World
 
 def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = None) -> bool:
     """Place what the gang asks for next, or the first `most` tasks of it. `promised`: everything
-    waits for what is being released, and what was evicted in this turn may stay. Nothing has
-    changed when this returns false.
+    waits for what is being released, and what was evicted in this turn may stay. Rather than wait
+    it takes the seats of its reservation. Nothing has changed when this returns false.
     """
     tasks = next_tasks(gang, again=promised)[:most]
-    if not tasks or not all(_is_possible(task.shape) for task in tasks):
-        return False
-    if barrier_of(world, gang, tasks) is not None:
+    is_possible = bool(tasks) and all(_is_possible(task.shape) for task in tasks)
+    if not is_possible or barrier_of(world, gang, tasks) is not None:
         return False
     mark = world.mark()
     demand = Demand(gang=gang, roles=gang.roles, tasks=tasks)
-    if not _place_member(world, gang.root, demand, Where(), promised=promised):
+    found = _place_member(world, gang.root, demand, Where(), promised=promised)
+    if found and (promised or not _must_wait(gang)):
+        return True
+    if not found or gang.name in world.reservations:
         world.back_to(mark)
-        if promised or not _take_seats(world, gang, tasks):
-            world.back_to(mark)
-            return False
-    if not promised and _must_wait(gang):
-        _wait_together(world, tasks)
-    return True
+        if not promised and _take_seats(world, gang, tasks) and not (found and _must_wait(gang)):
+            return not _must_wait(gang) or _wait_together(world, tasks)
+        world.back_to(mark)
+        found = found and _place_member(world, gang.root, demand, Where(), promised=False)
+    return found and _wait_together(world, tasks)
 
 
 def choices(world: World, gang: Gang) -> Iterator[None]:
@@ -226,10 +227,11 @@ def _must_wait(gang: Gang) -> bool:
     )
 
 
-def _wait_together(world: World, tasks: Sequence[Task]) -> None:
+def _wait_together(world: World, tasks: Sequence[Task]) -> bool:
     for task in tasks:
         if task.state == BOUND and task.place is not None:
             world.promise(task, to_come(world, task.shape, task.place))
+    return True
 
 
 def to_come(world: World, shape: Shape, place: Place) -> Place:
@@ -253,9 +255,7 @@ def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
         return False
     for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
         found = _seated(world, gang, task.shape, seats[task.name])
-        if found is None or not _allowed(world, task, found[0]):
-            return False
-        if not world.may_take_seat(task, found[0]):
+        if not (found and _allowed(world, task, found[0]) and world.may_take_seat(task, found[0])):
             return False
         world.place(task, found[0], at_once=found[1])
     return True
