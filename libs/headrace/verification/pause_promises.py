@@ -2,15 +2,25 @@
 
 Rule: as `promises` has it; and what was promised is void where a gang left its devices with its
 processes alive, or came back to them, on a node of the reservation or under a limit that both are
-under: it keeps memory there, and nobody knows when it comes back. Nothing is promised to itself.
+under: it keeps memory there, and nobody knows when it comes back. Nothing is promised to itself. Whoever
+is to pause waits no longer; if that is taken back before it is paused, it waits anew from there on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from headrace.events import Entry
-from headrace.events.pauses import GangPaused, GangPausing, GangResumed, JobPaused, JobPausing
+from headrace.events.pauses import (
+    GangPaused,
+    GangPausing,
+    GangResumed,
+    JobPaused,
+    JobPausing,
+    JobResuming,
+)
+from headrace.verification.life import NEVER
 from headrace.verification.promises import SECOND_US, Found, Promises
 from headrace.verification.waits import Holding
 
@@ -20,13 +30,34 @@ class PausePromises(Promises):
 
     def __init__(self) -> None:
         super().__init__()
+        self._halted: dict[str, None] = {}  # they waited, are to pause, and are not paused yet
         self._on |= {
             GangPausing: self._pausing,
             GangPaused: self._paused,
             GangResumed: self._resumed,
-            JobPausing: self._over,
+            JobPausing: self._halting,
+            JobResuming: self._going_on,
             JobPaused: self._over,
         }
+
+    def _halting(self, entry: Entry, event: JobPausing) -> Iterable[Found]:
+        """It is to wait no longer."""
+        wait = self._waits.get(event.job)
+        if wait is not None and wait.since != NEVER:
+            self._rest(entry, event.job)
+            self._halted[event.job] = None
+        return ()
+
+    def _going_on(self, entry: Entry, event: JobResuming) -> Iterable[Found]:
+        """It is not to pause any more; once paused, quota says when it competes."""
+        if event.job in self._halted:
+            del self._halted[event.job]
+            self._waits[event.job].wait(entry.position)
+        return ()
+
+    def _over(self, entry: Entry, event: Any) -> Iterable[Found]:
+        self._halted.pop(event.job, None)
+        return super()._over(entry, event)
 
     def _pausing(self, entry: Entry, event: GangPausing) -> Iterable[Found]:
         """It is about to leave its devices."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from headrace.decider import Decider, Draft
-from headrace.placement.derived import index_of, usage_moves_us
+from headrace.placement.derived import index_of
 from headrace.placement.evolve import LISTENS_TO, evolve
+from headrace.placement.following import usage_moves_us
 from headrace.placement.lease_rules import decide_leases
 from headrace.placement.life_rules import decide_groups, decide_lives, overdue
 from headrace.placement.node_rules import decide_changes, decide_drains

@@ -10,15 +10,13 @@ from heapq import heappop, heappush
 
 from headrace.events.gangs import Worker
 from headrace.placement.life_rules import is_due
-from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of, takes_part
+from headrace.placement.modelling import moments_of
 from headrace.placement.option_rules import family_of
 from headrace.placement.pause_rules import deadline_us
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
 from headrace.placement.timing import ends_us, matters, ticks
-from headrace.placement.usage_rules import used_lately, window_at, window_ms
 from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.rations import specs_of
 from headrace.scheduling.world import World
 
 Window = tuple[int, int, Accounts | None]  # its number, the fleet's size then, and the tree
@@ -99,6 +97,12 @@ class Index:
         due_us = deadline_us(state, job)
         if job.run is not None and due_us is not None:
             heappush(self.moments, (due_us, job_id, job.run.attempt))
+
+    def watch_moments(self, state: State, job_id: str, job: Job) -> None:
+        """Remember when time alone may let something happen to this job."""
+        attempt = job.run.attempt if job.run is not None else 0
+        for moment_us in moments_of(state, job):
+            heappush(self.moments, (moment_us, job_id, attempt))
 
     def measured(self, family: str) -> None:
         """More is known of how fast the jobs of this family run."""
@@ -212,82 +216,6 @@ def settle(state: State, job_id: str, job: Job, *, moved: bool = True) -> None:
         state.due.pop(job_id, None)
     index_of(state).sync(job_id, job, moved=moved)
     index_of(state).watch_pause(state, job_id, job)
-
-
-def world_of(state: State) -> World:
-    """The cluster as it stands in this state."""
-    index = index_of(state)
-    world = index.world
-    if world is None:
-        world = index.world = World()
-        index.changed_pools = True
-        index.changed_jobs = dict.fromkeys(state.jobs)
-    if index.changed_pools:  # every node and every job may be in other pools now
-        world.set_settings(settings_of(state))
-        index.changed_nodes = dict.fromkeys(state.nodes)
-        index.changed_queues = True
-        index.window = NO_WINDOW
-    if index.learned != state.learned.number:
-        index.learned = state.learned.number
-        world.learn(state.learned)
-    index.changed_jobs.update(index.pausing)  # may their devices be free now?
-    _follow_machines(state, index, world)
-    if index.changed_queues:  # and to other queues, perhaps
-        index.changed_jobs = dict.fromkeys(state.jobs)
-    if index.changed_queues or index.changed_users:
-        queues = specs_of(state.queues, _users(index))
-        if queues != world.queues:
-            world.set_queues(queues)
-    for job_id in index.changed_jobs:
-        job = state.jobs.get(job_id)
-        if job is not None and takes_part(state, job):
-            world.enter(gang_of(state, job_id, job))
-            for moment_us in moments_of(state, job):
-                attempt = job.run.attempt if job.run is not None else 0
-                heappush(index.moments, (moment_us, job_id, attempt))
-        else:
-            world.leave(job_id)
-    world.evictions = state.evictions
-    index.follows()
-    return world
-
-
-def world_at(state: State, now_us: int) -> World:
-    """The cluster as a turn begins."""
-    index, world = index_of(state), world_of(state)
-    total = total_milli(state)
-    window = (window_at(state, now_us), total, world.accounts)
-    if index.window != window:
-        index.window = window
-        world.set_usage(used_lately(state, world.queues, total, now_us))
-    world.begin(now_us)
-    return world
-
-
-def usage_moves_us(state: State) -> int | None:
-    """When usage has to be looked at again, for somebody who waits."""
-    index = index_of(state)
-    if not index.waiting or not state.setting("usage_strength_milli"):
-        return None
-    return (index.window[0] + 1) * window_ms(state) * 1000
-
-
-def _follow_machines(state: State, index: Index, world: World) -> None:
-    for name in index.changed_nodes:
-        index.changed_jobs.update(index.on_node.get(name, {}))
-    for job_id in index.changed_jobs:
-        world.leave(job_id)
-    for name in index.changed_nodes:
-        machine = machine_of(state.nodes[name], state.machines[name], state.pools)
-        world.set_machine(machine)
-
-
-def _users(index: Index) -> dict[str, list[str]]:
-    """Who has live jobs, by project."""
-    users: dict[str, list[str]] = {}
-    for project, user in sorted(index.users):
-        users.setdefault(project, []).append(user)
-    return users
 
 
 def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.placement.derived import index_of, world_at
+from headrace.placement.derived import index_of
+from headrace.placement.following import world_at
 from headrace.placement.life_rules import DEVICE_FAULTY
 from headrace.placement.modelling import gang_of, takes_part
 from headrace.placement.reservation_rules import reserved_in

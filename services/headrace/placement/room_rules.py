@@ -17,7 +17,8 @@ import msgspec
 from headrace.decider import Draft
 from headrace.events import Decision
 from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, Worker
-from headrace.placement.derived import index_of, total_milli, world_at
+from headrace.placement.derived import index_of, total_milli
+from headrace.placement.following import world_at
 from headrace.placement.life_rules import evict, shrink
 from headrace.placement.modelling import options_for
 from headrace.placement.option_rules import names_of, numbers_of
