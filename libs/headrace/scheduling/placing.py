@@ -6,10 +6,11 @@ what is being released, all that was newly placed waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from headrace.scheduling.accounts import Barrier
-from headrace.scheduling.amounts import GPU, Amounts, total
+from headrace.scheduling.amounts import Amounts, total
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
@@ -20,7 +21,6 @@ from headrace.scheduling.gangs import (
     Constraint,
     Gang,
     Group,
-    Nearness,
     Place,
     Role,
     Shape,
@@ -30,34 +30,36 @@ from headrace.scheduling.gangs import (
     roles_of,
 )
 from headrace.scheduling.legality import Taker
-from headrace.scheduling.machines import COMING, DEVICE_MILLI
-from headrace.scheduling.part_barriers import barred_cells, cell_barrier, part_barrier_of
+from headrace.scheduling.machines import DEVICE_MILLI
+from headrace.scheduling.part_barriers import barred_cells, part_barrier_of
+from headrace.scheduling.permits import is_allowed, is_near
 from headrace.scheduling.ranking import ranked
+from headrace.scheduling.seats import take_seats, to_come
 from headrace.scheduling.topology import Demand, Where, node_sets
 from headrace.scheduling.world import World
 
 
 def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = None) -> bool:
     """Place what the gang asks for next, or the first `most` tasks of it. `promised`: everything
-    waits for what is being released, and what was evicted in this turn may stay. Rather than wait
-    it takes the seats of its reservation. Nothing has changed when this returns false.
+    waits for what is being released, and what was evicted in this turn may stay. Who would have to
+    wait rather takes the seats of its reservation. Nothing has changed when this returns false.
     """
     tasks = next_tasks(gang, again=promised)[:most]
-    is_possible = bool(tasks) and all(_is_possible(task.shape) for task in tasks)
-    if not is_possible or barrier_of(world, gang, tasks) is not None:
+    if not tasks or not all(_is_possible(task.shape) for task in tasks):
+        return False
+    if barrier_of(world, gang, tasks) is not None:
         return False
     mark = world.mark()
     demand = Demand(gang=gang, roles=gang.roles, tasks=tasks)
-    found = _place_member(world, gang.root, demand, Where(), promised=promised)
-    if found and (promised or not _must_wait(gang)):
-        return True
-    if not found or gang.name in world.reservations:
+    anywhere = partial(_place_member, world, gang.root, demand, Where(), promised=promised)
+    at_seats = partial(take_seats, world, gang, tasks)
+    is_reserved = gang.name in world.reservations and not promised
+    placed = _place_by_first(world, gang, (anywhere, at_seats)) if is_reserved else anywhere()
+    if not placed:
         world.back_to(mark)
-        if not promised and _take_seats(world, gang, tasks) and not (found and _must_wait(gang)):
-            return not _must_wait(gang) or _wait_together(world, tasks)
-        world.back_to(mark)
-        found = found and _place_member(world, gang.root, demand, Where(), promised=False)
-    return found and _wait_together(world, tasks)
+    elif not promised and _must_wait(gang):
+        _wait_together(world, tasks)
+    return placed
 
 
 def choices(world: World, gang: Gang) -> Iterator[None]:
@@ -97,6 +99,19 @@ def taker_of(world: World, gang: Gang) -> Taker:
     request = total(world.request_of(task) for task in tasks)
     firm = any(task.firm for task in tasks)
     return Taker(queue=gang.queue, request=request, preemptible=not firm)
+
+
+def _place_by_first(world: World, gang: Gang, ways: Iterable[Callable[[], bool]]) -> bool:
+    """Place the gang by the first way by which it need not wait, else by the first of all."""
+    mark = world.mark()
+    waiting = []
+    for way in ways:
+        if way():
+            if not _must_wait(gang):
+                return True
+            waiting.append(way)
+        world.back_to(mark)
+    return bool(waiting) and waiting[0]()
 
 
 def _is_possible(shape: Shape) -> bool:
@@ -147,10 +162,10 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
     for name in _order(world, task, where):
         if name in taken:
             continue
-        if task.shape.near is not None and not _is_near(world, task.shape.near, name):
+        if task.shape.near is not None and not is_near(world, task.shape.near, name):
             continue
         found = world.machines[name].fit(task.shape, spread=world.settings.spread_devices)
-        if found is None or not _allowed(world, task, found[0]):
+        if found is None or not is_allowed(world, task, found[0]):
             continue
         if promised and task.state == EVICTED and _stays(world, task, found[0]):
             return True
@@ -206,19 +221,6 @@ def _stays(world: World, task: Task, new: Place) -> bool:
     return True
 
 
-def _allowed(world: World, task: Task, place: Place) -> bool:
-    """Whether what the task takes on this very machine is within every limit."""
-    gang = world.gangs[task.gang]
-    if world.parted.any and cell_barrier(
-        world, gang, world.cell_at(place), place.amounts[GPU], firm=task.firm
-    ):
-        return False
-    if not task.shape.device_memory_bytes:
-        return True
-    firm = task.firm
-    return world.accounts.barrier(gang.queue, place.amounts, firm=firm) is None
-
-
 def _must_wait(gang: Gang) -> bool:
     return any(
         gang.count(role.name, (PIPELINED,))
@@ -227,73 +229,7 @@ def _must_wait(gang: Gang) -> bool:
     )
 
 
-def _wait_together(world: World, tasks: Sequence[Task]) -> bool:
+def _wait_together(world: World, tasks: Sequence[Task]) -> None:
     for task in tasks:
         if task.state == BOUND and task.place is not None:
             world.promise(task, to_come(world, task.shape, task.place))
-    return True
-
-
-def to_come(world: World, shape: Shape, place: Place) -> Place:
-    """The place as a promise: of whole devices only how many."""
-    if not place.devices or shape.is_shared:
-        return place
-    banks = enumerate(world.machines[place.node].banks)
-    bank = next(number for number, bank in banks if place.devices[0] in bank.devices)
-    return Place(node=place.node, amounts=place.amounts, count=shape.devices, bank=bank)
-
-
-def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
-    """Place a gang as its reservation says, once it has begun or earlier if that delays nobody;
-    shared devices first as those are named.
-    """
-    reservation = world.reservations.get(gang.name)
-    if reservation is None:
-        return False
-    seats = {seat.task: seat.place for seat in reservation.seats}
-    if any(task.name not in seats for task in tasks):
-        return False
-    for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
-        found = _seated(world, gang, task.shape, seats[task.name])
-        if not (found and _allowed(world, task, found[0]) and world.may_take_seat(task, found[0])):
-            return False
-        world.place(task, found[0], at_once=found[1])
-    return True
-
-
-def _seated(world: World, gang: Gang, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
-    """The place at a seat, and whether it could be taken at once; None when it is not free. Whole
-    devices are rather others than those of which shares are promised.
-    """
-    machine = world.machines[seat.node]
-    shared = () if shape.is_shared else world.shared_by_others(gang, seat.node)
-    for place in shared:
-        machine.book(place, COMING)
-    found = machine.fit(shape)
-    for place in reversed(shared):
-        machine.book(place, COMING, -1)
-    if found is None or not found[1]:
-        found = machine.fit(shape)
-    if found is None or found[0].amounts != seat.amounts:
-        return None
-    if not shape.is_shared or not machine.still_fits(seat):
-        return found
-    return seat, found[1] and all(machine.free_on(d)[0] >= seat.milli for d in seat.devices)
-
-
-def _is_near(world: World, near: Nearness, name: str) -> bool:
-    """Whether others with the tags are (or are not) in the machine's domains."""
-    labels = world.machines[name].spec.labels
-    for label, wanted in ((near.with_label, True), (near.apart_label, False)):
-        if not label:
-            continue
-        found = any(
-            world.machines[place.node].spec.labels.get(label) == labels.get(label)
-            for gang in world.gangs.values()
-            for task in gang.all_tasks()
-            if task.state in PLACED and set(near.tags) <= set(task.tags)
-            if (place := task.coming or task.place) is not None and place.node in world.machines
-        )
-        if found != wanted:
-            return False
-    return True
