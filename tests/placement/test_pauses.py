@@ -23,6 +23,7 @@ from headrace.events.pauses import (
     AttemptPauseFailed,
     AttemptResumed,
 )
+from headrace.placement.decide import decide, wakeup
 from headrace.placement.desired import _grace_s
 from headrace.placement.explain_rules import explain
 
@@ -97,6 +98,19 @@ def test_who_cannot_go_back_keeps_nobody_from_what_is_free():
     history.job("c", gpus=1000)
 
     assert tags(history.settled()) == ["gang.placed"]
+
+
+def test_who_waits_for_gpus_of_its_node_has_nobody_look_again_before_something_changes():
+    history = fleet(pausing=("checkpoint", "migrate"))
+    runs(history, "a", gpus=2000)
+    away(history, "a")
+    runs(history, "b", gpus=2000)
+    history.now_us += 30 * SECOND_US  # later than what time alone may bring for a job that waits
+    assert resume(history, "a") == []
+
+    history.now_us += SECOND_US
+    assert decide(history.state, history.now_us) == []
+    assert wakeup(history.state) > history.now_us
 
 
 def test_who_waits_too_long_for_its_node_starts_anew_and_says_what_is_lost():

@@ -17,15 +17,28 @@ from headrace.events.gangs import (
     GangReleased,
     GangReserved,
     GangShrunk,
+    Worker,
     WorkersReleased,
 )
 from headrace.events.guards import DEVICE_MILLI
 from headrace.events.jobs import JobAdmitted
 from headrace.events.nodes import NodeChanged, NodeJoined, NodeSilent
+from headrace.events.pauses import (
+    GangPaused,
+    GangPausing,
+    GangResumed,
+    JobPaused,
+    JobPausing,
+    JobResuming,
+)
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
 
-EVICTIONS = ("moved", "preempted", "reclaimed", "timeout", "cancelled", "worker-failed")
+EVICTIONS = ("image-dropped", "moved", "preempted", "reclaimed", "timeout", "cancelled", "worker-failed")
+PAUSES = (
+    "away", "back", "elsewhere", "for_another", "one_rung_down", "signal", "stop", "taken_back",
+    "waiting",
+)  # fmt: skip
 SITUATIONS = (
     *(f"evicted.{reason}" for reason in EVICTIONS),
     "gang.again",
@@ -48,6 +61,7 @@ SITUATIONS = (
     "node.fenced_out",
     "node.rebooted_anew",
     "node.silent_for_long",
+    *(f"pause.{how}" for how in PAUSES),
     "pool.updated",
     "queue.limit_lowered_below_use",
     "queue.min_runtime",
@@ -80,6 +94,8 @@ class _Seen:
         self.held: Counter[str] = Counter()  # milli, by queue with all below it
         self.boots: dict[str, str] = {}
         self.reserved: dict[str, int] = {}  # the moment, by job
+        self.workers: dict[str, tuple[Worker, ...]] = {}  # of the live attempt, by job
+        self.pausing: dict[str, None] = {}  # jobs that are to pause and have not
 
     def hold(self, project: str, milli: int) -> None:
         name, levels = project, len(self.queues)
@@ -95,6 +111,7 @@ def _admitted(seen: _Seen, event: JobAdmitted) -> Iterator[str]:
 
 def _placed(seen: _Seen, event: GangPlaced) -> Iterator[str]:
     seen.hold(event.project, event.milli)
+    seen.workers[event.job] = event.workers
     if event.job in seen.reserved:
         del seen.reserved[event.job]
         yield "reservation.kept"
@@ -132,6 +149,43 @@ def _workers_released(seen: _Seen, event: WorkersReleased) -> Iterator[str]:
 
 def _evicted(_seen: _Seen, event: GangEvicted) -> Iterator[str]:
     yield f"evicted.{event.reason}"
+    if event.act.rule == "one-rung-down":
+        yield "pause.one_rung_down"
+
+
+def _pausing(_seen: _Seen, event: GangPausing) -> Iterator[str]:
+    if event.gainer and event.phase == "locked":
+        yield "pause.for_another"
+
+
+def _away(seen: _Seen, event: GangPaused) -> Iterator[str]:
+    seen.hold(event.project, -event.milli)
+    yield "pause.away"
+
+
+def _back(seen: _Seen, event: GangResumed) -> Iterator[str]:
+    seen.hold(event.project, event.milli)
+    yield "pause.back"
+    if event.workers != seen.workers[event.job]:
+        yield "pause.elsewhere"
+    seen.workers[event.job] = event.workers
+
+
+def _asked(seen: _Seen, event: JobPausing) -> Iterator[str]:
+    seen.pausing[event.job] = None
+    return iter(())
+
+
+def _paused(seen: _Seen, event: JobPaused) -> Iterator[str]:
+    seen.pausing.pop(event.job, None)
+    if event.way in PAUSES:
+        yield f"pause.{event.way}"
+
+
+def _taken_back(seen: _Seen, event: JobResuming) -> Iterator[str]:
+    if event.job in seen.pausing:
+        del seen.pausing[event.job]
+        yield "pause.taken_back"
 
 
 def _reserved(seen: _Seen, event: GangReserved) -> Iterator[str]:
@@ -202,6 +256,12 @@ _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     GangShrunk: _shrunk,
     WorkersReleased: _workers_released,
     GangEvicted: _evicted,
+    GangPausing: _pausing,
+    GangPaused: _away,
+    GangResumed: _back,
+    JobPausing: _asked,
+    JobPaused: _paused,
+    JobResuming: _taken_back,
     GangReserved: _reserved,
     QueueConfigured: _configured,
     NodeJoined: _joined,

@@ -32,6 +32,7 @@ USERS = ("ada", "ben", "eve")
 SETTINGS = {  # recorded with who leads: small, so that histories of seconds see what takes minutes
     "consolidate_after_s": 1,
     "reserve_after_s": 1,
+    "resume_elsewhere_after_s": 8,
     "release_s": 1,
 }
 

@@ -34,7 +34,7 @@ from headrace.simulation.weather import Weather
 from headrace.store.memory import MemoryLog, MemoryStore
 
 BUSY_S = 14.0
-SETTLE_S = 240.0  # the longest job may have to run again, and all others after it
+SETTLE_S = 120.0
 LOOK_S = 0.5
 QUIET_S = 11.0  # longer than an agent waits between two hellos: jobs may wait for its node
 TOLD_MAX = 30  # last things told of a history that went wrong

@@ -1,9 +1,8 @@
 """I15 where jobs are paused: what becomes of what others were promised.
 
-Rule: as `promises` has it; and what was promised is void where a gang left its devices with its
-processes alive, or came back to them, on a node of the reservation or under a limit that both are
-under: it keeps memory there, and nobody knows when it comes back. Nothing is promised to itself. Whoever
-is to pause waits no longer; if that is taken back before it is paused, it waits anew from there on.
+Rule: as `promises` has it; and what was promised is void where memory of a node of the reservation
+was booked for what a gang had on its devices. Who comes back has as long as it had left. Whoever is
+to pause waits no longer; if that is taken back before it is paused, it waits anew from there on.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.events import Entry
+from headrace.events.gangs import GangReleased
 from headrace.events.pauses import (
     GangPaused,
     GangPausing,
@@ -30,6 +30,7 @@ class PausePromises(Promises):
 
     def __init__(self) -> None:
         super().__init__()
+        self._left_us: dict[str, int] = {}  # what those who have left their devices may still run
         self._halted: dict[str, None] = {}  # they waited, are to pause, and are not paused yet
         self._on |= {
             GangPausing: self._pausing,
@@ -64,7 +65,8 @@ class PausePromises(Promises):
         holding, gainer = self._holdings.get(event.job), self._waits.get(event.gainer)
         if holding is not None:
             holding.leaving = entry.position
-            self._void(event.project, holding.nodes)
+            if event.image_bytes:
+                self._void(entry, holding.nodes)
         if gainer is not None:
             room_us = entry.header.decided_at_us + self._settings["release_s"] * SECOND_US
             gainer.room_us = min(gainer.room_us, room_us)
@@ -75,24 +77,25 @@ class PausePromises(Promises):
         holding = self._holdings.pop(event.job, None)
         self._released_at = entry.position
         if holding is not None:
-            self._void(event.project, holding.nodes)
+            self._left_us[event.job] = holding.end_us - entry.recorded_at_us
         if event.job in self._waits:
             self._waits[event.job].wait(entry.position)
         return ()
 
     def _resumed(self, entry: Entry, event: GangResumed) -> Iterable[Found]:
-        """It is back."""
+        """It is back, for as long as it had left."""
         nodes = frozenset(worker.node for worker in event.workers)
-        wait = self._waits.get(event.job)
-        if wait is not None:
-            end_us = entry.header.decided_at_us + wait.max_us
-            self._holdings[event.job] = Holding(event.attempt, nodes, end_us)
-        self._void(event.project, nodes)
+        end_us = entry.header.decided_at_us + self._left_us.pop(event.job, 0)
+        self._holdings[event.job] = Holding(event.attempt, nodes, end_us)
         self._rest(entry, event.job)
         return ()
 
-    def _void(self, project: str, nodes: frozenset[str]) -> None:
-        """What was promised there, or under the same limits, is not kept as it was."""
-        self._changed |= dict.fromkeys(nodes, self._released_at)
-        for job, promise in self._promised.items():
-            promise.void |= self._meet(job, project, nodes)
+    def _released(self, entry: Entry, event: GangReleased) -> Iterable[Found]:
+        self._left_us.pop(event.job, None)
+        return super()._released(entry, event)
+
+    def _void(self, entry: Entry, nodes: frozenset[str]) -> None:
+        """What was promised there may not be kept as it was."""
+        self._changed |= dict.fromkeys(nodes, entry.position)
+        for promise in self._promised.values():
+            promise.void |= bool(nodes & promise.nodes)
