@@ -34,7 +34,15 @@ from headrace.events.pauses import (
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
 
-EVICTIONS = ("image-dropped", "moved", "preempted", "reclaimed", "timeout", "cancelled", "worker-failed")
+EVICTIONS = (
+    "image-dropped",
+    "moved",
+    "preempted",
+    "reclaimed",
+    "timeout",
+    "cancelled",
+    "worker-failed",
+)
 PAUSES = (
     "away", "back", "elsewhere", "for_another", "one_rung_down", "signal", "stop", "taken_back",
     "waiting",
