@@ -16,7 +16,8 @@ from tests.placement.pausing import (
 )
 
 from headrace.events import tag_of
-from headrace.events.jobs import Gang
+from headrace.events.jobs import Accelerator, Gang
+from headrace.events.nodes import Device
 from headrace.events.pauses import (
     AttemptLocked,
     AttemptPaused,
@@ -26,6 +27,23 @@ from headrace.events.pauses import (
 from headrace.placement.decide import decide, wakeup
 from headrace.placement.desired import _grace_s
 from headrace.placement.explain_rules import explain
+
+SLICES = tuple(
+    Device(
+        device=f"MIG-{i}", index=i, model="H100-80GB", memory_bytes=10 * GB, profile="1g.10gb",
+        parent="GPU-0",
+    )
+    for i in range(2)
+)  # fmt: skip
+SLICE = Gang(accelerators=(Accelerator(milli=1000, profile="1g.10gb"),), cpu_milli=1000)
+
+
+def elastic(nodes, most):
+    return Gang(nodes=nodes, nodes_max=most, accelerators=(Accelerator(milli=1000),))
+
+
+def per_gpu(gpus):
+    return Gang(accelerators=(Accelerator(milli=gpus * 1000),), per_gpu_processes=True)
 
 
 def test_a_pause_locks_then_moves_then_frees_the_gpus_for_others():
@@ -158,6 +176,45 @@ def test_without_such_a_driver_it_is_asked_to_save_itself_or_stopped(pausing, ch
     assert not history.state.jobs["a"].waiting
     assert tags(resume(history, "a")) == ["gang.placed"]
     assert history.placed("a").attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("fields", "pausing", "why"),
+    [
+        ({"gpus": 0, "gang": Gang(cpu_milli=1000)}, CAN, "it has no GPU"),
+        ({"gang": elastic(1, 2)}, CAN, "its workers come and go"),
+        ({"gang": per_gpu(2)}, CAN, "n1 has no driver that can where processes share GPU memory"),
+        ({"gang": per_gpu(2)}, (*CAN, "ipc"), ""),
+        ({"gang": per_gpu(1)}, CAN, ""),
+    ],
+)
+def test_what_cannot_leave_with_its_processes_says_why_and_takes_the_next_rung(
+    fields, pausing, why
+):
+    history = fleet(pausing=pausing)
+    runs(history, "a", checkpoint=SAVES, **fields)
+
+    (asked,) = pause(history, "a")
+
+    assert tag_of(asked) == ("gang.evicted.v1" if why else "gang.pausing.v1")
+    assert asked.act.names.get("no_checkpoint", "") == why
+    if why:
+        assert asked.way == "signal"
+
+
+def test_a_slice_of_a_gpu_is_left_but_goes_to_no_other_slice():
+    history = fleet(pausing=("checkpoint", "migrate"), devices=SLICES)
+    runs(history, "a", gang=SLICE)
+    away(history, "a")
+    (mine,) = history.placed("a").workers[0].devices
+    for job in "bc":
+        runs(history, job, gang=SLICE)
+    on_mine = next(job for job in "bc" if history.placed(job).workers[0].devices == (mine,))
+
+    history.exits("c" if on_mine == "b" else "b")
+    assert "gang.resumed" not in tags(resume(history, "a"))
+    history.exits(on_mine)
+    assert "gang.resumed" in tags(history.settled())
 
 
 def test_a_job_that_waits_is_paused_at_once_and_is_not_placed():

@@ -17,8 +17,8 @@ from headrace.events.gangs import Act, Share, Worker
 class JobPauseRequested(
     Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.pause_requested.v1"
 ):
-    """Somebody asked for a job to leave its GPUs until it is resumed. `job` may name a job nobody
-    knows.
+    """Somebody asked for a job, or all of a group's, to leave its GPUs until it is resumed. `job`
+    may name a job nobody knows.
     """
 
     owner: ClassVar[str] = "admission"
@@ -30,7 +30,9 @@ class JobPauseRequested(
 
 
 class JobPausing(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.pausing.v1"):
-    """The job is to leave its GPUs, and competes for none until `job.resuming`."""
+    """The job is to leave its GPUs, and competes for none until `job.resuming`. Of a group it is
+    said first, and then of each of its tasks.
+    """
 
     owner: ClassVar[str] = "admission"
     stream: ClassVar[str] = "job/{job}"
@@ -43,7 +45,7 @@ class JobPausing(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="j
 class JobPauseRefused(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.pause_refused.v1"
 ):
-    """The job cannot be paused: it is unknown, has ended, is to end, or is many."""
+    """The job cannot be paused: it is unknown, has ended, or is to end."""
 
     owner: ClassVar[str] = "admission"
     stream: ClassVar[str] = "job/{job}"
@@ -67,7 +69,9 @@ class JobResumeRequested(
 
 
 class JobResuming(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.resuming.v1"):
-    """The job competes again, with what was saved of it."""
+    """The job competes again, with what was saved of it. Of a group it is said first, and then of
+    each of its tasks.
+    """
 
     owner: ClassVar[str] = "admission"
     stream: ClassVar[str] = "job/{job}"

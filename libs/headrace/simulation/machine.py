@@ -21,7 +21,8 @@ from headrace.simulation.surroundings import EPOCH_US
 START_S_MAX = 0.03
 STOP_S_MAX = 0.2
 PAUSE_S_MAX = 0.1
-PAUSE_FAILS = 0.1  # of all tries
+PAUSE_FAILS = 0.2  # of all tries
+PAUSING = ((), ("checkpoint",), *[("checkpoint", "migrate", "ipc")] * 4)  # found of drivers
 LAUNCHER_S = 0.5  # until a lost launcher is replaced: starts wait for it
 
 
@@ -57,7 +58,7 @@ class SimulatedMachine:
         self.workers: dict[Any, Worker] = {}
         self.journal: list[str] = []
         self.changed: Callable[[Any], None] | None = None
-        self.pausing = chance.choice([(), ("checkpoint",), ("checkpoint", "migrate")])
+        self.pausing = chance.choice(PAUSING)
         self._launcher_back_s = 0.0
 
     @property

@@ -25,14 +25,14 @@ from headrace.simulation.administration import (
 
 JOBS_MIN, JOBS_MAX = 6, 22
 RUN_S_MAX = 4.0
-PAUSED = 0.3  # of the jobs, and resumed
+PAUSED = 0.5  # of the jobs, and resumed
 ELASTIC_FIRST = 2  # jobs of every history that come early and take all there is
 LEASED_RUN_S = 100.0  # of a job that runs when a lease ends
 USERS = ("ada", "ben", "eve")
 SETTINGS = {  # recorded with who leads: small, so that histories of seconds see what takes minutes
     "consolidate_after_s": 1,
     "reserve_after_s": 1,
-    "resume_elsewhere_after_s": 8,
+    "resume_elsewhere_after_s": 3,
     "release_s": 1,
 }
 
@@ -103,7 +103,7 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         body["command"][2] = "3"
     if chance.random() < 0.15:
         body["preemptibility"] = "non-preemptible"
-    if chance.random() < 0.2:
+    if chance.random() < 0.5:
         body["checkpoint"] = {"signal": "USR1", "grace": "5s"}
     if chance.random() < 0.2:
         body["on_disconnect"] = {"replace_after": "60s"}

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.admission.hearing import member_of, token_of
-from headrace.admission.state import Asked, Group, Live, Machine, Pending, State, Stop
+from headrace.admission.state import Asked, Group, Live, Machine, Pending, Spread, State, Stop
 from headrace.events import (
     Entry,
     Event,
@@ -77,7 +77,7 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
     if job is None:
         return
     job.cancelling = True
-    _named(state, job.group, event.job)
+    _over(state, job.group, event.job)
     group = state.groups.get(event.job)
     if group is None:
         return
@@ -86,14 +86,27 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
     _stop(state, event.job, stop, group)
 
 
-def _pausing(state: State, _entry: Entry, event: pauses.JobPausing) -> None:
-    if event.job in state.live:
-        state.live[event.job].pausing = True
-
-
-def _resuming(state: State, _entry: Entry, event: pauses.JobResuming) -> None:
-    if event.job in state.live:
-        state.live[event.job].pausing = False
+def _pausing(state: State, entry: Entry, event: pauses.JobPausing | pauses.JobResuming) -> None:
+    """What a group is told, its tasks are; while it is paused no more of them are admitted."""
+    job, pausing = state.live.get(event.job), isinstance(event, pauses.JobPausing)
+    if job is None:
+        return
+    job.pausing = pausing
+    _told(state.spreading, job.group, event.job)
+    group = state.groups.get(event.job)
+    if group is None:
+        return
+    if pausing or job.cancelling or group.admitted >= group.event.tasks:
+        state.expanding.pop(event.job, None)
+    else:
+        state.expanding[event.job] = None
+    tasks = ((task, state.live[task]) for task in group.live)
+    left = {task: None for task, of in tasks if of.pausing != pausing and not of.cancelling}
+    state.spreading.pop(event.job, None)
+    if left:
+        state.spreading[event.job] = Spread(
+            causation=entry.header.causation, pausing=pausing, user=event.user, left=left
+        )
 
 
 def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
@@ -103,13 +116,14 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
     state.live_of[job.project] -= 1
     if not state.live_of[job.project]:
         del state.live_of[job.project]
-    _named(state, job.group, event.job)
+    _over(state, job.group, event.job)
     of = state.groups.get(job.group)
     if of is not None:
         of.live.pop(event.job, None)
     group = state.groups.pop(event.job, None)
     if group is not None:
         state.expanding.pop(event.job, None)
+        state.spreading.pop(event.job, None)
         _stop(state, event.job, Stop(causation=entry.position, reason="group-ended"), group)
     _remember(state, event.job, event.outcome)
 
@@ -121,13 +135,19 @@ def _stop(state: State, group_id: str, stop: Stop, group: Group) -> None:
         state.stopping[group_id] = stop
 
 
-def _named(state: State, group_id: str, task: str) -> None:
-    """The task was cancelled or has ended: there is one fewer to tell."""
-    stop = state.stopping.get(group_id)
-    if stop is not None:
-        stop.left.pop(task, None)
-        if not stop.left:
-            del state.stopping[group_id]
+def _over(state: State, group_id: str, task: str) -> None:
+    """The task was cancelled or has ended: there is nothing more to tell it."""
+    _told(state.stopping, group_id, task)
+    _told(state.spreading, group_id, task)
+
+
+def _told(lines: dict[str, Any], group_id: str, task: str) -> None:
+    """There is one fewer of this group to tell."""
+    line = lines.get(group_id)
+    if line is not None:
+        line.left.pop(task, None)
+        if not line.left:
+            del lines[group_id]
 
 
 def _remember(state: State, job: str, outcome: str) -> None:
@@ -217,7 +237,7 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     jobs.JobCancelling: _cancelling,
     jobs.JobFinished: _finished,
     pauses.JobPausing: _pausing,
-    pauses.JobResuming: _resuming,
+    pauses.JobResuming: _pausing,
     queues.QueueConfigured: _queue,
     pools.PoolConfigured: _pool,
     nodes.NodeJoined: _joined,

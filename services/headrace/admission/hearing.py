@@ -70,7 +70,15 @@ class Hearing:
 
     def is_pausing(self, job: str) -> bool:
         """Whether the people of this live job want it paused."""
-        return self._pausing.get(job, self.state.live[job].pausing)
+        group = self.state.live[job].group
+        spread = self.state.spreading.get(group)
+        is_to = spread is not None and job in spread.left
+        known = spread.pausing if spread is not None and is_to else self.state.live[job].pausing
+        return self._pausing.get(job, self._pausing.get(group, known))
+
+    def is_told(self, job: str) -> bool:
+        """Whether it was paused or resumed in this turn."""
+        return job in self._pausing
 
     def is_ending(self, job: str) -> bool:
         """Whether this live job is to end."""

@@ -1,6 +1,7 @@
 """When a job can be paused, and when resumed.
 
-Rule: whoever asks learns nothing about other projects' jobs. Asked again, the same answer again.
+Rule: whoever asks learns nothing about other projects' jobs. Asked again, the same answer again. A
+sweep or an array is paused with all of its tasks, and resumed with those that are.
 """
 
 from __future__ import annotations
@@ -33,19 +34,22 @@ def resume(hearing: Hearing, position: int, event: JobResumeRequested) -> Decisi
     """The job competes again; or it was not paused."""
     del position
     refusal = _refusal(hearing, event.job, event.project)
-    if refusal is None and not hearing.is_pausing(event.job):
+    if refusal is None and not _is_any_pausing(hearing, event.job):
         refusal = Refusal(field="job", value=event.job, rule="is not paused")
     if refusal is not None:
         return JobResumeRefused(job=event.job, project=event.project, refusal=refusal)
     return JobResuming(job=event.job, project=event.project, user=event.user)
 
 
+def _is_any_pausing(hearing: Hearing, job_id: str) -> bool:
+    group = hearing.state.groups.get(job_id)
+    return hearing.is_pausing(job_id) or (
+        group is not None and any(hearing.is_pausing(task) for task in group.live)
+    )
+
+
 def _refusal(hearing: Hearing, job_id: str, project: str) -> Refusal | None:
     job = hearing.state.live.get(job_id)
     if job is None or job.project != project:
         return not_there(hearing.state, job_id, project)
-    group = hearing.state.groups.get(job_id)
-    if group is not None:
-        rule, instead = f"is {group.event.tasks} jobs", f"name one of them, as {job_id}/0"
-        return Refusal(field="job", value=job_id, rule=rule, instead=instead)
     return None

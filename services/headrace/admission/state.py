@@ -71,6 +71,15 @@ class Stop(msgspec.Struct, kw_only=True, omit_defaults=True):
     left: dict[str, None] = {}
 
 
+class Spread(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A group's tasks that are to be paused (or resumed) one by one, as the group is."""
+
+    causation: int
+    pausing: bool
+    user: str = ""
+    left: dict[str, None] = {}
+
+
 class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A node as it last `said`, and whether it is given new work."""
 
@@ -110,6 +119,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     groups: dict[str, Group] = {}
     expanding: dict[str, None] = {}  # groups with tasks to admit
     stopping: dict[str, Stop] = {}  # groups with tasks to cancel
+    spreading: dict[str, Spread] = {}  # groups with tasks to pause or resume
     outcomes: dict[str, str] = {}  # how recent jobs ended, the oldest first
     nodes: dict[str, Machine] = {}
     pools: dict[str, pools.Pool] = {}

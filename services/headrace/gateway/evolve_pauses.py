@@ -15,13 +15,17 @@ from headrace.events.pauses import (
     JobResuming,
 )
 from headrace.gateway.evolve_gangs import give_back, hold
-from headrace.gateway.projection import Projection, move
+from headrace.gateway.projection import Job, Projection, move
 
 
 def _wanted(projection: Projection, _: Entry, event: JobPausing) -> None:
     job = projection.live.get(event.job)
-    if job is not None:
-        job.why = f"is to pause, for {event.user}" if event.user else "is to pause"
+    if job is None:
+        return
+    job.why = f"is to pause, for {event.user}" if event.user else "is to pause"
+    if job.tasks:
+        job.ways = {}
+        move(projection, job, "paused")
 
 
 def _leaving(projection: Projection, _: Entry, event: GangPausing) -> None:
@@ -55,6 +59,15 @@ def _paused(projection: Projection, _: Entry, event: JobPaused) -> None:
         lost = f"; lost: {event.lost}" if event.lost else ""
         job.why = f"paused by {event.way}{lost}" if event.way != "waiting" else "paused"
         move(projection, job, "paused")
+        _count(projection.live.get(job.group), event.way)
+
+
+def _count(group: Job | None, way: str) -> None:
+    """Say of a group that is paused which ways its tasks took."""
+    if group is not None and group.state == "paused":
+        group.ways[way] = group.ways.get(way, 0) + 1
+        told = (f"{count} {_WAYS.get(way, f'by {way}')}" for way, count in group.ways.items())
+        group.why = f"paused: {', '.join(told)}"
 
 
 def _resuming(projection: Projection, entry: Entry, event: JobResuming) -> None:
@@ -64,6 +77,8 @@ def _resuming(projection: Projection, entry: Entry, event: JobResuming) -> None:
         job.why = "is resumed"
         move(projection, job, "waiting")
 
+
+_WAYS = {"waiting": "before they ran"}  # other ways are called by their names
 
 FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     JobPausing: _wanted,

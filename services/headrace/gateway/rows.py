@@ -91,7 +91,12 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
 
 
 def state_of(job: Job) -> str:
-    """The state word; a group that waits while some task runs is running."""
+    """The state word; a group that waits while some task runs is running, and one that is paused
+    is stopping as long as one does.
+    """
+    if job.tasks and job.state == "paused":
+        still = any(job.task_states.get(state) for state in ("running", "starting", "stopping"))
+        return "stopping" if still else "paused"
     if job.tasks and job.state in ("waiting", "held"):
         for state in ("running", "starting", "held"):
             if job.task_states.get(state):

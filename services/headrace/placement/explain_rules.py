@@ -9,8 +9,9 @@ import msgspec
 
 from headrace.placement.derived import index_of
 from headrace.placement.following import world_at
+from headrace.placement.kept import takes_part
 from headrace.placement.life_rules import DEVICE_FAULTY
-from headrace.placement.modelling import gang_of, takes_part
+from headrace.placement.modelling import gang_of
 from headrace.placement.reservation_rules import reserved_in
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State

@@ -7,7 +7,8 @@ the state at any time, and no decision differs because of it.
 from __future__ import annotations
 
 from headrace.placement.derived import NO_WINDOW, Index, index_of, total_milli
-from headrace.placement.modelling import gang_of, machine_of, settings_of, takes_part
+from headrace.placement.kept import takes_part
+from headrace.placement.modelling import gang_of, machine_of, settings_of
 from headrace.placement.state import State
 from headrace.placement.usage_rules import used_lately, window_at, window_ms
 from headrace.scheduling.rations import specs_of

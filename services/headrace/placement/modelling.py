@@ -146,29 +146,6 @@ def _goes_on(job: Job, run: Run) -> bool:
     return not (run.evicted or run.gives_back) and len(dispensable(job, run)) == len(run.exits)
 
 
-def takes_part(state: State, job: Job) -> bool:
-    """Whether the scheduling core is to know of this job: it holds devices, or could get some now.
-    What is kept of it goes nowhere else, so it asks for nothing while that cannot be had.
-    """
-    run = job.run
-    if run is None or run.booked:
-        return run is not None or job.waiting
-    return job.waiting and all(migrates(state, w) or has_own(state, w) for w in run.workers)
-
-
-def migrates(state: State, worker: Worker) -> bool:
-    """Whether what the worker had on its devices can go to others of its node."""
-    machine = state.machines.get(worker.node)
-    return machine is not None and "migrate" in machine.said.pausing
-
-
-def has_own(state: State, worker: Worker) -> bool:
-    """Whether the very devices that the worker has left are free."""
-    node = state.nodes.get(worker.node)
-    free = {d.device: DEVICE_MILLI - d.used_milli for d in node.devices if d.usable} if node else {}
-    return all(free.get(share.device, -1) >= share.milli for share in worker.devices)
-
-
 def moments_of(state: State, job: Job) -> Iterator[int]:
     """When time alone may let something happen: the job has waited long enough to have others
     moved or to get a reservation, or that begins, or others should have gone for it; or it has run long enough to be taken from.

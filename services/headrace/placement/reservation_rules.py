@@ -13,7 +13,8 @@ from typing import NamedTuple
 from headrace.decider import Draft
 from headrace.events.gangs import Act, GangReserved, Seat
 from headrace.placement.derived import index_of
-from headrace.placement.modelling import seat_of, takes_part, task_name
+from headrace.placement.kept import takes_part
+from headrace.placement.modelling import seat_of, task_name
 from headrace.placement.state import Job, Reserved, State
 from headrace.scheduling.claims import Reservation
 from headrace.scheduling.claims import Seat as Place

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from headrace.decider import Draft
 from headrace.events.gangs import Act, Worker
 from headrace.events.pauses import GangResumed
-from headrace.placement.modelling import has_own, migrates
+from headrace.placement.kept import has_own, migrates
 from headrace.placement.pause_rules import CHECKPOINT
 from headrace.placement.runs import Run, summed
 from headrace.placement.state import Job, State

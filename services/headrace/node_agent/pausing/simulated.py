@@ -14,6 +14,7 @@ from headrace.node_agent.pausing import (
     CHECKPOINT,
     CHECKPOINTED,
     FAILED,
+    IPC,
     LOCKED,
     MIGRATE,
     RUNNING,
@@ -33,7 +34,7 @@ class SimulatedDriver:
         self,
         node_dir: Path,
         *,
-        can: tuple[str, ...] = (CHECKPOINT, MIGRATE),
+        can: tuple[str, ...] = (CHECKPOINT, MIGRATE, IPC),
         fails: Collection[str] = (),
         breaks: Collection[str] = (),
     ) -> None:
