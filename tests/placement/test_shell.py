@@ -19,6 +19,7 @@ from headrace.events.jobs import (
 )
 from headrace.events.nodes import NodeFilled, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.queues import Queue, QueueConfigured
+from headrace.placement import claims
 from headrace.vault import seal_to
 from headrace.vault.project_keys import ProjectKeys
 
@@ -170,7 +171,8 @@ async def test_a_full_disk_is_told_once_and_again_when_there_is_room(platform, a
     assert found == [(900, True), (879, False)]
 
 
-async def test_what_runs_on_a_restarted_machine_is_gone(platform, agent):
+async def test_what_runs_on_a_restarted_machine_is_gone(platform, agent, monkeypatch):
+    monkeypatch.setattr(claims, "QUIET_S", 0.0)  # it takes longer to start a machine
     await platform.submit("a", Launch(command=("x",)))
     await agent.granted()
     again = Agent(platform, boot="b2", incarnation="i2")

@@ -38,8 +38,9 @@ Document = Mapping[str, Any] | str | bytes
 
 
 class Client:
-    """Asks the gateway at `url`, which has the one certificate in that file when there is one. Every call raises `ClientError`: `Refused`, `NotFound`,
-    `Unreachable`. Not for several threads at once; `copy` makes one for another thread.
+    """Asks the gateway at `url`, which has the one certificate in that file when there is one.
+
+    Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at once; `copy` makes one for another thread.
     """
 
     def __init__(
@@ -67,6 +68,10 @@ class Client:
         """Close the connection; the next call opens another."""
         self._http.close()
 
+    def end_streams(self) -> None:
+        """End every stream of this client, from another thread: who reads one gets `Closed`."""
+        self._http.end_streams()
+
     def submit(self, job: Document, *, key: str = "") -> Answer:
         """Submit a job file (a mapping, or JSON); the answer has the job's id. Sent again under
         the same key until it is accepted or refused.
@@ -74,7 +79,7 @@ class Client:
         key = key or uuid.uuid4().hex
         return self._change("POST", "/v1/jobs", _encoded(job), lambda: key)
 
-    def jobs(self, **wanted: str | int) -> JobPage:
+    def jobs(self, /, **wanted: str | int) -> JobPage:
         """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
         `limit` and `before` page through them.
         """

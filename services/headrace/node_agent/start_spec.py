@@ -46,7 +46,7 @@ def spec_of(
         raise ValueError("the launch has no command")
     folder = name_of(key_of(assignment))
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
-    limits = Limits(cpu_milli=assignment.cpu_milli, memory_bytes=assignment.memory_bytes)
+    limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
     env = environment_of(
         assignment,
         launch,
