@@ -248,19 +248,6 @@ async def test_a_job_is_cancelled_by_its_prefix_in_its_own_project(world):
     assert json.loads(world.asked[0].data) == {"job": "hello-a"}
 
 
-@pytest.mark.parametrize("verb", ["pause", "resume"])
-async def test_a_job_or_a_trial_is_paused_and_resumed_in_its_own_project(world, verb):
-    trial = admitted("lr-x/1", group="lr-x", index=1)
-    await world.append(*RUN, requested("lr-x"), admitted("lr-x", tasks=2), trial)
-    await world.gateway.follower.reached(9)
-    await world.answer(f"job.{verb}", lambda _: {"accepted": True, "position": 0})
-    ask = getattr(world.client(), verb)
-    told = [(await world.call(ask, job)).job for job in ("hel", "lr-x", "lr-x/1")]
-    assert told == ["hello-a", "lr-x", "lr-x/1"]
-    assert {m.subject for m in world.asked} == {f"headrace.gateway.vision.job.{verb}"}
-    assert [json.loads(m.data)["job"] for m in world.asked] == told
-
-
 async def test_a_secret_leaves_the_gateway_sealed(world):
     await world.answer("secret.set", lambda _: {"accepted": True, "position": 0, "version": "v1"})
     await world.call(world.client().set_secret, "WANDB_API_KEY", b"hunter2")

@@ -266,12 +266,10 @@ class Agent:
         if not self._care.is_ready(key, assignment, then=lambda: self._look_at(key)):
             return
         try:
-            launch = self._given.unseal(assignment)
+            self._machine.start(assignment, self._given.unseal(assignment))
         except Unopenable as error:
             end = End(reason="start-failed", exit_code=126, message=str(error))
             self._report_end(key, end, assignment, None)
-            return
-        self._machine.start(assignment, launch)
 
     def _report_end(
         self, key: AttemptKey, end: End, assignment: Assignment | None, seen: Seen | None
