@@ -29,7 +29,7 @@ def pids_of(fleet, job):
 def test_a_sweep_is_paused_and_resumed_with_its_trials(fleet, tmp_path):
     file = tmp_path / "sweep.yaml"
     asked = {"name": "tries", "command": ["python3", "-u", "-c", COUNTS]}
-    sweep = {"parameters": {"lr": [1, 2, 3]}, "parallel": 2}
+    sweep = {"method": "grid", "params": {"lr": [1, 2, 3]}, "parallel": 2}
     file.write_text(json.dumps(asked | {"resources": {"gpus": 1}, "sweep": sweep}))
     job = fleet.headrace("submit", str(file)).stdout.split()[0]
     trials = [f"{job}/{index}" for index in range(3)]
