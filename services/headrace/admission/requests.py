@@ -192,6 +192,7 @@ class Requests:
             env=planned.env,
             workdir=planned.workdir,
             processes=planned.processes,
+            framework=planned.framework,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
 
