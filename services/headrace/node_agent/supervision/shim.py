@@ -17,12 +17,12 @@ from typing import Any
 
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
 from headrace.node_agent.supervision.confinement import Confinement, remove
+from headrace.node_agent.supervision.deadline import Deadline
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.protocol import (
     GRACE_S,
     LEASE,
     OUTPUT,
-    PAUSE,
     STOP,
     STOP_REASON,
     WORK,
@@ -82,9 +82,7 @@ class _Attempt:
         self._kill_at_ns = 0
         self._trim_at_ns = 0
         self._kill_again_s = KILL_AGAIN_S_FIRST
-        limit_s = spec["max_duration_s"]
-        self._deadline_ns = kernel.boottime_ns() + limit_s * 1_000_000_000 if limit_s else 0
-        self._rested_ns = 0
+        self._deadline = Deadline(spec["max_duration_s"])
         self._lease_ends_ns = self._read_lease_end_ns()
 
     def run(self) -> None:
@@ -218,9 +216,7 @@ class _Attempt:
             tree.send(tree.descendants(os.getpid()), signal.SIGKILL)
             self._kill_at_ns = now_ns + int(self._kill_again_s * 1e9)
             self._kill_again_s = min(self._kill_again_s * 2, KILL_AGAIN_S_MAX)
-        elif self._deadline_ns and now_ns >= self._deadline_ns and self._rest():
-            pass  # its time stands still while it is paused
-        elif self._deadline_ns and now_ns >= self._deadline_ns and not self._ending:
+        elif not self._ending and self._deadline.is_over(now_ns):
             message = "max_duration reached"
             self._end.update(reason="stopped", exit_code=TIMEOUT_EXIT_CODE, message=message)
             self._stop_all("timeout", self._spec["grace_s"])
@@ -231,23 +227,11 @@ class _Attempt:
             self._trim_at_ns = now_ns + _LOOK_NS
 
     def _wait_s(self) -> float:
-        deadlines_ns = (self._deadline_ns, self._lease_ends_ns)
+        deadlines_ns = (self._deadline.at_ns, self._lease_ends_ns)
         until_ns = self._kill_at_ns if self._ending else min(filter(None, deadlines_ns), default=0)
         if not until_ns:
             return LOOK_S
         return min(LOOK_S, max(0.0, (until_ns - kernel.boottime_ns()) / 1e9))
-
-    def _rest(self) -> bool:
-        """Put the deadline off by how long the worker has been paused; whether that is anything."""
-        try:
-            pause = json.loads(kernel.read(PAUSE, 16_384))
-            since_ns, rested_ns = int(pause.get("since_ns", 0)), int(pause.get("rested_ns", 0))
-        except (OSError, ValueError):
-            return False
-        rested_ns += kernel.boottime_ns() - since_ns if since_ns else 0
-        more_ns, self._rested_ns = rested_ns - self._rested_ns, rested_ns
-        self._deadline_ns += max(0, more_ns)
-        return more_ns > 0
 
     def _read_lease_end_ns(self) -> int:
         """When the node's lease ends for this attempt, as it is now; 0 for one that is kept."""
