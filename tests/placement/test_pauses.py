@@ -16,13 +16,14 @@ from tests.placement.pausing import (
 )
 
 from headrace.events import tag_of
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.jobs import Accelerator, Gang, JobEligible
 from headrace.events.nodes import Device
 from headrace.events.pauses import (
     AttemptLocked,
     AttemptPaused,
     AttemptPauseFailed,
     AttemptResumed,
+    JobResuming,
 )
 from headrace.placement.decide import decide, wakeup
 from headrace.placement.desired import _grace_s
@@ -227,6 +228,20 @@ def test_a_job_that_waits_is_paused_at_once_and_is_not_placed():
 
     assert tags(history.settled()) == ["gang.released", "job.finished"]
     assert tags(resume(history, "b")) == ["gang.placed"]
+
+
+def test_who_was_let_in_just_before_it_was_paused_is_not_placed_before_quota_lets_it_in_again():
+    history = fleet()
+    runs(history, "a", gpus=2000)
+    history.job("b", gpus=2000, eligible=False)
+    pause(history, "b")
+    history.given(JobEligible(job="b", project="default"))  # decided before it was paused
+    history.exits("a")
+    history.given(JobResuming(job="b", project="default"))
+
+    assert tags(history.settled()) == ["gang.released", "job.finished"]
+    history.given(JobEligible(job="b", project="default"))
+    assert tags(history.settled()) == ["gang.placed"]
 
 
 def test_all_of_a_gang_leave_or_none():

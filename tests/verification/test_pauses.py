@@ -158,6 +158,16 @@ def test_whose_pause_is_taken_back_in_time_waits_anew(is_paused: bool) -> None:
     assert broken(*resumed, eligible("b"), reserved(DAY_US)) == []
 
 
+def test_who_is_said_to_compete_after_it_was_paused_competes_only_once_it_is_resumed() -> None:
+    stands = (asking(JobPausing), JobPaused(job="b", project=P, way="waiting"), eligible("b"))
+    gone = (started(), exited(), released())
+
+    assert "I15" in broken(*holding(), *stands, reserved(DAY_US))
+    assert "I4" in broken(*holding(), *gone, *stands, asking(JobResuming), placed("b"))
+    again = (asking(JobResuming), eligible("b"), placed("b"))
+    assert "I4" not in broken(*holding(), *gone, *stands, *again)
+
+
 OTHER = (requested("c"), admitted("c"), eligible("c"))
 PASSED = decided(placed("c", where="n1/g2"), SOON_US * 10)
 

@@ -17,7 +17,6 @@ from headrace.events.gangs import (
     GangReleased,
     GangReserved,
     GangShrunk,
-    Worker,
     WorkersReleased,
 )
 from headrace.events.guards import DEVICE_MILLI
@@ -44,7 +43,7 @@ EVICTIONS = (
     "worker-failed",
 )
 PAUSES = (
-    "away", "back", "elsewhere", "for_another", "one_rung_down", "signal", "stop", "taken_back",
+    "away", "back", "for_another", "one_rung_down", "signal", "stop", "taken_back",
     "waiting",
 )  # fmt: skip
 SITUATIONS = (
@@ -102,7 +101,6 @@ class _Seen:
         self.held: Counter[str] = Counter()  # milli, by queue with all below it
         self.boots: dict[str, str] = {}
         self.reserved: dict[str, int] = {}  # the moment, by job
-        self.workers: dict[str, tuple[Worker, ...]] = {}  # of the live attempt, by job
         self.pausing: dict[str, None] = {}  # jobs that are to pause and have not
 
     def hold(self, project: str, milli: int) -> None:
@@ -119,7 +117,6 @@ def _admitted(seen: _Seen, event: JobAdmitted) -> Iterator[str]:
 
 def _placed(seen: _Seen, event: GangPlaced) -> Iterator[str]:
     seen.hold(event.project, event.milli)
-    seen.workers[event.job] = event.workers
     if event.job in seen.reserved:
         del seen.reserved[event.job]
         yield "reservation.kept"
@@ -174,9 +171,6 @@ def _away(seen: _Seen, event: GangPaused) -> Iterator[str]:
 def _back(seen: _Seen, event: GangResumed) -> Iterator[str]:
     seen.hold(event.project, event.milli)
     yield "pause.back"
-    if event.workers != seen.workers[event.job]:
-        yield "pause.elsewhere"
-    seen.workers[event.job] = event.workers
 
 
 def _asked(seen: _Seen, event: JobPausing) -> Iterator[str]:

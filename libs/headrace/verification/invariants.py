@@ -40,6 +40,8 @@ from headrace.events.pauses import (
     GangPausing,
     GangResumed,
     JobPaused,
+    JobPausing,
+    JobResuming,
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured
@@ -102,6 +104,8 @@ class Checker:
             GangPausing: self.pauses.pausing,
             GangPaused: self._paused,
             GangResumed: self._resumed,
+            JobPausing: self.pauses.wanted,
+            JobResuming: self.pauses.wanted,
             JobPaused: self.pauses.stands,
             AttemptLocked: self._moved(self.pauses.locked),
             AttemptPaused: self._moved(self.pauses.left),

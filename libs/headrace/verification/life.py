@@ -33,7 +33,7 @@ class Life:
 
     __slots__ = (
         "admitted", "attempt", "cancelling", "finished", "grant", "group", "nodes", "nodes_max",
-        "open_tasks", "preemptible", "protected", "replace_after_us", "requested", "standings",
+        "open_tasks", "paused", "pausing", "preemptible", "protected", "replace_after_us", "requested", "standings",
         "tasks", "unpaid",
     )  # fmt: skip
 
@@ -42,6 +42,7 @@ class Life:
         self.admitted = self.cancelling = self.finished = NEVER
         self.attempt = self.nodes = self.nodes_max = self.tasks = self.open_tasks = 0
         self.protected = False  # of a preemptible job, its minimum
+        self.pausing = self.paused = False  # its people want that; it is so
         self.replace_after_us = 0
         self.standings: tuple[tuple[int, bool], ...] = ()
         self.grant: Grant | None = None

@@ -92,7 +92,8 @@ class Lives(Grants):
     def standing(self, entry: Entry, event: JobEligible | JobHeld) -> Iterator[Found]:
         life = self.known(event.job)
         yield from self._alive(entry, event.job, life)
-        life.stand(entry.position, eligible=isinstance(event, JobEligible))
+        if not life.paused:  # who is paused competes for nothing until that is over
+            life.stand(entry.position, eligible=isinstance(event, JobEligible))
 
     def begun(self, entry: Entry, event: JobStarted) -> Iterator[Found]:
         grant = self._grant(event.job, event.attempt)

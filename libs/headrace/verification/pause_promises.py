@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.events import Entry
 from headrace.events.gangs import GangReleased
+from headrace.events.jobs import JobEligible, JobFinished
 from headrace.events.pauses import (
     GangPaused,
     GangPausing,
@@ -31,33 +32,54 @@ class PausePromises(Promises):
     def __init__(self) -> None:
         super().__init__()
         self._left_us: dict[str, int] = {}  # what those who have left their devices may still run
-        self._halted: dict[str, None] = {}  # they waited, are to pause, and are not paused yet
+        self._halted: dict[str, bool] = {}  # they are to pause and are not yet; did they wait?
+        self._stand: dict[str, None] = {}  # they are paused
         self._on |= {
             GangPausing: self._pausing,
             GangPaused: self._paused,
             GangResumed: self._resumed,
             JobPausing: self._halting,
             JobResuming: self._going_on,
-            JobPaused: self._over,
+            JobPaused: self._stands,
         }
 
     def _halting(self, entry: Entry, event: JobPausing) -> Iterable[Found]:
         """It is to wait no longer."""
         wait = self._waits.get(event.job)
-        if wait is not None and wait.since != NEVER:
+        if wait is not None:
+            self._halted[event.job] = wait.since != NEVER
             self._rest(entry, event.job)
-            self._halted[event.job] = None
         return ()
 
     def _going_on(self, entry: Entry, event: JobResuming) -> Iterable[Found]:
         """It is not to pause any more; once paused, quota says when it competes."""
-        if event.job in self._halted:
-            del self._halted[event.job]
+        self._stand.pop(event.job, None)
+        if self._halted.pop(event.job, False):
             self._waits[event.job].wait(entry.position)
         return ()
 
+    def _stands(self, entry: Entry, event: JobPaused) -> Iterable[Found]:
+        """It is paused; if that was taken back meanwhile, quota lets it compete again."""
+        if event.job in self._halted:
+            del self._halted[event.job]
+            self._stand[event.job] = None
+        self._rest(entry, event.job)
+        return ()
+
+    def _eligible(self, entry: Entry, event: JobEligible) -> Iterable[Found]:
+        """It competes, once nobody wants it paused any more."""
+        if event.job in self._halted:
+            self._halted[event.job] = True
+        elif event.job not in self._stand:
+            return super()._eligible(entry, event)
+        return ()
+
     def _over(self, entry: Entry, event: Any) -> Iterable[Found]:
-        self._halted.pop(event.job, None)
+        if event.job in self._halted:
+            self._halted[event.job] = False
+        if isinstance(event, JobFinished):
+            self._halted.pop(event.job, None)
+            self._stand.pop(event.job, None)
         return super()._over(entry, event)
 
     def _pausing(self, entry: Entry, event: GangPausing) -> Iterable[Found]:

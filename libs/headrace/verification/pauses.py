@@ -12,6 +12,8 @@ from headrace.events.pauses import (
     GangPausing,
     GangResumed,
     JobPaused,
+    JobPausing,
+    JobResuming,
 )
 from headrace.verification.life import NEVER, Grant, Life
 
@@ -23,6 +25,12 @@ class Pauses:
 
     def __init__(self, life_of: Callable[[str], Life]) -> None:
         self._life_of = life_of
+
+    def wanted(self, _entry: Entry, event: JobPausing | JobResuming) -> Iterator[Found]:
+        """Its people want it paused, or not any more."""
+        life = self._life_of(event.job)
+        life.pausing, life.paused = isinstance(event, JobPausing), False
+        return iter(())
 
     def pausing(self, entry: Entry, event: GangPausing) -> Iterator[Found]:
         """Lock, or, once all are locked, leave."""
@@ -78,6 +86,7 @@ class Pauses:
         """It competes no more."""
         life = self._life_of(event.job)
         life.stand(entry.position, eligible=False)
+        life.paused = life.pausing
         if life.grant is not None and not life.grant.paused:
             yield "I16", f"{event.job} is paused and holds its devices"
 

@@ -22,7 +22,7 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
-from headrace.events.pauses import GangPaused, GangResumed
+from headrace.events.pauses import GangPaused, GangResumed, JobPaused
 from headrace.events.platform import UsageAccounted
 
 WAIT_BUCKETS_MS = (10, 50, 100, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 3_600_000)
@@ -175,6 +175,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobHeld: _moves("held"),
     JobStarted: _moves("running"),
     JobCancelling: _moves("cancelling"),
+    JobPaused: _moves("paused"),
     JobFinished: _finished,
     GangPlaced: _placed,
     GangGrown: _grown,

@@ -132,7 +132,7 @@ def _arrived(state: State, gang: Gang) -> None:
 
 def _eligible(state: State, entry: Entry, event: JobEligible) -> None:
     job = state.jobs.get(event.job)
-    if job is not None:
+    if job is not None and not job.paused:  # that crossed with this, and quota sees it too
         job.eligible, job.held = True, ""
         settle(state, event.job, job)
         evolve_pauses.competes(state, entry, event)
