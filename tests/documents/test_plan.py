@@ -6,7 +6,7 @@ import pytest
 from headrace.documents import Plan, plan, read_job
 from headrace.documents.plan import PRIORITIES
 from headrace.events import Refusal
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.asked import Accelerator, Gang
 
 BASH = ("/bin/bash", "-eu", "-o", "pipefail", "-c")
 
@@ -57,9 +57,8 @@ def test_memory_of_one_gpu_is_asked_for_instead_of_a_share():
 
 def test_one_process_for_each_gpu_is_planned_when_asked_for():
     found = planned(resources={"gpus": 4}, processes_per_node="per-gpu")
-    assert (found.processes, found.gang.per_gpu_processes) == (4, True)
-    assert planned(resources={"gpus": 4}).processes == 1
-    assert planned(resources={"gpus": "0.5"}, processes_per_node="per-gpu").processes == 1
+    assert found.gang.per_gpu_processes
+    assert not planned(resources={"gpus": 4}).gang.per_gpu_processes
 
 
 def test_every_priority_has_its_number_in_order():
@@ -105,8 +104,12 @@ def test_a_whole_job_file_is_understood():
         ({"processes_per_node": "per-gpu"}, "refused: processes_per_node = per-gpu — there is no GPU to start a process for; resources: {gpus: 2}"),
         ({"name": "A b"}, "refused: name = A b — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
         ({"project": "*.>"}, "refused: project = *.> — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
-        ({"workdir": "."}, "refused: workdir = . — not yet; an absolute path that exists on the node"),
-        ({"workdir": "git+https://x/y@1"}, "refused: workdir = git+https://x/y@1 — not yet; an absolute path that exists on the node"),
+        ({"workdir": "."}, "refused: workdir = . — a folder travels from the machine where headrace submits it; here it is no folder; headrace submit, git+https://host/repo@<commit>, or an absolute path on the nodes"),
+        ({"workdir": "git+https://x/y@main"}, "refused: workdir = git+https://x/y@main — must name a commit (7 to 40 of 0-9 a-f): a branch is another folder tomorrow; git rev-parse HEAD"),
+        ({"workdir": "git+https://x/y"}, "refused: workdir = git+https://x/y — is not a repository and a commit; git+https://host/repo@<commit>"),
+        ({"workdir": "git+ext://sh@7c1e4d2"}, "refused: workdir = git+ext://sh@7c1e4d2 — is not a repository and a commit; git+https://host/repo@<commit>"),
+        ({"workdir": "git+https://me:pw@x/y@7c1e4d2"}, "refused: workdir — has a password in it, which would be recorded; secrets:, and a credential helper on the nodes"),
+        ({"workdir": "sha256:abc"}, "refused: workdir = sha256:abc — is not the name of a folder's content"),
         ({"workdir": "/a\nb"}, "refused: workdir = /a?b — has at most 1024 printable characters"),
         ({"max_duration": "3w"}, "refused: max_duration = 3w — is not a duration; 90s, 15m, 8h or 3d"),
         ({"max_duration": "9999d"}, "refused: max_duration = 9999d — is longer than a year; leave it out"),

@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 from headrace.events import Entry, Event, Header
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import Act, GangEvicted, GangPlaced, GangReleased, Share, Worker
-from headrace.events.jobs import (
-    Accelerator,
-    Gang,
-    JobAdmitted,
-    JobEligible,
-    JobFinished,
-    JobRequested,
-    JobStarted,
-)
+from headrace.events.jobs import JobAdmitted, JobEligible, JobFinished, JobRequested, JobStarted
 from headrace.events.nodes import Device, NodeJoined
+from headrace.events.queues import Queue, QueueConfigured
 from headrace.gateway.evolve import evolve
 from headrace.gateway.projection import Projection
 
@@ -37,6 +31,10 @@ def folded(*events: Event, into: Projection | None = None) -> Projection:
             ),
         )
     return projection
+
+
+def project_made(name: str) -> Event:
+    return QueueConfigured(name=name, queue=Queue(queue=name, kind="project"), change="created")
 
 
 def requested(job: str = "hello-a", project: str = "vision", gang: Gang = HALF, **more) -> Event:

@@ -16,7 +16,8 @@ from tests.placement.pausing import (
 )
 
 from headrace.events import tag_of
-from headrace.events.jobs import Accelerator, Gang, JobEligible
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobEligible
 from headrace.events.nodes import Device
 from headrace.events.pauses import (
     AttemptLocked,

@@ -3,7 +3,8 @@
 import pytest
 from tests.quota.test_quota import History
 
-from headrace.events.jobs import Gang, JobAdmitted, JobEligible, JobHeld
+from headrace.events.asked import Gang
+from headrace.events.jobs import JobAdmitted, JobEligible, JobHeld
 from headrace.events.pauses import JobPaused, JobPausing, JobResuming
 from headrace.quota.state import HELD_GROUP
 

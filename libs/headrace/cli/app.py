@@ -47,6 +47,7 @@ VERBS = {
     "doctor": Verb("doctoring", "whether this machine can be a good node, and what mends it"),
     "secret": Verb("admin", "set a secret of a project"),
     "publisher": Verb("publishing", "let a pipeline publish jobs on the bus"),
+    "webhook": Verb("hooks", "who outside is told what happens to jobs"),
     "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),
     "verify": Verb("verifying", "derive every decision again from the log"),
     "up": Verb("platform", "start a platform on this machine"),

@@ -34,6 +34,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("headrace doctor https://head:7400",),
     "secret": ("headrace secret set WANDB_API_KEY < key.txt",),
     "publisher": ("headrace publisher create nightly-etl --project ads",),
+    "webhook": ("headrace webhook list", "headrace webhook delete nightly -p ads"),
     "erase": ("headrace erase ads --yes",),
     "verify": ("headrace verify",),
     "up": ("headrace up --nodes 2 --gpus simulated:8xH100-80GB", "headrace up --detach"),

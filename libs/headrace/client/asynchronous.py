@@ -92,6 +92,8 @@ class AsyncClient:
     apply = _awaited(Client.apply)
     set_secret = _awaited(Client.set_secret)
     create_publisher = _awaited(Client.create_publisher)
+    webhooks = _awaited(Client.webhooks)
+    delete_webhook = _awaited(Client.delete_webhook)
     erase = _awaited(Client.erase)
     status = _awaited(Client.status)
     events = _streamed(Client.events)

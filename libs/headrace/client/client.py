@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -27,6 +29,8 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.session import Session
+from headrace.client.webhook_model import WebhookRow
+from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 from headrace.trust.join_token import JoinToken
@@ -74,9 +78,12 @@ class Client:
 
     def submit(self, job: Document, *, key: str = "") -> Answer:
         """Submit a job file (a mapping, or JSON); the answer has the job's id. Sent again under
-        the same key until it is accepted or refused.
+        the same key until it is accepted or refused. A mapping's `workdir` that is a folder here
+        travels with the job.
         """
         key = key or uuid.uuid4().hex
+        if isinstance(job, Mapping):
+            job = self._sent_ahead(job)
         return self._change("POST", "/v1/jobs", _encoded(job), lambda: key)
 
     def jobs(self, /, **wanted: str | int) -> JobPage:
@@ -117,12 +124,14 @@ class Client:
         job: str,
         *,
         rank: int | None = None,
+        role: str = "",
         process: int | None = None,
         attempt: int | None = None,
         follow: bool = False,
     ) -> Iterator[LogPiece]:
         """What its workers wrote; with `follow` until it has ended, over broken connections."""
-        query = {"rank": rank, "process": process, "attempt": attempt, "follow": follow}
+        query: dict[str, int | str | None] = {"rank": rank, "process": process, "attempt": attempt}
+        query |= {"role": role, "follow": follow}
         offsets: dict[tuple[int, int, int], int] = {}
         pieces = msgspec.json.Decoder(LogPiece)
 
@@ -216,6 +225,15 @@ class Client:
         body = {"name": name, "project": project or self.project, "public_key": public_key}
         return self._once("POST", "/v1/publishers", body)
 
+    def webhooks(self, project: str = "") -> list[WebhookRow]:
+        """Webhooks, of one project or all."""
+        return self._get(path_with("/v1/webhooks", {"project": project}), list[WebhookRow])
+
+    def delete_webhook(self, name: str, *, project: str = "") -> Answer:
+        """Tell this address no more."""
+        path = f"/v1/webhooks/{_part(project or self.project)}/{_part(name)}"
+        return self._once("DELETE", path, None)
+
     def erase(self, project: str) -> Answer:
         """Make what the project's jobs ran unreadable for ever."""
         return self._once("DELETE", f"/v1/projects/{_part(project)}/data", None)
@@ -223,6 +241,17 @@ class Client:
     def status(self) -> Status:
         """The platform in numbers."""
         return self._get("/v1/status", Status)
+
+    def _sent_ahead(self, job: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The job file with its folder's name, once the platform has the folder."""
+        workdir = job.get("workdir")
+        if not isinstance(workdir, str) or not os.path.isdir(workdir):
+            return job  # a repository, a folder of the nodes, or for the platform to refuse
+        from headrace.client.folders import send_folder
+
+        project = str(job.get("project") or self.project)
+        name = send_folder(self._http, project, Path(workdir).absolute())
+        return {**job, "workdir": f"{BUNDLE}{name}"}
 
     def _get(self, path: str, kind: type[T]) -> T:
         return msgspec.json.decode(self._http.get(path), type=kind)

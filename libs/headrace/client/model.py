@@ -23,7 +23,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a request came to. `position` is where the log has the decision; `key` repeats it.
 
     A refused one carries the refusal's fields (`field`, `value`, `rule`, `instead`) and the line.
-    `jwt` is a credential for the bus; a member's comes with the address of the `bus` (without a host:
+    `secret` signs a webhook's messages. `jwt` is a credential for the bus; a member's comes with the address of the `bus` (without a host:
     the gateway's) and the Ed25519 key (base64) of who signs the grants it may obey.
     """
 
@@ -36,11 +36,21 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     version: str = ""
     warning: str = ""
     jwt: str = ""
+    secret: str = ""
     pin: str = ""
     bus: str = ""
     grant_key: str = ""
     message: str = ""
     refusal: dict[str, str] | None = None
+
+
+class BundleAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is kept of a folder that travels: its name, and which contents are missing (their
+    SHA-256). With none missing it is kept.
+    """
+
+    bundle: str = ""
+    missing: list[str] = []
 
 
 def signed_text(node: str, at_s: int) -> bytes:
@@ -131,6 +141,7 @@ class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     state: str = "starting"
     exit_code: int | None = None
     message: str = ""
+    role: str = ""
 
 
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -234,6 +245,7 @@ class LogPiece(msgspec.Struct, kw_only=True, omit_defaults=True):
     text: str = ""
     ended: bool = False
     missing: str = ""
+    role: str = ""
 
 
 class Status(msgspec.Struct, kw_only=True):

@@ -32,17 +32,17 @@ from headrace.scheduling.gangs import (
 from headrace.scheduling.legality import Taker
 from headrace.scheduling.machines import DEVICE_MILLI
 from headrace.scheduling.part_barriers import barred_cells, part_barrier_of
-from headrace.scheduling.permits import is_allowed, is_near
-from headrace.scheduling.ranking import ranked
+from headrace.scheduling.permits import is_allowed
+from headrace.scheduling.ranking import orders_of, ranked
 from headrace.scheduling.seats import take_seats, to_come
-from headrace.scheduling.topology import Demand, Where, node_sets
+from headrace.scheduling.topology import Demand, Where, is_near, node_sets
 from headrace.scheduling.world import World
 
 
 def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = None) -> bool:
-    """Place what the gang asks for next, or the first `most` tasks of it. `promised`: everything
-    waits for what is being released, and what was evicted in this turn may stay. Who would have to
-    wait rather takes the seats of its reservation. Nothing has changed when this returns false.
+    """Place what the gang asks for next, or the first `most` tasks of it; false: nothing changed.
+    `promised`: everything waits for what is being released, and what was evicted may stay. Who
+    would have to wait rather takes the seats of its reservation.
     """
     tasks = next_tasks(gang, again=promised)[:most]
     if not tasks or not all(_is_possible(task.shape) for task in tasks):
@@ -69,11 +69,12 @@ def choices(world: World, gang: Gang) -> Iterator[None]:
     if not gang.options or gang.any_in((*PLACED, EVICTED)):
         yield
         return
-    for shape in gang.options:
+    for option in gang.options:
         mark = world.mark()
+        shapes = {role.name: shape for role, shape in zip(gang.roles, option, strict=True)}
         for task in gang.all_tasks():
-            if task.state == PENDING and task.shape != shape:
-                world.reshape(task, shape)
+            if task.state == PENDING and task.shape != shapes[task.role]:
+                world.reshape(task, shapes[task.role])
         yield
         world.back_to(mark)
 
@@ -140,13 +141,27 @@ def _place_member(
         if isinstance(member, Role):
             done = all(_place_task(world, task, site, promised=promised) for task in tasks)
         else:
-            done = all(
-                _place_member(world, inner, mine, site, promised=promised)
-                for inner in ordered_members(demand.gang, member)
-            )
+            orders = orders_of(world, tasks, ordered_members(demand.gang, member))
+            done = any(_place_all(world, o, mine, site, promised=promised) for o in orders)
         if done:
             return True
         world.back_to(mark)
+    return False
+
+
+def _place_all(
+    world: World,
+    members: Iterable[Group | Role],
+    demand: Demand,
+    where: Where,
+    *,
+    promised: bool,
+) -> bool:
+    """Place these members, the ones after the others; nothing has changed when that fails."""
+    mark = world.mark()
+    if all(_place_member(world, m, demand, where, promised=promised) for m in members):
+        return True
+    world.back_to(mark)
     return False
 
 
@@ -176,10 +191,11 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
 
 
 def _taken(gang: Gang, task: Task) -> set[str]:
-    """The machines on which the task may not be because others of its gang are."""
+    """The machines on which the task may not be because others of its role are."""
     if not task.shape.apart:
         return set()
-    places = (t.coming or t.place for t in gang.all_tasks() if t is not task and t.state in PLACED)
+    mine = gang.tasks[task.role]
+    places = (t.coming or t.place for t in mine if t is not task and t.state in PLACED)
     return {place.node for place in places if place is not None}
 
 

@@ -17,12 +17,13 @@ from headrace.admission import (
     job_rules,
     member_rules,
     pause_rules,
+    webhook_rules,
 )
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.decider import Decider, Draft
-from headrace.events import Decision, Event, access, jobs, members, pauses
+from headrace.events import Decision, Event, access, jobs, members, pauses, webhooks
 
 
 def decide(state: State, now_us: int) -> Sequence[Draft]:
@@ -121,6 +122,8 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     members.JoinRequested: member_rules.join,
     members.ApprovalRequested: member_rules.approve,
     members.CredentialRequested: member_rules.issue,
+    webhooks.WebhookApplyRequested: webhook_rules.apply_webhook,
+    webhooks.WebhookDeleteRequested: webhook_rules.delete_webhook,
 }
 
 DECIDER: Decider[State] = Decider(

@@ -25,9 +25,11 @@ from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import credential_of, member_receivers
 from headrace.admission.trials import drawn
+from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
 from headrace.documents import Plan, plan, read_job_json
+from headrace.documents.workdir import bundle_of
 from headrace.events import Event, Fact, Refusal, encode
 from headrace.events.access import (
     ProjectEraseRequested,
@@ -43,6 +45,7 @@ from headrace.events.members import (
     MemberRejected,
 )
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
+from headrace.events.webhooks import WebhookConfigured
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
@@ -74,6 +77,8 @@ class Requests:
             "secret.set": self.set_secret,
             "publisher.create": self.create_publisher,
             "project.erase": self.erase,
+            "webhook.apply": self.apply_webhook,
+            "webhook.delete": delete_webhook,
             **member_receivers(),
         }
 
@@ -168,9 +173,16 @@ class Requests:
             return asked
         return ProjectEraseRequested(project=request.project, user=request.actor)
 
+    async def apply_webhook(self, request: Request, runtime: Runtime) -> Fact | Refusal:
+        """`webhook.apply`: its document."""
+        return await apply_webhook(request, runtime, self.keys(runtime))
+
     async def answer(self, event: Event, runtime: Runtime) -> dict[str, Any]:
-        """A publisher's or node's JWT, which says on the bus what its key may do. Not a secret."""
-        del runtime
+        """A publisher's or node's JWT, which says on the bus what its key may do and is no secret; a
+        webhook's secret, which is.
+        """
+        if isinstance(event, WebhookConfigured):
+            return await answer_of(event, self.keys(runtime))
         if isinstance(event, CredentialIssued):
             return credential_of(event, self._account_seed)
         if isinstance(event, JoinWaiting | MemberAdmitted | MemberRejected):
@@ -191,8 +203,8 @@ class Requests:
             setup=planned.setup,
             env=planned.env,
             workdir=planned.workdir,
-            processes=planned.processes,
             framework=planned.framework,
+            commands=planned.commands,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
 
@@ -218,6 +230,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         kind_of_group=tasks.kind if tasks else "",
         protected_minimum=planned.protected_minimum,
         checkpoint=planned.checkpoint,
+        bundle=bundle_of(planned.workdir),
     )
 
 

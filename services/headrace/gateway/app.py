@@ -14,7 +14,15 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 
-from headrace.gateway import events_api, fleet_api, jobs_api, joining_api, sessions_api
+from headrace.gateway import (
+    bundles_api,
+    events_api,
+    fleet_api,
+    jobs_api,
+    joining_api,
+    sessions_api,
+    webhooks_api,
+)
 from headrace.gateway.answering import (
     BODY_BYTES_MAX,
     guard,
@@ -37,6 +45,9 @@ ROUTES = (
     jobs_api.job_why,
     jobs_api.job_logs,
     sessions_api.job_session,
+    bundles_api.has_bundle,
+    bundles_api.put_bundle,
+    bundles_api.put_objects,
     events_api.events,
     fleet_api.list_nodes,
     fleet_api.describe_node,
@@ -47,6 +58,8 @@ ROUTES = (
     fleet_api.create_publisher,
     fleet_api.erase_project,
     fleet_api.platform_status,
+    webhooks_api.list_webhooks,
+    webhooks_api.delete_webhook,
     joining_api.create_join_token,
     joining_api.revoke_join_token,
     joining_api.approve_node,

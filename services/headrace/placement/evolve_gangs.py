@@ -21,7 +21,7 @@ from headrace.events.gangs import (
     Worker,
     WorkersReleased,
 )
-from headrace.placement import evolve_nodes, evolve_pauses
+from headrace.placement import evolve_nodes, evolve_pauses, port_rules
 from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
 from headrace.placement.modelling import SECOND_US
@@ -57,10 +57,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
     )
     _take(state, job.run, event.workers)
     use(state, job, ((), event.workers), entry.recorded_at_us)
-    if event.workers and event.port:
-        address = event.workers[0].address
-        state.ports.setdefault(address, {})[event.port] = event.job
-        state.ports_next[address] = event.port + 1
+    port_rules.take(state, event.job, event.workers)
     settle(state, event.job, job)
 
 
@@ -74,6 +71,7 @@ def grown(state: State, entry: Entry, event: GangGrown) -> None:
     run.grants |= {worker.rank: grant for worker in event.workers}
     run.ranks = max((run.ranks, *(worker.rank + 1 for worker in event.workers)))
     run.milli += event.milli
+    port_rules.take(state, event.job, event.workers)
     _take(state, run, event.workers)
     use(state, job, (before, run.workers), entry.recorded_at_us)
     settle(state, event.job, job)
@@ -127,6 +125,7 @@ def workers_released(state: State, entry: Entry, event: WorkersReleased) -> None
         for known in (run.started, run.exits, run.leaving, run.grants):
             known.pop(rank, None)
     run.milli -= event.milli
+    port_rules.give(state, event.job, gone)
     _give(state, run, gone)
     use(state, job, (before, run.workers), entry.recorded_at_us)
     settle(state, event.job, job)
@@ -148,11 +147,7 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
     if job is None or run is None:
         return
     evolve_pauses.give_back(state, job, run, entry.recorded_at_us)
-    if run.port and run.workers:
-        address = run.workers[0].address
-        ports = state.ports.get(address, {})
-        if ports.get(run.port) == event.job:
-            del ports[run.port]
+    port_rules.give(state, event.job, run.workers)
     job.lost += int(event.again and run.evicted not in (*FOR_OTHERS, *LEAVES))
     job.run, job.closing = None, not event.again
     settle(state, event.job, job)
@@ -191,14 +186,14 @@ def _take(state: State, run: Run, workers: Workers) -> None:
     for worker in workers:
         node = state.nodes.get(worker.node)
         if node is not None:
-            node.take(worker.devices, run.cpu_milli, run.memory_bytes)
+            node.take(worker.devices, *run.takes(worker))
 
 
 def _give(state: State, run: Run, workers: Workers) -> None:
     for worker in workers:
         node = state.nodes.get(worker.node)
         if node is not None:
-            node.give(worker.devices, run.cpu_milli, run.memory_bytes)
+            node.give(worker.devices, *run.takes(worker))
             evolve_nodes.forget_gone(node)
 
 

@@ -97,7 +97,7 @@ def gang_paused(state: State, entry: Entry, event: GangPaused) -> None:
     job, run = found
     pause = found[1].pause
     _book(state, job, (run, -1), entry.recorded_at_us)
-    _keep(state, run, (run.memory_bytes,) * len(run.workers), 1)
+    _keep(state, run, _memories(run), 1)
     pause.booked, pause.at_us = False, entry.recorded_at_us
     job.room_by_us = 0
     settle(state, event.job, job)
@@ -110,7 +110,7 @@ def gang_resumed(state: State, entry: Entry, event: GangResumed) -> None:
         return
     job, run = found
     pause = found[1].pause
-    _keep(state, run, (run.memory_bytes,) * len(run.workers), -1)
+    _keep(state, run, _memories(run), -1)
     run.workers = event.workers
     _book(state, job, (run, 1), entry.recorded_at_us)
     run.rested_us += max(0, entry.recorded_at_us - pause.reached_us)
@@ -156,7 +156,7 @@ def give_back(state: State, job: Job, run: Run, at_us: int) -> None:
     if run.booked:
         _book(state, job, (run, -1), at_us)
     else:
-        _keep(state, run, (run.memory_bytes,) * len(run.workers), -1)
+        _keep(state, run, _memories(run), -1)
     if run.pause is not None:
         _keep(state, run, run.pause.image_bytes, -1)
     for worker in run.workers:
@@ -179,9 +179,13 @@ def _book(state: State, job: Job, change: tuple[Run, int], at_us: int) -> None:
         node = state.nodes.get(worker.node)
         if node is not None:
             book = node.take if sign > 0 else node.give
-            book(worker.devices, run.cpu_milli, run.memory_bytes)
+            book(worker.devices, *run.takes(worker))
     held = ((), run.workers) if sign > 0 else (run.workers, ())
     evolve_gangs.use(state, job, held, at_us)
+
+
+def _memories(run: Run) -> tuple[int, ...]:
+    return tuple(run.takes(worker)[1] for worker in run.workers)
 
 
 def _keep(state: State, run: Run, amounts: tuple[int, ...], sign: int) -> None:

@@ -91,7 +91,8 @@ def missing_for_checkpoint(state: State, job: Job, run: Run) -> str:
             return f"{worker.node} has no driver that can"
         if machine.silent:
             return f"{worker.node} is silent"
-        shares_memory = job.gang.per_gpu_processes and len(worker.devices) > 1
+        asked = job.gang.by_role()[worker.role]
+        shares_memory = asked.per_gpu_processes and len(worker.devices) > 1
         if shares_memory and "ipc" not in machine.said.pausing:
             return f"{worker.node} has no driver that can where processes share GPU memory"
     return ""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import msgspec
+
 from headrace.decider import Draft
 from headrace.events.gangs import Act, Worker
 from headrace.events.pauses import GangResumed
@@ -44,7 +46,10 @@ def back_to(state: State, run: Run, found: tuple[Worker, ...]) -> tuple[Worker, 
     """Its own devices, or those that were found; none when it can have neither now."""
     if all(has_own(state, worker) for worker in run.workers):
         return run.workers
-    return found if all(migrates(state, worker) for worker in run.workers) else ()
+    if not all(migrates(state, worker) for worker in run.workers):
+        return ()
+    devices = {worker.rank: worker.devices for worker in found}
+    return tuple(msgspec.structs.replace(w, devices=devices[w.rank]) for w in run.workers)
 
 
 def resumed(job_id: str, job: Job, run: Run, workers: tuple[Worker, ...]) -> Draft:
