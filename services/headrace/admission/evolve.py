@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.admission import evolve_groups
 from headrace.admission.hearing import hook_of, member_of, token_of
 from headrace.admission.state import (
     Asked,
@@ -60,22 +61,7 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
         state.groups[event.job] = Group(event=event, traceparent=traceparent)
         state.expanding[event.job] = None
     if event.group:
-        _task_admitted(state, entry, event)
-
-
-def _task_admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
-    group = state.groups.get(event.group)
-    if group is None:  # it ended meanwhile
-        stop = Stop(causation=entry.position, reason="group-ended")
-        state.stopping.setdefault(event.group, stop).left[event.job] = None
-        return
-    group.live[event.job] = None
-    group.admitted = event.index + 1
-    if group.admitted >= group.event.tasks:
-        state.expanding.pop(event.group, None)
-    if state.live[event.group].cancelling:
-        stop = Stop(causation=entry.position)
-        state.stopping.setdefault(event.group, stop).left[event.job] = None
+        evolve_groups.task_admitted(state, entry, event)
 
 
 def _refused(state: State, _entry: Entry, event: jobs.JobRefused) -> None:
@@ -88,36 +74,13 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
     if job is None:
         return
     job.cancelling = True
-    _over(state, job.group, event.job)
+    evolve_groups.over(state, job.group, event.job)
     group = state.groups.get(event.job)
     if group is None:
         return
     state.expanding.pop(event.job, None)  # what was not admitted yet never will be
     stop = Stop(causation=entry.header.causation, user=event.user, reason=event.reason)
-    _stop(state, event.job, stop, group)
-
-
-def _pausing(state: State, entry: Entry, event: pauses.JobPausing | pauses.JobResuming) -> None:
-    """What a group is told, its tasks are; while it is paused no more of them are admitted."""
-    job, pausing = state.live.get(event.job), isinstance(event, pauses.JobPausing)
-    if job is None:
-        return
-    job.pausing = pausing
-    _told(state.spreading, job.group, event.job)
-    group = state.groups.get(event.job)
-    if group is None:
-        return
-    if pausing or job.cancelling or group.admitted >= group.event.tasks:
-        state.expanding.pop(event.job, None)
-    else:
-        state.expanding[event.job] = None
-    tasks = ((task, state.live[task]) for task in group.live)
-    left = {task: None for task, of in tasks if of.pausing != pausing and not of.cancelling}
-    state.spreading.pop(event.job, None)
-    if left:
-        state.spreading[event.job] = Spread(
-            causation=entry.header.causation, pausing=pausing, user=event.user, left=left
-        )
+    evolve_groups.stop(state, event.job, stop, group)
 
 
 def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
@@ -127,7 +90,7 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
     state.live_of[job.project] -= 1
     if not state.live_of[job.project]:
         del state.live_of[job.project]
-    _over(state, job.group, event.job)
+    evolve_groups.over(state, job.group, event.job)
     of = state.groups.get(job.group)
     if of is not None:
         of.live.pop(event.job, None)
@@ -135,30 +98,8 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
     if group is not None:
         state.expanding.pop(event.job, None)
         state.spreading.pop(event.job, None)
-        _stop(state, event.job, Stop(causation=entry.position, reason="group-ended"), group)
+        evolve_groups.stop(state, event.job, Stop(causation=entry.position, reason="group-ended"), group)
     _remember(state, event.job, event.outcome)
-
-
-def _stop(state: State, group_id: str, stop: Stop, group: Group) -> None:
-    """Every task of the group that lives and was not told yet is to be cancelled."""
-    stop.left = {task: None for task in group.live if not state.live[task].cancelling}
-    if stop.left:
-        state.stopping[group_id] = stop
-
-
-def _over(state: State, group_id: str, task: str) -> None:
-    """The task was cancelled or has ended: there is nothing more to tell it."""
-    _told(state.stopping, group_id, task)
-    _told(state.spreading, group_id, task)
-
-
-def _told(lines: dict[str, Any], group_id: str, task: str) -> None:
-    """There is one fewer of this group to tell."""
-    line = lines.get(group_id)
-    if line is not None:
-        line.left.pop(task, None)
-        if not line.left:
-            del lines[group_id]
 
 
 def _remember(state: State, job: str, outcome: str) -> None:
@@ -278,8 +219,8 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     jobs.JobRefused: _refused,
     jobs.JobCancelling: _cancelling,
     jobs.JobFinished: _finished,
-    pauses.JobPausing: _pausing,
-    pauses.JobResuming: _pausing,
+    pauses.JobPausing: evolve_groups.pausing,
+    pauses.JobResuming: evolve_groups.pausing,
     queues.QueueConfigured: _queue,
     pools.PoolConfigured: _pool,
     nodes.NodeJoined: _joined,
