@@ -182,9 +182,7 @@ class Description(msgspec.Struct, kw_only=True):
 
 
 class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One GPU of a node and who holds how many thousandths of it; `fault` is why it takes no more
-    work.
-    """
+    """A GPU and who holds how many thousandths of it; `fault` is why it takes no more work."""
 
     device: str
     index: int

@@ -18,7 +18,6 @@ from headrace.admission.state import (
     Live,
     Machine,
     Pending,
-    Spread,
     State,
     Stop,
 )
@@ -80,7 +79,7 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
         return
     state.expanding.pop(event.job, None)  # what was not admitted yet never will be
     stop = Stop(causation=entry.header.causation, user=event.user, reason=event.reason)
-    evolve_groups.stop(state, event.job, stop, group)
+    evolve_groups.stop_all(state, event.job, stop, group)
 
 
 def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
@@ -98,7 +97,9 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
     if group is not None:
         state.expanding.pop(event.job, None)
         state.spreading.pop(event.job, None)
-        evolve_groups.stop(state, event.job, Stop(causation=entry.position, reason="group-ended"), group)
+        evolve_groups.stop_all(
+            state, event.job, Stop(causation=entry.position, reason="group-ended"), group
+        )
     _remember(state, event.job, event.outcome)
 
 

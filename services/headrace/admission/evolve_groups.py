@@ -13,6 +13,7 @@ from headrace.events import Entry, jobs, pauses
 
 
 def task_admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
+    """One more task of a group; of one that is to end, it is cancelled."""
     group = state.groups.get(event.group)
     if group is None:  # it ended meanwhile
         stop = Stop(causation=entry.position, reason="group-ended")
@@ -50,7 +51,7 @@ def pausing(state: State, entry: Entry, event: pauses.JobPausing | pauses.JobRes
         )
 
 
-def stop(state: State, group_id: str, stop: Stop, group: Group) -> None:
+def stop_all(state: State, group_id: str, stop: Stop, group: Group) -> None:
     """Every task of the group that lives and was not told yet is to be cancelled."""
     stop.left = {task: None for task in group.live if not state.live[task].cancelling}
     if stop.left:

@@ -37,7 +37,7 @@ def _leaving(projection: Projection, _: Entry, event: GangPausing) -> None:
 
 
 def _left(projection: Projection, entry: Entry, event: GangPaused) -> None:
-    give_back(projection, event)
+    give_back(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.waiting_since_us = entry.recorded_at_us
@@ -45,8 +45,8 @@ def _left(projection: Projection, entry: Entry, event: GangPaused) -> None:
         move(projection, job, "waiting")
 
 
-def _resumed(projection: Projection, _: Entry, event: GangResumed) -> None:
-    hold(projection, event)
+def _resumed(projection: Projection, entry: Entry, event: GangResumed) -> None:
+    hold(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.workers, job.held_milli, job.why = event.workers, event.milli, ""

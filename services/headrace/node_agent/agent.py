@@ -49,10 +49,9 @@ _ENCODER = msgspec.json.Encoder()
 
 @dataclass(frozen=True, kw_only=True)
 class Surroundings:
-    """What the agent is given. `node` says everything but boot and incarnation, which the journal
-    knows. `is_granted` tells whether placement signed a document; `unseal` opens an assignment's
-    launch or raises `Unopenable`; `now_us` is the wall clock, for people. `aside` runs what takes
-    long, `prober` measures the network, `workplaces` prepares folders that travelled.
+    """What the agent is given. `node` says all but boot and incarnation, which the journal knows.
+    `is_granted`: whether placement signed a document; `unseal` opens a launch or raises `Unopenable`.
+    `aside` runs what takes long, `workplaces` prepares folders that travelled.
     """
 
     node: NodeJoined

@@ -6,17 +6,19 @@ decision may differ because of what is or is not remembered here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from headrace.events.gangs import Worker
 from headrace.placement.life_rules import is_due
-from headrace.placement.modelling import moments_of
+from headrace.placement.modelling import SECOND_US
 from headrace.placement.option_rules import family_of
 from headrace.placement.pause_rules import deadline_us
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
 from headrace.placement.timing import ends_us, matters, ticks
 from headrace.scheduling.accounts import Accounts
+from headrace.scheduling.rations import path_up
 from headrace.scheduling.world import World
 
 Window = tuple[int, int, Accounts | None]  # its number, the fleet's size then, and the tree
@@ -101,7 +103,7 @@ class Index:
     def watch_moments(self, state: State, job_id: str, job: Job) -> None:
         """Remember when time alone may let something happen to this job."""
         attempt = job.run.attempt if job.run is not None else 0
-        for moment_us in moments_of(state, job):
+        for moment_us in _moments_of(state, job):
             heappush(self.moments, (moment_us, job_id, attempt))
 
     def measured(self, family: str) -> None:
@@ -216,6 +218,26 @@ def settle(state: State, job_id: str, job: Job, *, moved: bool = True) -> None:
         state.due.pop(job_id, None)
     index_of(state).sync(job_id, job, moved=moved)
     index_of(state).watch_pause(state, job_id, job)
+
+
+def _moments_of(state: State, job: Job) -> Iterator[int]:
+    """When time alone may let something happen: the job has waited long enough to have others
+    moved or to get a reservation, or that begins, or others should have gone for it; or it has run
+    long enough to be taken from.
+    """
+    if job.waiting:
+        for setting in ("consolidate_after_s", "reserve_after_s"):
+            yield job.admitted_us + state.setting(setting) * SECOND_US
+        if job.reserved is not None:
+            yield job.reserved.at_us
+        if job.gaining:
+            yield job.room_by_us + 1
+    elif job.run is not None:
+        started_us = job.run.begun_us or job.run.placed_us
+        for queue in path_up(state.queues, job.project):
+            for after_us in (queue.reclaim_after_us, queue.preempt_after_us):
+                if after_us > 0:
+                    yield started_us + after_us
 
 
 def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:

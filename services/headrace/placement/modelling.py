@@ -35,7 +35,7 @@ from headrace.scheduling.gangs import (
 )
 from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
 from headrace.scheduling.machines import Kind, MachineSpec, takes
-from headrace.scheduling.rations import leaf_of, path_up
+from headrace.scheduling.rations import leaf_of
 from headrace.scheduling.settings import Settings
 
 SECOND_US = 1_000_000
@@ -178,25 +178,6 @@ def _lacking(job: Job, run: Run) -> list[str]:
 def _goes_on(job: Job, run: Run) -> bool:
     """Whether what has not gone of the attempt runs on."""
     return not (run.evicted or run.gives_back) and len(dispensable(job, run)) == len(run.exits)
-
-
-def moments_of(state: State, job: Job) -> Iterator[int]:
-    """When time alone may let something happen: the job has waited long enough to have others
-    moved or to get a reservation, or that begins, or others should have gone for it; or it has run long enough to be taken from.
-    """
-    if job.waiting:
-        for setting in ("consolidate_after_s", "reserve_after_s"):
-            yield job.admitted_us + state.setting(setting) * SECOND_US
-        if job.reserved is not None:
-            yield job.reserved.at_us
-        if job.gaining:
-            yield job.room_by_us + 1
-    elif job.run is not None:
-        started_us = job.run.begun_us or job.run.placed_us
-        for queue in path_up(state.queues, job.project):
-            for after_us in (queue.reclaim_after_us, queue.preempt_after_us):
-                if after_us > 0:
-                    yield started_us + after_us
 
 
 def options_for(state: State, job_id: str, job: Job) -> dict[tuple[Shape, ...], tuple[Option, ...]]:

@@ -208,11 +208,6 @@ def _held(state: State, _entry: Entry, event: JobHeld) -> None:
         state.firm_waiting.setdefault(entrant.project, {})[event.job] = None
 
 
-def _pausing(state: State, _entry: Entry, event: JobPausing) -> None:
-    if event.job in state.jobs:
-        state.jobs[event.job].pausing = True
-
-
 def _paused(state: State, _entry: Entry, event: JobPaused) -> None:
     entrant = state.jobs.get(event.job)
     if entrant is None or entrant.paused:
@@ -226,11 +221,11 @@ def _paused(state: State, _entry: Entry, event: JobPaused) -> None:
         _competes_again(state, event.job, entrant)
 
 
-def _resuming(state: State, _entry: Entry, event: JobResuming) -> None:
+def _wanted(state: State, _entry: Entry, event: JobPausing | JobResuming) -> None:
     entrant = state.jobs.get(event.job)
     if entrant is not None:
-        entrant.pausing = False
-        if entrant.paused:
+        entrant.pausing = isinstance(event, JobPausing)
+        if entrant.paused and not entrant.pausing:
             _competes_again(state, event.job, entrant)
 
 
@@ -295,9 +290,9 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobAdmitted: _admitted,
     JobEligible: _eligible,
     JobHeld: _held,
-    JobPausing: _pausing,
+    JobPausing: _wanted,
     JobPaused: _paused,
-    JobResuming: _resuming,
+    JobResuming: _wanted,
     JobFinished: _finished,
     SharesDivided: _divided,
 }
