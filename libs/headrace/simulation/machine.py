@@ -18,9 +18,7 @@ from headrace.simulation.administration import Hardware
 from headrace.simulation.parts import AgentParts
 from headrace.simulation.surroundings import EPOCH_US
 
-START_S_MAX = 0.03
-STOP_S_MAX = 0.2
-PAUSE_S_MAX = 0.1
+START_S_MAX, STOP_S_MAX, PAUSE_S_MAX = 0.03, 0.2, 0.1
 PAUSE_FAILS = 0.2  # of all tries
 PAUSING = ((), ("checkpoint",), *[("checkpoint", "migrate", "ipc")] * 4)  # found of drivers
 LAUNCHER_S = 0.5  # until a lost launcher is replaced: starts wait for it
@@ -130,10 +128,11 @@ class SimulatedMachine:
         worker = self.workers.get(key)
         if worker is None or worker.phase != "running" or worker.stopping:
             return
-        if worker.pause is not None and worker.pause.phase_at >= assignment.phase_at:
+        if worker.pause and worker.pause.phase_at >= assignment.phase_at:
             return
         wanted, was_away = assignment.phase, worker.is_away
         fails = self.chance.random() < PAUSE_FAILS
+        failed = "it could not" if fails else ""
         if wanted == "paused" and not fails:
             self._write("pause", key, worker)
             worker.left_s = max(0.001, worker.timer.when() - self._now_s())
@@ -142,11 +141,9 @@ class SimulatedMachine:
             worker.assignment = assignment
             self._write("resume", key, worker)
             worker.timer = self._later(worker.left_s, self._finish, key, "exited", worker.code)
+        broken, phase_at = fails and wanted == "running", assignment.phase_at
         worker.pause = self.parts.paused(
-            phase=wanted,
-            phase_at=assignment.phase_at,
-            failed="it could not" if fails else "",
-            broken=fails and wanted == "running",
+            phase=wanted, phase_at=phase_at, failed=failed, broken=broken
         )
         worker.is_away = was_away if fails else wanted == "paused"
         self._tell(key)
@@ -287,6 +284,11 @@ class SimulatedProcesses:
     def inside(self, key: Any) -> None:
         """See the agent's `Machine`: nobody can enter what is simulated."""
         del key
+
+    def reported(self, key: Any) -> dict[str, str]:
+        """See the agent's `Machine`: what is simulated says nothing."""
+        del key
+        return {}
 
     def disk_permille(self) -> int:
         """See the agent's `Machine`."""

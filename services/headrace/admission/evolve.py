@@ -7,8 +7,9 @@ without its group is stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
+from headrace.access import directory
 from headrace.admission import evolve_groups
 from headrace.admission.hearing import hook_of, member_of, token_of
 from headrace.admission.state import (
@@ -29,6 +30,7 @@ from headrace.events import (
     members,
     nodes,
     pauses,
+    people,
     platform,
     pools,
     queues,
@@ -45,6 +47,7 @@ def evolve(state: State, entry: Entry) -> None:
         )
         return
     state.pending.pop(entry.header.causation, None)
+    directory.evolve(state.directory, event)
     follow = _ON.get(type(event))
     if follow is not None:
         follow(state, entry, event)
@@ -244,34 +247,24 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
 }
 
 LISTENS_TO: tuple[type[Event], ...] = (
-    jobs.JobRequested,
-    jobs.JobCancelRequested,
-    jobs.JobEnterRequested,
+    *get_args(Asked),
     jobs.JobEntered,
     jobs.JobEnterRefused,
     jobs.JobCancelRefused,
-    pauses.JobPauseRequested,
     pauses.JobPauseRefused,
-    pauses.JobResumeRequested,
     pauses.JobResumeRefused,
-    access.SecretSetRequested,
     access.SecretRefused,
-    access.PublisherRequested,
     access.PublisherRefused,
-    access.ProjectEraseRequested,
     access.ProjectEraseRefused,
-    members.TokenRequested,
-    members.TokenRevokeRequested,
     members.TokenRefused,
-    members.JoinRequested,
     members.JoinRefused,
-    members.ApprovalRequested,
     members.ApprovalRefused,
-    members.CredentialRequested,
     members.CredentialIssued,
     members.CredentialRefused,
-    webhooks.WebhookApplyRequested,
-    webhooks.WebhookDeleteRequested,
+    people.UserRefused,
+    people.RoleRefused,
+    people.ApiTokenRefused,
     webhooks.WebhookRefused,
+    *(kind for kind in directory.LISTENS_TO if kind not in _ON),
     *_ON,
 )

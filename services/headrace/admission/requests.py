@@ -24,6 +24,7 @@ from headrace.admission.cancel_rules import full_id
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import credential_of, member_receivers
+from headrace.admission.people_requests import people_receivers
 from headrace.admission.trials import drawn
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
@@ -80,6 +81,7 @@ class Requests:
             "webhook.apply": self.apply_webhook,
             "webhook.delete": delete_webhook,
             **member_receivers(),
+            **people_receivers(),
         }
 
     def keys(self, runtime: Runtime) -> ProjectKeys:

@@ -1,7 +1,8 @@
 """The HTTP application: routes, who is let in, health and OpenAPI.
 
-Rule: `/v1` needs the token, but for what a machine that joins asks (`opt` open); `/livez`, `/readyz`,
-`/metrics` and `/schema` need none and say nothing of anybody's jobs.
+Rule: each route of `/v1` says in its options what one must be allowed to do to call it; one that
+says nothing is closed. What a machine that joins asks is open, and `/livez`, `/readyz`, `/metrics`
+and `/schema`, which say nothing of anybody's jobs.
 """
 
 from __future__ import annotations
@@ -20,18 +21,19 @@ from headrace.gateway import (
     fleet_api,
     jobs_api,
     joining_api,
+    people_api,
     sessions_api,
     usage_api,
     webhooks_api,
 )
 from headrace.gateway.answering import (
     BODY_BYTES_MAX,
-    guard,
     on_failure,
     on_gateway_error,
     on_http_error,
     on_unavailable,
 )
+from headrace.gateway.caller import caller_of, guard
 from headrace.gateway.errors import GatewayError
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.store.interface import Unavailable
@@ -67,6 +69,7 @@ ROUTES = (
     joining_api.approve_node,
     joining_api.join,
     joining_api.credential,
+    *people_api.ROUTES,
 )
 
 
@@ -74,7 +77,10 @@ def application(gateway: Gateway) -> Litestar:
     """The ASGI application of one gateway."""
     return Litestar(
         [Router("/v1", route_handlers=ROUTES, guards=[guard]), livez, readyz, metrics],
-        dependencies={"gateway": Provide(lambda: gateway, sync_to_thread=False)},
+        dependencies={
+            "gateway": Provide(lambda: gateway, sync_to_thread=False),
+            "by": Provide(caller_of, sync_to_thread=False),
+        },
         exception_handlers={
             GatewayError: on_gateway_error,
             HTTPException: on_http_error,
@@ -83,7 +89,7 @@ def application(gateway: Gateway) -> Litestar:
         },
         openapi_config=OpenAPIConfig(title="Headrace", version=version("headrace")),
         request_max_body_size=BODY_BYTES_MAX,
-        state=State({"token": gateway.token}),
+        state=State({"gateway": gateway}),
         logging_config=None,
     )
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.access import directory
 from headrace.client.model import why_ended
 from headrace.events import Entry, Event
 from headrace.events.access import ProjectErased
@@ -57,6 +58,7 @@ from headrace.gateway.projection import (
 def evolve(projection: Projection, entry: Entry) -> None:
     """Fold one entry."""
     projection.position, projection.at_us = entry.position, entry.recorded_at_us
+    directory.evolve(projection.directory, entry.event)
     fold = _FOLDS.get(type(entry.event))
     if fold is not None:
         fold(projection, entry, entry.event)
@@ -273,4 +275,4 @@ def _end(projection: Projection, entry: Entry, job: Job, state: str) -> None:
         del projection.ended[next(iter(projection.ended))]
 
 
-LISTENS_TO = tuple(_FOLDS)
+LISTENS_TO = tuple(dict.fromkeys((*_FOLDS, *directory.LISTENS_TO)))

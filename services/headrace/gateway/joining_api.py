@@ -23,6 +23,7 @@ from headrace.bus.subjects import FLEET
 from headrace.client.model import Answer, signed_text
 from headrace.events.members import JoinWaiting
 from headrace.gateway.answering import response_of
+from headrace.gateway.caller import OPEN, By, may
 from headrace.gateway.errors import BadRequest, TooMany
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
@@ -30,6 +31,7 @@ from headrace.trust import join_token
 
 CLOCK_S_MAX = 300  # by which the clock of a machine that signs may differ from ours
 WAITING_STATUS = 202
+MACHINE = "machine"  # who joins, or signs in, by what it proves
 
 
 class NewToken(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,21 +69,34 @@ class SigningIn(msgspec.Struct, forbid_unknown_fields=True):
     signature: str
 
 
-@post("/join-tokens", summary="Let machines join with a token of which only you have the secret")
+@post(
+    "/join-tokens",
+    summary="Let machines join with a token of which only you have the secret",
+    opt=may("join", "node"),
+)
 async def create_join_token(
-    gateway: Gate, data: JSONBody[NewToken], key: Key = ""
+    gateway: Gate, by: By, data: JSONBody[NewToken], key: Key = ""
 ) -> Response[Answer]:
     """`pin` in the answer belongs behind the token when the platform's certificate is its own."""
+    by.check()
     body = msgspec.json.encode(data)
-    answer = await gateway.asker.ask("access.create_token", FLEET, body, key=key)
+    answer = await by.ask("access.create_token", FLEET, body, key=key)
     answer.pin = gateway.trust.pin
     return response_of(await gateway.visible(answer), created=True)
 
 
-@delete("/join-tokens/{token:str}", summary="Take a join token back", status_code=HTTP_200_OK)
-async def revoke_join_token(gateway: Gate, token: FromPath[str], key: Key = "") -> Response[Answer]:
+@delete(
+    "/join-tokens/{token:str}",
+    summary="Take a join token back",
+    status_code=HTTP_200_OK,
+    opt=may("join", "node"),
+)
+async def revoke_join_token(
+    gateway: Gate, by: By, token: FromPath[str], key: Key = ""
+) -> Response[Answer]:
     """By its id, the eight digits after `hrj_`. Who has joined with it stays."""
-    answer = await gateway.asker.ask("access.revoke_token", FLEET, {"token": token}, key=key)
+    by.check()
+    answer = await by.ask("access.revoke_token", FLEET, {"token": token}, key=key)
     return response_of(await gateway.visible(answer))
 
 
@@ -89,17 +104,19 @@ async def revoke_join_token(gateway: Gate, token: FromPath[str], key: Key = "") 
     "/nodes/{node:str}/approval",
     summary="Let a machine in that waits to be this node, or turn it away",
     status_code=HTTP_200_OK,
+    opt=may("join", "node"),
 )
 async def approve_node(
-    gateway: Gate, node: FromPath[str], data: JSONBody[Approval], key: Key = ""
+    gateway: Gate, by: By, node: FromPath[str], data: JSONBody[Approval], key: Key = ""
 ) -> Response[Answer]:
     """`change` in the answer is approved or rejected."""
+    by.check()
     body = {"node": node, "approved": data.approved}
-    answer = await gateway.asker.ask("access.approve", FLEET, body, key=key)
+    answer = await by.ask("access.approve", FLEET, body, key=key)
     return response_of(await gateway.visible(answer))
 
 
-@post("/join", summary="A machine proves its join token, once", opt={"open": True})
+@post("/join", summary="A machine proves its join token, once", opt=OPEN)
 async def join(
     gateway: Gate, request: Request[Any, Any, Any], data: JSONBody[Joining]
 ) -> Response[Answer]:
@@ -118,11 +135,11 @@ async def join(
         "host": data.host,
         "address": address,
     }
-    answer = await gateway.asker.ask("access.join", FLEET, body)
+    answer = await gateway.asker.ask("access.join", FLEET, body, actor=MACHINE)
     return response_of(await gateway.visible(answer))
 
 
-@post("/credential", summary="A member asks for leave to sign in to the bus", opt={"open": True})
+@post("/credential", summary="A member asks for leave to sign in to the bus", opt=OPEN)
 async def credential(
     gateway: Gate, request: Request[Any, Any, Any], data: JSONBody[SigningIn]
 ) -> Response[Answer]:
@@ -136,7 +153,7 @@ async def credential(
             Answer(accepted=False, change="waiting", message=line), status_code=WAITING_STATUS
         )
     body = {"node": data.node, "public_key": data.public_key}
-    answer = await gateway.asker.ask("access.credential", FLEET, body)
+    answer = await gateway.asker.ask("access.credential", FLEET, body, actor=MACHINE)
     if answer.accepted:
         answer.bus = gateway.trust.bus_url
         answer.grant_key = base64.b64encode(gateway.trust.grant_key).decode()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from headrace.access.directory import Directory
 from headrace.client.webhook_model import WebhookRow
 from headrace.events.asked import Gang
 from headrace.events.gangs import Worker
@@ -118,6 +119,7 @@ class Projection(msgspec.Struct, kw_only=True):
     pools: dict[str, Pool] = {}
     usage: dict[UsageKey, Used] = {}  # of what was given back, the oldest days first
     services: dict[str, int] = {}
+    directory: Directory = msgspec.field(default_factory=Directory)
     erased_at_us: dict[str, int] = {}  # by project, the last time
     webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name
 

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
-from headrace.node_agent import folders, logs
+from headrace.node_agent import folders, logs, worker_reports
 from headrace.node_agent.held import Held
 from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Workplace
@@ -68,9 +68,8 @@ class ProcessMachine:
         return list(self._held)
 
     def look(self, key: AttemptKey) -> Seen | None:
-        held = self._held.get(key)
-        if held is not None:
-            return held.seen
+        if key in self._held:
+            return self._held[key].seen
         try:
             folder = self._node_dir / folders.name_of(key)
         except ValueError:
@@ -96,8 +95,8 @@ class ProcessMachine:
             held = self._held[key] = Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return
-        isolation, enforcement = spec["confinement"]["level"], spec["enforcement"]
-        seen = msgspec.structs.replace(seen, enforcement=enforcement, isolation=isolation)
+        how = {"enforcement": spec["enforcement"], "isolation": spec["confinement"]["level"]}
+        seen = msgspec.structs.replace(seen, **how)
         held = Held(key, self._node_dir / spec["folder"], seen, spec=spec)
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)
@@ -114,8 +113,8 @@ class ProcessMachine:
     def move(self, assignment: Assignment) -> None:
         held = self._held.get(key_of(assignment))
         if held is not None and held.seen.phase == "running" and not held.seen.stopping:
-            moved = functools.partial(self._moved, held, assignment)
-            self._pausing.ask(held.folder, wanted_of(assignment), moved)
+            then = functools.partial(self._moved, held, assignment)
+            self._pausing.ask(held.folder, wanted_of(assignment), then)
 
     def forget(self, key: AttemptKey) -> None:
         held = self._held.get(key)
@@ -136,6 +135,10 @@ class ProcessMachine:
         if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
             return None
         return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
+
+    def reported(self, key: AttemptKey) -> dict[str, str]:
+        held = self._held.get(key)
+        return worker_reports.values_of(held.folder) if held is not None else {}
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)
@@ -161,10 +164,8 @@ class ProcessMachine:
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
-            started_at_us = intent.at_us
-            self._finish(
-                held, folders.write_lost(folder, "the node was started anew", started_at_us)
-            )
+            lost = folders.write_lost(folder, "the node was started anew", intent.at_us)
+            self._finish(held, lost)
         else:
             self._look_at(held)
 
