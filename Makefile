@@ -67,7 +67,7 @@ test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-
 test-agent-faults: $(STAMP) ## what a node comes through: agents killed, machines cut off, clocks turned, disks full
 	$(BIN)/python -m tests.agent_faults
 
-test-containers: $(STAMP) ## store and bus contracts against servers in containers
+test-containers: $(STAMP) ## jobs in containers, store and bus in containers; needs root and `make system-deps`
 	$(BIN)/pytest --quiet -m containers tests/containers
 
 test-gpu: $(STAMP) ## devices and shares on this machine's GPUs; says what it could not try
@@ -107,7 +107,7 @@ constraints: ## pin every dependency anew, with hashes
 	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
 
 system-deps: ## Debian packages that the tests of containers and of networks need
-	apt-get update -q && apt-get install -yq docker.io iproute2 nftables
+	apt-get update -q && apt-get install -yq docker.io busybox-static iproute2 nftables
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

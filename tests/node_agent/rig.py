@@ -25,7 +25,7 @@ from headrace.node_agent.isolation import Isolation, Processes
 from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
-from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.machine import AttemptKey, Machine
 from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
@@ -51,6 +51,7 @@ class Node:
         self.simulated = folder / "simulated"
         self.devices: Callable[[], Devices] = self._simulated
         self.mps: Mps | None = None
+        self.machine: Callable[[MachineSettings], Machine] = ProcessMachine
         self.boot = kernel.boot_id()
         self.output_bytes_max = 1_000_000
         self.isolation: Isolation = Processes()
@@ -66,10 +67,12 @@ class Node:
         enforcer = Enforcer(self.devices(), self.dir, self.mps)
         keys = NodeKeys(self.dir, self.keys_dir)
         self.lease = FileLease(self.dir)
-        machine = ProcessMachine(
+        machine = self.machine(
             MachineSettings(
                 node_dir=self.dir,
+                node=NODE,
                 bind=enforcer.bind,
+                devices_of=enforcer.devices_of,
                 journal=str(self.attempt_journal),
                 output_bytes_max=self.output_bytes_max,
                 isolation=self.isolation,

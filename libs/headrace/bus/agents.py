@@ -214,6 +214,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `command` is argv, and `commands` those of roles that have their own, of which placement's shell
     leaves the one that runs. `processes` is how many copies run on the node, each with its own local rank.
     `framework` says which names they find in their environment, see `documents.frameworks`.
+    With an `image` it runs in a container of that, whose /dev/shm has `shm_bytes` (0: the node's
+    default).
     """
 
     command: tuple[str, ...]
@@ -223,4 +225,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     processes: int = 1
     secrets: dict[str, str] = {}
     framework: str = ""
+    image: str = ""
+    shm_bytes: int = 0
     commands: dict[str, tuple[str, ...]] = {}

@@ -23,16 +23,15 @@ Number: TypeAlias = int | float | str  # decimals travel best as text
 
 class Resources(Part):
     """What each node of the job is asked for. `gpus` by the GPU grammar, `gpu_memory` this much
-    memory of one GPU, `cpu` in cores, `memory` with its unit.
+    memory of one GPU, `cpu` in cores, `memory` with its unit, `shm` the size of a container's
+    /dev/shm.
     """
-
-    not_yet: ClassVar[tuple[str, ...]] = ("shm",)
 
     gpus: Number | list[Number] = 0
     gpu_memory: str = ""
     cpu: Number = ""
     memory: str = ""
-    shm: NotYet = None
+    shm: str = ""
 
 
 class RoleFile(Part):
@@ -79,7 +78,7 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "image", "python", "retry", "after",
+        "volumes", "outputs", "python", "retry", "after",
         "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale",
         "readiness", "rollout", "drain",
     )  # fmt: skip
@@ -103,6 +102,7 @@ class JobFile(Part):
     env: dict[str, str | int | float | bool | None] = {}
     secrets: list[str] = []
     workdir: str = ""
+    image: str = ""
     array: str = ""
     sweep: Sweep | None = None
     priority: str = "medium"
@@ -115,7 +115,6 @@ class JobFile(Part):
     allow_plain_secret: bool = False
     volumes: NotYet = None
     outputs: NotYet = None
-    image: NotYet = None
     python: NotYet = None
     retry: NotYet = None
     after: NotYet = None

@@ -15,6 +15,7 @@ from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
 from headrace.documents.frameworks import FRAMEWORKS
 from headrace.documents.gangs import gang_of
+from headrace.documents.images import image_of, shm_bytes
 from headrace.documents.job_file import JobFile
 from headrace.documents.names import name_of
 from headrace.documents.nearest import nearest
@@ -66,6 +67,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     checkpoint: Checkpoint | None = None
     tasks: Tasks | None = None
     framework: str = ""
+    image: str = ""
+    shm_bytes: int = 0
 
 
 def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
@@ -99,6 +102,8 @@ def _plan(job: JobFile) -> Plan:
         checkpoint=checkpoints.checkpoint_of(job.checkpoint),
         tasks=tasks,
         framework=job.framework,
+        image=image_of(job),
+        shm_bytes=shm_bytes(job),
     )
     check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
     return planned

@@ -50,6 +50,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node). Its nodes share a domain of the level `topology_required`, and of `topology_preferred`
     where that can be had. `kind` is the job's type, which says what pools its project has for it;
     `by_price`: its pools are in no order of its own, so the cheapest that fits is tried first.
+    `contained`: it runs in a container image, so only on nodes that have an engine for that.
 
     Workers differ by `roles`, the first of which has rank 0: `nodes` and `nodes_max` are their sums
     then, and what is per node each role's. The gang has succeeded when every worker of the role
@@ -70,6 +71,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by_price: bool = False
     roles: tuple[Role, ...] = ()
     succeeds_when: str = ""
+    contained: bool = False
 
     def by_role(self) -> dict[str, Gang]:
         """Each of its roles as a gang of its own; itself, under no name, when it has none."""

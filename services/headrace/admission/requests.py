@@ -206,6 +206,8 @@ class Requests:
             env=planned.env,
             workdir=planned.workdir,
             framework=planned.framework,
+            image=planned.image,
+            shm_bytes=planned.shm_bytes,
             commands=planned.commands,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())

@@ -27,6 +27,8 @@ KEPT_S_MAX = 7 * 86_400  # and for at most this long
 INTENT_BYTES_MAX = 65_536
 EXIT_BYTES_MAX = 1_048_576
 
+PROCESS, DOCKER = "process", "docker"  # who runs an attempt
+
 _FLOCK = struct.Struct("hhqqi")  # the kernel's `struct flock`: type, whence, start, length, pid
 _ID = r"[a-z0-9][a-z0-9-]{0,62}"
 _JOB = re.compile(rf"^{_ID}(/[0-9]{{1,9}})?$")
@@ -50,6 +52,7 @@ class Intent(msgspec.Struct, kw_only=True):
     replace_after_s: int = 0
     isolation: str = ""
     groups: list[str] = []
+    executor: str = PROCESS
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 
@@ -126,6 +129,22 @@ def read_exit(folder: Path) -> End | None:
     return ended.end(values_of(folder))
 
 
+def read_ending(folder: Path) -> Exit | None:
+    """How it was about to be written down that it ended."""
+    try:
+        return _EXIT.decode(kernel.read(f"{folder}/{EXIT}.new", EXIT_BYTES_MAX))
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def is_open(folder: Path, executor: str) -> bool:
+    """Whether this executor runs the attempt in this folder, and nobody has seen its end."""
+    if read_exit(folder) is not None:
+        return False
+    intent = read_intent(folder)
+    return executor == (intent.executor if intent is not None else PROCESS)
+
+
 def read_intent(folder: Path) -> Intent | None:
     """What was meant to run; None when the shim had not come that far."""
     try:
@@ -193,7 +212,7 @@ def write_lost(folder: Path, message: str, started_at_us: int) -> End:
         reason="lost",
         message=message,
         started_at_us=started_at_us,
-        ended_at_us=time.time_ns() // 1000,
+        ended_at_us=kernel.now_us(),
     )
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)

@@ -11,7 +11,7 @@ import os
 from pathlib import Path
 
 from headrace.bus.agents import LogsChunk, LogsWanted
-from headrace.node_agent.folders import name_of
+from headrace.node_agent import folders
 from headrace.node_agent.machine import AttemptKey
 
 BYTES_MAX = 524_288  # in one answer, so that it fits into a message
@@ -33,16 +33,16 @@ def read(folder: Path, wanted: LogsWanted, *, has_ended: bool) -> LogsChunk:
         os.close(file)
 
 
-def read_ended(node_dir: Path, wanted: LogsWanted) -> LogsChunk:
-    """What there is of an attempt that ended and was forgotten."""
+def of_attempt(node_dir: Path, wanted: LogsWanted, *, has_ended: bool) -> LogsChunk:
+    """The same for an attempt that may never have been on this node, or long ago."""
     try:
-        folder = node_dir / name_of(AttemptKey(wanted.job, wanted.attempt, wanted.rank))
+        folder = node_dir / folders.name_of(AttemptKey(wanted.job, wanted.attempt, wanted.rank))
     except ValueError as error:
         return LogsChunk(offset=0, ended=True, missing=str(error))
-    if not folder.exists():
+    if has_ended and not folder.exists():
         missing = "this node has no output of it any more"
         return LogsChunk(offset=wanted.offset, ended=True, missing=missing)
-    return read(folder, wanted, has_ended=True)
+    return read(folder, wanted, has_ended=has_ended)
 
 
 def _read(file: int, wanted: LogsWanted, *, has_ended: bool) -> LogsChunk:

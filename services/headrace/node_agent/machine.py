@@ -6,13 +6,14 @@ now, also of one that an earlier agent started; calling `start` or `stop` twice 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.bus.sessions import Enter, Frame
 from headrace.events.gangs import Share
 
 
@@ -88,7 +89,7 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Inside(NamedTuple):
-    """A running attempt from within: its folder, its shim, and how its processes are told from
+    """A running attempt from within: its folder, its shim (a pidfd; -1: it has none), and how its processes are told from
     others (the mark in their environment, the sessions of its first ones, its control groups).
     """
 
@@ -97,6 +98,22 @@ class Inside(NamedTuple):
     marker: str
     pids: list[int]
     groups: list[str]
+
+
+class Way(Protocol):
+    """What somebody's session in a worker leads to."""
+
+    def said(self) -> AsyncIterator[Frame]:
+        """What comes from it; ends after its `exit` or `eof`."""
+        ...
+
+    async def hear(self, frame: Frame) -> None:
+        """Take what somebody says to it."""
+        ...
+
+    async def close(self) -> None:
+        """Nobody is there any more."""
+        ...
 
 
 class Machine(Protocol):
@@ -142,6 +159,15 @@ class Machine(Protocol):
 
     def inside(self, key: AttemptKey) -> Inside | None:
         """What a session in this attempt works with; None when it does not run here."""
+        ...
+
+    async def program(self, key: AttemptKey, wanted: Enter) -> Way:
+        """Start a program beside a worker that `inside` knows. Raises `OSError`."""
+        ...
+
+    @property
+    def engine(self) -> str:
+        """The container engine that runs workers with an image, for people; empty: none does."""
         ...
 
     def reported(self, key: AttemptKey) -> dict[str, str]:

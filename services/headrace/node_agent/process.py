@@ -37,6 +37,7 @@ from headrace.node_agent.isolation.cgroups import probe
 from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
+from headrace.node_agent.machine import Machine
 from headrace.node_agent.membership import NodeFolder
 from headrace.node_agent.pausing import Driver
 from headrace.node_agent.pausing.drivers import driver_of
@@ -180,19 +181,24 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
         raise
 
 
-def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> ProcessMachine:
+def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Machine:
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
-    return ProcessMachine(
-        MachineSettings(
-            node_dir=settings.node_dir,
-            bind=enforcer.bind,
-            journal=settings.attempt_journal,
-            isolation=isolation,
-            accounts=settings.accounts,
-            driver=driver,
-        )
+    given = MachineSettings(
+        node_dir=settings.node_dir,
+        node=settings.node,
+        bind=enforcer.bind,
+        devices_of=enforcer.devices_of,
+        journal=settings.attempt_journal,
+        isolation=isolation,
+        accounts=settings.accounts,
+        driver=driver,
     )
+    if not settings.engine:
+        return ProcessMachine(given)
+    from headrace.node_agent.executors import executors  # what it needs takes 20 MB
+
+    return executors(given, settings.engine, images_bytes_max=settings.images_bytes_max)
 
 
 def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:

@@ -21,16 +21,18 @@ from typing import Any
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.bus.sessions import Enter
 from headrace.node_agent import folders, logs, worker_reports
 from headrace.node_agent.held import Held
 from headrace.node_agent.launcher_link import LauncherLink
-from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Workplace
+from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
 from headrace.node_agent.pausing.pausing import Pausing
 from headrace.node_agent.pausing.record import wanted_of
 from headrace.node_agent.reconcile import key_of
+from headrace.node_agent.session_programs import Program
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
-from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
+from headrace.node_agent.supervision.protocol import ATTEMPTS
 from headrace.node_agent.supervision.record import journal
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
@@ -42,6 +44,8 @@ _LOG = logging.getLogger("headrace.node_agent")
 
 class ProcessMachine:
     """Starts, stops and watches this node's workers."""
+
+    engine = ""  # images are somebody else's
 
     def __init__(self, settings: MachineSettings) -> None:
         self._settings = settings
@@ -59,7 +63,7 @@ class ProcessMachine:
         self._changed = changed
         (self._node_dir / ATTEMPTS).mkdir(mode=0o700, parents=True, exist_ok=True)
         for key, folder in folders.keys_in(self._node_dir):
-            if folders.read_exit(folder) is None:
+            if folders.is_open(folder, folders.PROCESS):
                 self._adopt(key, folder)
         self._link.open()
         self._spawn(self._tend())
@@ -123,22 +127,17 @@ class ProcessMachine:
 
     def read_logs(self, wanted: LogsWanted) -> LogsChunk:
         held = self._held.get(AttemptKey(wanted.job, wanted.attempt, wanted.rank))
-        if held is not None:
-            return logs.read(held.folder, wanted, has_ended=held.seen.end is not None)
-        return logs.read_ended(self._node_dir, wanted)
+        has_ended = held is None or held.seen.end is not None
+        return logs.of_attempt(self._node_dir, wanted, has_ended=has_ended)
 
     def inside(self, key: AttemptKey) -> Inside | None:
-        held = self._held.get(key)
-        if held is None or held.pidfd < 0 or held.seen.phase != "running":
-            return None
-        intent = folders.read_intent(held.folder)
-        if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
-            return None
-        return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
+        return self._held[key].inside() if key in self._held else None
+
+    async def program(self, key: AttemptKey, wanted: Enter) -> Way:
+        return Program.start(self.inside(key), wanted)
 
     def reported(self, key: AttemptKey) -> dict[str, str]:
-        held = self._held.get(key)
-        return worker_reports.values_of(held.folder) if held is not None else {}
+        return worker_reports.values_of(self._held[key].folder) if key in self._held else {}
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)

@@ -11,11 +11,14 @@ import msgspec
 
 from headrace.bus.subjects import token
 from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
-from headrace.node_agent.isolation.cgroups import CHOICES
+from headrace.node_agent.isolation.cgroups import AUTO, CHOICES
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
 from headrace.node_agent.workplaces.repositories import PROTOCOLS
 
 PORTS = "20000-20499"
+ENGINES = ("/run/docker.sock", "/var/run/docker.sock")
+NO_ENGINE = "none"
+IMAGES_GB = 200  # fetched and kept
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +42,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     isolation: str
     accounts: Accounts
     git_protocols: tuple[str, ...]
+    engine: str  # where the container engine is (unix:///path); empty: there is none
+    images_bytes_max: int
 
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> NodeSettings:
@@ -70,6 +75,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 isolation=_choice("HEADRACE_NODE_ISOLATION", env, CHOICES),
                 accounts=_accounts(env),
                 git_protocols=_words(env.get("HEADRACE_NODE_GIT", ",".join(PROTOCOLS))),
+                engine=_engine(env.get("HEADRACE_NODE_ENGINE", AUTO)),
+                images_bytes_max=_gigabytes("HEADRACE_NODE_IMAGES_GB", env, IMAGES_GB),
             )
         except ValueError as error:
             raise SystemExit(f"headrace node_agent: {error}") from None
@@ -115,6 +122,23 @@ def _accounts(env: Mapping[str, str]) -> Accounts:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (word.strip() for word in text.split(","))))
+
+
+def _engine(text: str) -> str:
+    """Where the engine is; with `auto`, where one is that the agent may use."""
+    if text == AUTO:
+        usable = (path for path in ENGINES if os.access(path, os.R_OK | os.W_OK))
+        return next((f"unix://{path}" for path in usable), "")
+    if text != NO_ENGINE and not text.startswith("unix:///"):
+        raise ValueError(f"HEADRACE_NODE_ENGINE = {text!r} is not auto, none or unix:///path")
+    return "" if text == NO_ENGINE else text
+
+
+def _gigabytes(name: str, env: Mapping[str, str], otherwise: int) -> int:
+    text = env.get(name, str(otherwise))
+    if not text.isdecimal():
+        raise ValueError(f"{name} = {text!r} is not a number of gigabytes")
+    return int(text) * 10**9
 
 
 def _ports(text: str) -> tuple[int, int]:

@@ -83,6 +83,8 @@ def missing_for_checkpoint(state: State, job: Job, run: Run) -> str:
         return "it has not started"
     if run.exits or job.is_elastic:
         return "its workers come and go"
+    if job.gang.contained:
+        return "it runs in a container"
     if not run.milli:
         return "it has no GPU"
     for worker in run.workers:
