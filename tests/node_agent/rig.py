@@ -82,11 +82,9 @@ class Node:
             )
         )
         self.journal = FileJournal.open(
-            self.dir / "journal.jsonl",
-            boot=self.boot,
-            granter=keys.granter,
+            self.dir / "journal.jsonl", boot=self.boot, granter=keys.granter,
             new_incarnation=self._incarnation,
-        )
+        )  # fmt: skip
         self.agent = Agent(
             Surroundings(
                 node=self._joined(enforcer.devices, keys),

@@ -132,7 +132,6 @@ class SimulatedMachine:
             return
         wanted, was_away = assignment.phase, worker.is_away
         fails = self.chance.random() < PAUSE_FAILS
-        failed = "it could not" if fails else ""
         if wanted == "paused" and not fails:
             self._write("pause", key, worker)
             worker.left_s = max(0.001, worker.timer.when() - self._now_s())
@@ -143,7 +142,7 @@ class SimulatedMachine:
             worker.timer = self._later(worker.left_s, self._finish, key, "exited", worker.code)
         broken, phase_at = fails and wanted == "running", assignment.phase_at
         worker.pause = self.parts.paused(
-            phase=wanted, phase_at=phase_at, failed=failed, broken=broken
+            phase=wanted, phase_at=phase_at, failed="it could not" if fails else "", broken=broken
         )
         worker.is_away = was_away if fails else wanted == "paused"
         self._tell(key)
@@ -215,6 +214,8 @@ class SimulatedMachine:
 
 class SimulatedProcesses:
     """What one agent sees of a machine: the agent's own `Machine`, until the agent dies."""
+
+    engine = ""
 
     def __init__(self, machine: SimulatedMachine, passing: Callable[[str], None]) -> None:
         self._machine = machine

@@ -87,6 +87,7 @@ def _applied(fleet: Fleet) -> list[Asked]:
             key=f"d{i}",
             body=document,
             after=f"d{i - 1}" if i else "",
+            user="root",
         )
         for i, (at_s, document) in enumerate(fleet.applied)
     ]

@@ -150,7 +150,7 @@ async def pause_job(
     ["/jobs/{job:str}/resume", "/jobs/{job:str}/{index:int}/resume"],
     summary="Resume a paused job",
     status_code=HTTP_200_OK,
-    opt=may("pause", "job"),
+    opt=may("resume", "job"),
 )
 async def resume_job(
     *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
