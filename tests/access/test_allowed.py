@@ -121,3 +121,8 @@ def test_a_refusal_says_who_one_is_and_who_may():
     )
     stranger = allowed(subject(("viewer", "bio")), "read", "job", VISION)
     assert "ada is without a role in vision" in str(stranger)
+
+
+def test_nobody_gives_a_role_that_is_none():
+    judged = allowed_to_give(subject(("admin", "")), Grant(role="king"), Scope())
+    assert str(judged).startswith("refused: role = king — is no role; ")

@@ -93,6 +93,8 @@ def allowed_to_give(subject: Subject, grant: Grant, scope: Scope) -> Judgement:
     judged = allowed(subject, "grant", "role", scope)
     if isinstance(judged, Refusal):
         return judged
+    if grant.role not in ROLES:
+        return Refusal(field="role", value=grant.role, rule="is no role", instead=", ".join(ROLES))
     highest = min(
         (
             ROLES.index(had.role)
