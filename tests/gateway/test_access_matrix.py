@@ -66,6 +66,7 @@ REQUESTS = {
     ("DELETE", "/v1/projects/{project:str}/data"): ("/v1/projects/vision/data", None, HERE),
     ("GET", "/v1/status"): ("/v1/status", None, None),
     ("POST", "/v1/join-tokens"): ("/v1/join-tokens", {"token": "t", "digest": DIGEST}, FLEET),
+    ("GET", "/v1/join-tokens"): ("/v1/join-tokens", None, FLEET),
     ("DELETE", "/v1/join-tokens/{token:str}"): ("/v1/join-tokens/t", None, FLEET),
     ("POST", "/v1/nodes/{node:str}/approval"): ("/v1/nodes/n2/approval", {}, FLEET),
     ("GET", "/v1/projects/{project:str}/bundles/{name:str}"): (

@@ -33,7 +33,6 @@ from headrace.client.session import Session
 from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
-from headrace.trust.join_token import JoinToken
 
 BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
 
@@ -182,12 +181,16 @@ class Client(Reports):
 
     def create_join_token(
         self, *, uses: int = 1, lasts_s: int = 3600, auto_approve: bool = False
-    ) -> JoinToken:
+    ) -> join_token.JoinToken:
         """A new token that lets machines join. Its secret is made here, and known here alone."""
         token = join_token.new()
         limits = {"uses": uses, "lasts_s": lasts_s, "auto_approve": auto_approve}
         body = {"token": token.id, "digest": token.digest, **limits}
         return token._replace(pin=self._once("POST", "/v1/join-tokens", body).pin)
+
+    def join_tokens(self) -> list[join_token.JoinTokenRow]:
+        """Join tokens, the latest first."""
+        return self._get("/v1/join-tokens", list[join_token.JoinTokenRow])
 
     def revoke_join_token(self, token: str) -> Answer:
         """Take a join token back, by its id."""

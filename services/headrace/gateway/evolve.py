@@ -31,7 +31,6 @@ from headrace.events.jobs import (
     JobRequested,
     JobStarted,
 )
-from headrace.events.members import JoinWaiting, MemberAdmitted, MemberRejected
 from headrace.events.nodes import (
     DeviceFaulted,
     NodeChanged,
@@ -43,7 +42,7 @@ from headrace.events.nodes import (
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured, SharesDivided
-from headrace.gateway import evolve_gangs, evolve_pauses, evolve_webhooks
+from headrace.gateway import evolve_gangs, evolve_joining, evolve_pauses, evolve_webhooks
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
     DeviceAt,
@@ -180,16 +179,6 @@ def _faulted(projection: Projection, _: Entry, event: DeviceFaulted) -> None:
         node.faults[event.device] = event.text
 
 
-def _waits(projection: Projection, _: Entry, event: JoinWaiting) -> None:
-    projection.waiting[event.node] = event
-
-
-def _waits_no_more(
-    projection: Projection, _: Entry, event: MemberAdmitted | MemberRejected
-) -> None:
-    projection.waiting.pop(event.node, None)
-
-
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
     projection.queues[event.name] = event.queue
 
@@ -216,6 +205,7 @@ def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
 
 _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     ProjectErased: _erased,
+    **evolve_joining.FOLDS,
     **evolve_webhooks.FOLDS,
     JobRequested: _requested,
     JobAdmitted: _admitted,
@@ -237,9 +227,6 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     NodeHeard: _heard,
     NodeChanged: _changed,
     DeviceFaulted: _faulted,
-    JoinWaiting: _waits,
-    MemberAdmitted: _waits_no_more,
-    MemberRejected: _waits_no_more,
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,

@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import msgspec
-from litestar import Request, delete, post
+from litestar import Request, delete, get, post
 from litestar.params import FromPath, JSONBody
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
@@ -27,7 +27,9 @@ from headrace.gateway.caller import OPEN, By, may
 from headrace.gateway.errors import BadRequest, TooMany
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
+from headrace.gateway.projection import Token
 from headrace.trust import join_token
+from headrace.trust.join_token import JoinTokenRow
 
 CLOCK_S_MAX = 300  # by which the clock of a machine that signs may differ from ours
 WAITING_STATUS = 202
@@ -83,6 +85,14 @@ async def create_join_token(
     answer = await by.ask("access.create_token", FLEET, body, key=key)
     answer.pin = gateway.trust.pin
     return response_of(await gateway.visible(answer), created=True)
+
+
+@get("/join-tokens", summary="Join tokens, who used them, and until when", opt=may("join", "node"))
+async def list_join_tokens(gateway: Gate, by: By) -> list[JoinTokenRow]:
+    """The latest first. No secret and no digest is in it."""
+    by.check()
+    now_us = time.time_ns() // 1000
+    return [_row(token, now_us) for token in reversed(gateway.projection.tokens.values())]
 
 
 @delete(
@@ -182,3 +192,22 @@ def _check_signature(asked: SigningIn) -> None:
         is_right = False
     if not is_right:
         raise BadRequest("signature", "", "is not that of this key over this node and time")
+
+
+def _row(token: Token, now_us: int) -> JoinTokenRow:
+    created, state = token.created, "open"
+    if token.revoked:
+        state = "revoked"
+    elif len(token.used_by) >= created.uses:
+        state = "used"
+    elif now_us >= created.expires_at_us:
+        state = "expired"
+    return JoinTokenRow(
+        token=created.token,
+        state=state,
+        uses=created.uses,
+        nodes=list(token.used_by.values()),
+        auto_approve=created.auto_approve,
+        created_at_us=token.created_at_us,
+        expires_at_us=created.expires_at_us,
+    )

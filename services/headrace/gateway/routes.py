@@ -46,6 +46,7 @@ ROUTES = (
     webhooks_api.list_webhooks,
     webhooks_api.delete_webhook,
     joining_api.create_join_token,
+    joining_api.list_join_tokens,
     joining_api.revoke_join_token,
     joining_api.approve_node,
     joining_api.join,

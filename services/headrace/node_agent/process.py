@@ -184,6 +184,8 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
 def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Machine:
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
+    if lack := settings.accounts.lack():
+        _LOG.warning("%s: every job that comes here fails; %s", lack, settings.accounts.fix())
     given = MachineSettings(
         node_dir=settings.node_dir,
         node=settings.node,
@@ -193,10 +195,12 @@ def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Mach
         isolation=isolation,
         accounts=settings.accounts,
         driver=driver,
+        kept=settings.kept,
+        output_bytes_max=settings.output_bytes_max,
     )
     if not settings.engine:
         return ProcessMachine(given)
-    from headrace.node_agent.executors import executors  # what it needs takes 20 MB
+    from headrace.node_agent.executors import executors  # only where there is an engine
 
     return executors(given, settings.engine, images_bytes_max=settings.images_bytes_max)
 

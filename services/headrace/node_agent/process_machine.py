@@ -57,7 +57,6 @@ class ProcessMachine:
         self._boot = kernel.boot_id()
         self._pausing = Pausing(settings.driver, settings.journal)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ended = 0
 
     async def open(self, changed: Callable[[AttemptKey], None]) -> None:
         self._changed = changed
@@ -277,7 +276,6 @@ class ProcessMachine:
         self._by_folder.pop(f"{ATTEMPTS}/{held.folder.name}", None)
         held.spec = None
         held.seen = msgspec.structs.replace(held.seen, phase="ended", end=end)
-        self._ended += 1
         self._changed(held.key)
 
     async def _tend(self) -> None:
@@ -289,9 +287,9 @@ class ProcessMachine:
                 if held.seen.phase == "starting" and held.pidfd >= 0:
                     self._note_started(held)
             looks += 1
-            if looks % CLEAN_EVERY_LOOKS == 0 and self._ended:
-                self._ended = 0
-                await asyncio.to_thread(folders.clean, self._node_dir, frozenset(self._held))
+            if looks % CLEAN_EVERY_LOOKS == 0:
+                needed, kept = frozenset(self._held), self._settings.kept
+                await asyncio.to_thread(folders.clean, self._node_dir, needed, kept)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

@@ -12,7 +12,7 @@ from headrace.bus.agents import Assignment, Launch
 from headrace.events.gangs import Share
 from headrace.events.nodes import Device
 from headrace.node_agent.enforcement import Bound
-from headrace.node_agent.folders import name_of
+from headrace.node_agent.folders import KEPT, Kept, name_of
 from headrace.node_agent.gang_files import files_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
@@ -39,6 +39,7 @@ class MachineSettings:
     accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
     output_bytes_max: int = OUTPUT_BYTES_MAX
     driver: Driver = field(default_factory=NoDriver)
+    kept: Kept = KEPT
     base_environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 

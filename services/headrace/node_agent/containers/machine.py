@@ -217,7 +217,8 @@ class ContainerMachine:
                 await self._remove_leftovers()
             if looks % CLEAN_EVERY_LOOKS == 0 and self._ended:
                 self._ended = 0
-                await asyncio.to_thread(folders.clean, self._node_dir, frozenset(self._held))
+                needed, kept = frozenset(self._held), self._settings.kept
+                await asyncio.to_thread(folders.clean, self._node_dir, needed, kept)
             await asyncio.sleep(LOOK_S)
             await self._look()
             looks = looks + 1 if self._answered.is_set() else 0
