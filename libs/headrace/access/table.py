@@ -33,6 +33,7 @@ secret      set     yes    yes               yes            yes         -       
 publisher   create  yes    yes               yes            -           -       -
 webhook     read    yes    yes               yes            -           -       -
 webhook     apply   yes    yes               yes            -           -       -
+webhook     private yes    -                 -              -           -       -
 role        read    yes    yes               yes            -           -       -
 role        grant   yes    yes               yes            -           -       -
 user        read    yes    any               any            -           -       -
@@ -46,6 +47,7 @@ node        read    any    any               any            any         any     
 node        change  yes    -                 -              -           -       -
 node        join    yes    -                 -              -           -       -
 pool        apply   yes    -                 -              -           -       -
+platform    rebuild yes    -                 -              -           -       -
 platform    read    any    any               any            any         any     -
 """
 

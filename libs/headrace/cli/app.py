@@ -50,6 +50,7 @@ VERBS = {
     "publisher": Verb("publishing", "let a pipeline publish jobs on the bus"),
     "webhook": Verb("hooks", "who outside is told what happens to jobs"),
     "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),
+    "rebuild": Verb("rebuilding", "fold what the gateway answers with from the log again"),
     "verify": Verb("verifying", "derive every decision again from the log"),
     "up": Verb("platform", "start a platform on this machine"),
     "down": Verb("platform", "stop it"),

@@ -37,6 +37,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "publisher": ("headrace publisher create nightly-etl --project ads",),
     "webhook": ("headrace webhook list", "headrace webhook delete nightly -p ads"),
     "erase": ("headrace erase ads --yes",),
+    "rebuild": ("headrace rebuild",),
     "verify": ("headrace verify",),
     "up": ("headrace up --nodes 2 --gpus simulated:8xH100-80GB", "headrace up --detach"),
     "down": ("headrace down", "headrace down --delete-data"),

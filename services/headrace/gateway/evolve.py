@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.access import directory
 from headrace.client.model import why_ended
-from headrace.events import Entry, Event
+from headrace.events import Entry, Event, tag_of
 from headrace.events.access import ProjectErased
 from headrace.events.gangs import (
     GangEvicted,
@@ -262,4 +262,4 @@ def _end(projection: Projection, entry: Entry, job: Job, state: str) -> None:
         del projection.ended[next(iter(projection.ended))]
 
 
-LISTENS_TO = tuple(dict.fromkeys((*_FOLDS, *directory.LISTENS_TO)))
+LISTENED = frozenset(tag_of(event) for event in (*_FOLDS, *directory.LISTENS_TO))
