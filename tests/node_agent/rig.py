@@ -15,7 +15,7 @@ from tests.node_agent.placement_twin import NODE, Placement, until
 from headrace.bus.memory import MemoryBroker, MemoryBus
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import folders
-from headrace.node_agent.agent import Agent, Surroundings
+from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.simulated import SimulatedDevices
 from headrace.node_agent.enforcement.enforcer import Enforcer
@@ -32,6 +32,8 @@ from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
+from headrace.node_agent.surroundings import Surroundings
+from headrace.node_agent.worker_ports import is_taken
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.node_agent.workplaces.repositories import Repositories
@@ -85,20 +87,20 @@ class Node:
             self.dir / "journal.jsonl", boot=self.boot, granter=keys.granter,
             new_incarnation=self._incarnation,
         )  # fmt: skip
-        self.agent = Agent(
-            Surroundings(
-                node=self._joined(enforcer.devices, keys),
-                bus=bus,
-                machine=machine,
-                journal=self.journal,
-                enforcer=enforcer,
-                lease=self.lease,
-                is_granted=keys.is_granted,
-                unseal=keys.unseal,
-                now_us=lambda: time.time_ns() // 1000,
-                workplaces=self._workplaces(bus),
-            )
+        given = Surroundings(
+            node=self._joined(enforcer.devices, keys),
+            bus=bus,
+            machine=machine,
+            journal=self.journal,
+            enforcer=enforcer,
+            lease=self.lease,
+            is_granted=keys.is_granted,
+            unseal=keys.unseal,
+            now_us=lambda: time.time_ns() // 1000,
+            workplaces=self._workplaces(bus),
+            is_taken=is_taken,
         )
+        self.agent = Agent(given)
         self.task = asyncio.create_task(self.agent.run())
         return self.agent
 

@@ -118,10 +118,11 @@ class Client(Reports):
         process: int | None = None,
         attempt: int | None = None,
         follow: bool = False,
+        tail_bytes: int = 0,
     ) -> Iterator[LogPiece]:
-        """What its workers wrote; with `follow` until it has ended, over broken connections."""
+        """What its workers wrote, or the last `tail_bytes` of each process; with `follow` until it has ended, over broken connections."""
         query: dict[str, int | str | None] = {"rank": rank, "process": process, "attempt": attempt}
-        query |= {"role": role, "follow": follow}
+        query |= {"role": role, "follow": follow, "tail_bytes": tail_bytes}
         offsets: dict[tuple[int, int, int], int] = {}
         pieces = msgspec.json.Decoder(LogPiece)
 

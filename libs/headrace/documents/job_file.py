@@ -59,6 +59,16 @@ class Sweep(Part):
     objective: NotYet = None
 
 
+class RetryFile(Part):
+    """After which ends the job is tried again, how many attempts it has in all, and how long it rests
+    before the second one; before each further one twice as long.
+    """
+
+    on: list[str] = []
+    attempts: int = 3
+    backoff: str = "0s"
+
+
 class Topology(Part):
     """The levels whose domain all nodes of the job share: must, and rather should."""
 
@@ -78,7 +88,7 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "python", "retry", "after",
+        "volumes", "outputs", "python", "after",
         "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale",
         "readiness", "rollout", "drain",
     )  # fmt: skip
@@ -87,6 +97,7 @@ class JobFile(Part):
         "sweep": Sweep,
         "topology": Topology,
         "checkpoint": CheckpointPart,
+        "retry": RetryFile,
     }
     each: ClassVar[Parts] = {"roles": RoleFile}
 
@@ -116,7 +127,7 @@ class JobFile(Part):
     volumes: NotYet = None
     outputs: NotYet = None
     python: NotYet = None
-    retry: NotYet = None
+    retry: RetryFile | None = None
     after: NotYet = None
     schedule: NotYet = None
     triggers: NotYet = None

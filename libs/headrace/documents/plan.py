@@ -21,11 +21,12 @@ from headrace.documents.names import name_of
 from headrace.documents.nearest import nearest
 from headrace.documents.quantities import duration_us
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
+from headrace.documents.retries import retry_of
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.documents.workdir import workdir_of
 from headrace.events import Refusal
-from headrace.events.asked import Gang
+from headrace.events.asked import Gang, Retry
 from headrace.events.jobs import Checkpoint
 
 COMMAND_BYTES_MAX = 65_536  # command and setup each
@@ -59,6 +60,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secrets: tuple[str, ...] = ()
     workdir: str = ""
     commands: dict[str, tuple[str, ...]] = {}
+    retry: Retry = Retry()
     priority: str = "medium"
     preemptible: bool = True
     max_duration_us: int = 0
@@ -98,6 +100,7 @@ def _plan(job: JobFile) -> Plan:
         preemptible=_preemptible(job.preemptibility, gang),
         max_duration_us=max_duration_us(job.max_duration),
         replace_after_us=replace_after_us(job.on_disconnect),
+        retry=retry_of(job.retry),
         protected_minimum=job.preemptibility == "semi-preemptible",
         checkpoint=checkpoints.checkpoint_of(job.checkpoint),
         tasks=tasks,

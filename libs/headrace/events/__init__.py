@@ -45,6 +45,7 @@ EVENTS: tuple[type[Event], ...] = (
     jobs.JobCancelRefused,
     jobs.JobEligible,
     jobs.JobHeld,
+    jobs.JobRetries,
     jobs.JobStarted,
     jobs.JobFinished,
     gangs.GangPlaced,

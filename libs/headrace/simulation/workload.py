@@ -106,6 +106,12 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         body["preemptibility"] = "non-preemptible"
     if chance.random() < 0.5:
         body["checkpoint"] = {"signal": "USR1", "grace": "5s"}
+    if chance.random() < 0.3:
+        body["retry"] = {
+            "on": chance.choice([["error"], ["error", "node-lost"]]),
+            "attempts": chance.randint(1, 3),
+            "backoff": chance.choice(["0s", "1s", "2s"]),
+        }
     if chance.random() < 0.2:
         body["on_disconnect"] = {"replace_after": "60s"}
     kinds = list(KINDS)

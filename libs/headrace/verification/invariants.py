@@ -28,6 +28,7 @@ from headrace.events.jobs import (
     JobHeld,
     JobRefused,
     JobRequested,
+    JobRetries,
     JobStarted,
 )
 from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
@@ -78,6 +79,7 @@ class Checker:
             JobCancelling: lives.cancelling,
             JobEligible: lives.standing,
             JobHeld: lives.standing,
+            JobRetries: lives.retries,
             JobStarted: lives.begun,
             JobFinished: lives.finished,
             GangPlaced: self._placed,

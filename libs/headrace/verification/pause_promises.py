@@ -12,7 +12,7 @@ from typing import Any
 
 from headrace.events import Entry
 from headrace.events.gangs import GangReleased
-from headrace.events.jobs import JobEligible, JobFinished
+from headrace.events.jobs import JobEligible, JobFinished, JobRetries
 from headrace.events.pauses import (
     GangPaused,
     GangPausing,
@@ -22,11 +22,12 @@ from headrace.events.pauses import (
     JobResuming,
 )
 from headrace.verification.life import NEVER
-from headrace.verification.promises import SECOND_US, Found, Promises
+from headrace.verification.promises import SECOND_US, Found
+from headrace.verification.rests import RestPromises
 from headrace.verification.waits import Holding
 
 
-class PausePromises(Promises):
+class PausePromises(RestPromises):
     """The promises of a log in which jobs are paused."""
 
     def __init__(self) -> None:
@@ -73,6 +74,15 @@ class PausePromises(Promises):
         elif event.job not in self._stand:
             return super()._eligible(entry, event)
         return ()
+
+    def _retries(self, entry: Entry, event: JobRetries) -> Iterable[Found]:
+        """Its rest is over; it waits then, unless it is paused."""
+        if event.job in self._halted or event.job in self._stand:
+            rested = self._resting.pop(event.job, False)
+            if event.job in self._halted:
+                self._halted[event.job] = rested
+            return ()
+        return super()._retries(entry, event)
 
     def _over(self, entry: Entry, event: Any) -> Iterable[Found]:
         if event.job in self._halted:

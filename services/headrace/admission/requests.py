@@ -227,6 +227,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         preemptible=planned.preemptible,
         max_duration_us=planned.max_duration_us,
         replace_after_us=planned.replace_after_us,
+        retry=planned.retry,
         secrets=planned.secrets,
         trials=drawn(tasks, job_id) if tasks else (),
         trials_parallel=tasks.parallel if tasks else 0,

@@ -29,6 +29,7 @@ from headrace.events.jobs import (
     JobHeld,
     JobRefused,
     JobRequested,
+    JobRetries,
     JobStarted,
 )
 from headrace.events.nodes import (
@@ -101,6 +102,12 @@ def _held(projection: Projection, _: Entry, event: JobHeld) -> None:
         job.why = event.reason
         if job.state in ("submitted", "waiting"):
             move(projection, job, "held")
+
+
+def _retries(projection: Projection, _: Entry, event: JobRetries) -> None:
+    job = projection.live.get(event.job)
+    if job is not None:
+        job.why = ""
 
 
 def _started(projection: Projection, entry: Entry, event: JobStarted) -> None:
@@ -213,6 +220,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     JobEligible: _eligible,
     JobHeld: _held,
     JobCancelling: _cancelling,
+    JobRetries: _retries,
     JobStarted: _started,
     JobFinished: _finished,
     GangPlaced: evolve_gangs.placed,

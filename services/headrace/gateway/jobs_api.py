@@ -201,9 +201,10 @@ async def job_logs(
     process: FromQuery[int | None] = None,
     attempt: FromQuery[int | None] = None,
     follow: FromQuery[bool] = False,
+    tail_bytes: FromQuery[int] = 0,
     offsets: FromQuery[str] = "",
 ) -> Stream:
-    """`follow` goes on until the job has ended. `offsets` is where each process goes on:
+    """`follow` goes on until the job has ended; `tail_bytes` begins so much before the end of each process. `offsets` is where each process goes on:
     `attempt.rank.process.offset,…`.
     """
     found = await by.job(job, index)
@@ -217,6 +218,7 @@ async def job_logs(
         process=process,
         attempt=attempt,
         follow=follow,
+        tail_bytes=max(0, tail_bytes),
         offsets=_offsets(offsets),
     )
     await gateway.readings.note(by, found)

@@ -26,7 +26,7 @@ from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.client.connection import ClientError
 from headrace.events.nodes import NodeJoined
-from headrace.node_agent.agent import Agent, Surroundings
+from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.choosing import devices_of
 from headrace.node_agent.dismissal import Dismissed
@@ -46,7 +46,9 @@ from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.surroundings import Surroundings
 from headrace.node_agent.tasks import end_tasks
+from headrace.node_agent.worker_ports import is_taken
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.node_agent.workplaces.repositories import Repositories
@@ -121,6 +123,7 @@ async def _run(settings: NodeSettings) -> None:
             aside=asyncio.to_thread,
             prober=_prober(settings, keys),
             workplaces=_workplaces(settings, bus),
+            is_taken=is_taken,
         )
     )
     health = Health(_pages(agent, settings.node))

@@ -138,6 +138,8 @@ class DesiredStates:
             cpu_milli=cpu_milli,
             memory_bytes=memory_bytes,
             traceparent=job.traceparent,
+            port=worker.port,
+            ports=worker.ports,
             stop_signal=job.checkpoint.signal if run.way == SIGNAL and job.checkpoint else "",
             phase=run.pause.phase if run.pause is not None else "",
             phase_at=run.pause.position if run.pause is not None else 0,

@@ -26,7 +26,7 @@ from headrace.events.pauses import (
 )
 from headrace.placement import evolve_gangs, evolve_nodes
 from headrace.placement.derived import index_of, settle
-from headrace.placement.life_rules import FOR_OTHERS
+from headrace.placement.end_rules import FOR_OTHERS
 from headrace.placement.runs import RUNNING, Pause, Run
 from headrace.placement.state import Job, State
 

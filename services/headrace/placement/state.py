@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headrace.events.asked import Gang
+from headrace.events.asked import Gang, Retry
 from headrace.events.gangs import Seat, Worker
 from headrace.events.jobs import Checkpoint
 from headrace.events.nodes import NodeJoined
@@ -75,11 +75,12 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
 class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An admitted job that has not ended. `admitted_at` is the position of its admission.
 
-    `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`.
-    `room_by_us`: others are being stopped for it and are to have gone by then, so it comes first.
-    `closing`: its last attempt is released and `job.finished` follows in the same decision.
-    `pausing`: its people want it paused, by the decision at `pausing_at`; `paused` is how it is
-    ("": it is not).
+    `lost` attempts were tried again for the platform's sake, `tries` as its own `retry` has it, the
+    last because of `reason`; until `rests_until_us` it rests. `cancelling` is why it is to end ("":
+    it is not), decided at position `cancelled_at`. `room_by_us`: others are being stopped for it and
+    are to have gone by then, so it comes first. `closing`: its last attempt is released and
+    `job.finished` follows in the same decision. `pausing`: its people want it paused, by the
+    decision at `pausing_at`; `paused` is how it is ("": it is not).
     """
 
     project: str
@@ -104,6 +105,10 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     closing: bool = False
     attempt: int = 0
     lost: int = 0
+    retry: Retry = Retry()
+    tries: int = 0
+    reason: str = ""
+    rests_until_us: int = 0
     waited_us: int = -1
     checkpoint: Checkpoint | None = None
     pausing: bool = False
@@ -122,7 +127,8 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
         """Competes for devices now."""
         run = self.run
         free = run is None or not (run.booked or run.evicted or run.exits)
-        return self.eligible and free and not (self.cancelling or self.closing or self.pausing)
+        held = self.cancelling or self.closing or self.pausing or self.rests_until_us
+        return self.eligible and free and not held
 
     @property
     def is_elastic(self) -> bool:
@@ -255,6 +261,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     groups: dict[str, Group] = {}
     due: dict[str, None] = {}
     groups_due: dict[str, None] = {}
+    resting: dict[str, None] = {}  # jobs that are tried again later
     changes: dict[int, Change] = {}  # by position of the request
     forgotten: dict[str, int] = {}  # nodes to be deleted, since that position, once they are empty
     members: dict[str, str] = {}  # by node: what its launches are sealed to; empty: it was deleted
