@@ -107,11 +107,7 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
     if chance.random() < 0.5:
         body["checkpoint"] = {"signal": "USR1", "grace": "5s"}
     if chance.random() < 0.3:
-        body["retry"] = {
-            "on": chance.choice([["error"], ["error", "node-lost"]]),
-            "attempts": chance.randint(1, 3),
-            "backoff": chance.choice(["0s", "1s", "2s"]),
-        }
+        body["retry"] = _retry(chance)
     if chance.random() < 0.2:
         body["on_disconnect"] = {"replace_after": "60s"}
     kinds = list(KINDS)
@@ -135,6 +131,14 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         is_posted=not by_user and chance.random() < 0.5,
         user=chance.choice(USERS) if by_user else "",
     )
+
+
+def _retry(chance: random.Random) -> Body:
+    return {
+        "on": chance.choice([["error"], ["error", "node-lost"]]),
+        "attempts": chance.randint(1, 3),
+        "backoff": chance.choice(["0s", "1s", "2s"]),
+    }
 
 
 def leased() -> Asked:
