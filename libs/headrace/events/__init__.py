@@ -132,6 +132,7 @@ EVENTS: tuple[type[Event], ...] = (
     people.ApiTokenRevoked,
     people.ApiTokenRefused,
     people.AccessDenied,
+    people.AccessSignedIn,
     people.AccessRead,
     webhooks.WebhookApplyRequested,
     webhooks.WebhookConfigured,
