@@ -49,6 +49,7 @@ from headrace.placement import (
     evolve_pauses,
     evolve_performance,
     pool_rules,
+    reach_rules,
     usage_rules,
 )
 from headrace.placement.derived import index_of, settle
@@ -91,11 +92,6 @@ def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     index = index_of(state)
     index.changed_queues = True
     index.watch_budgets(state, event.name)
-
-
-def _volume(state: State, _entry: Entry, event: VolumeConfigured) -> None:
-    state.volumes[event.name] = event.volume
-    index_of(state).changed_pools = True  # which nodes suit whom is asked anew
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
@@ -274,7 +270,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     SecretSet: _secret,
     ProjectErased: _erased,
     QueueConfigured: _queue,
-    VolumeConfigured: _volume,
+    VolumeConfigured: reach_rules.configured,
     JobAdmitted: _admitted,
     JobEligible: _eligible,
     JobHeld: _held,

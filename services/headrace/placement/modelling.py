@@ -16,8 +16,8 @@ from headrace.events.asked import Accelerator
 from headrace.events.asked import Gang as Asked
 from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.pools import Pool
-from headrace.events.volumes import Volume
 from headrace.placement.option_rules import NOWHERE, Option, family_of, options_by_role
+from headrace.placement.reach_rules import Labels, labels_of, reached_by
 from headrace.placement.release_rules import dispensable
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, Machine, State
@@ -38,10 +38,6 @@ from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
 from headrace.scheduling.machines import Kind, MachineSpec, takes
 from headrace.scheduling.rations import leaf_of
 from headrace.scheduling.settings import Settings
-
-Labels = tuple[tuple[str, str], ...]
-
-PYTHON = "python:"  # before a version: no label that somebody gives has a colon
 
 SECOND_US = 1_000_000
 NEVER_US = 2**62
@@ -77,7 +73,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
         memory_bytes=max(0, node.memory_bytes - machine.kept_bytes),
-        labels=labels | {f"{PYTHON}{version}": "yes" for version in machine.said.pythons},
+        labels=labels | labels_of(machine.said),
         taints=machine.said.taints,
         accepting=node.accepting,
         has_engine=bool(machine.said.engine),
@@ -191,7 +187,7 @@ def options_for(state: State, job_id: str, job: Job) -> dict[tuple[Shape, ...], 
     found: dict[tuple[Shape, ...], tuple[Option, ...]] = {}
     measured = state.measured.get(family_of(job.project, job_id), ())
     parts = list(job.gang.by_role().values())
-    reached = _reached(job.gang, state.volumes)
+    reached = reached_by(job.gang, state.volumes)
     for options in options_by_role(job.gang, state.pools, measured):
         asked = zip(parts, options, strict=True)
         shapes = tuple(_shape(part, option.kind, option.pool, reached) for part, option in asked)
@@ -230,13 +226,6 @@ def task_name(job_id: str, rank: int) -> str:
 def _task(job_id: str, rank: int, what: tuple[str, Shape]) -> Task:
     role, shape = what
     return Task(name=task_name(job_id, rank), gang=job_id, role=role, rank=rank, shape=shape)
-
-
-def _reached(asked: Asked, volumes: Mapping[str, Volume]) -> Labels:
-    """The labels of nodes that reach all of its volumes, and have its interpreter."""
-    known = [volumes[name] for name in asked.volumes if name in volumes]
-    python = [(f"{PYTHON}{asked.python}", "yes")] if asked.python else []
-    return tuple(dict.fromkeys([*((v.label, v.value) for v in known if v.label), *python]))
 
 
 def _shape(asked: Asked, kind: Accelerator, pool: Pool | None, reached: Labels) -> Shape:

@@ -128,14 +128,14 @@ class _Attempt:
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""
         if self._spec["setup"]:
-            deadline_ns = self._deadline_ns
-            limit_ns = kernel.boottime_ns() + LIMIT_S * 1_000_000_000
-            self._deadline_ns = min(filter(None, (deadline_ns, limit_ns)))
+            of_job, of_setup = self._deadline, Deadline(LIMIT_S)
+            is_ours = not of_job.at_ns or of_setup.at_ns < of_job.at_ns
+            self._deadline = of_setup if is_ours else of_job
             account = self._spec["confinement"]["account"]
             if not set_up(self._spec["setup"], os.path.abspath(WORK), account, self):
-                judge(self._end, "0.log", is_ours=self._deadline_ns == limit_ns)
+                judge(self._end, "0.log", is_ours=is_ours)
                 return False
-            self._deadline_ns = deadline_ns
+            self._deadline = of_job
             self._ended.clear()
         return not self._ending
 
