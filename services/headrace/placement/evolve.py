@@ -41,7 +41,6 @@ from headrace.events.nodes import (
 from headrace.events.performance import PerformanceMeasured
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import QueueConfigured
-from headrace.events.volumes import VolumeConfigured
 from headrace.placement import (
     evolve_gangs,
     evolve_groups,
@@ -49,7 +48,6 @@ from headrace.placement import (
     evolve_pauses,
     evolve_performance,
     pool_rules,
-    reach_rules,
     usage_rules,
 )
 from headrace.placement.derived import index_of, settle
@@ -270,7 +268,6 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     SecretSet: _secret,
     ProjectErased: _erased,
     QueueConfigured: _queue,
-    VolumeConfigured: reach_rules.configured,
     JobAdmitted: _admitted,
     JobEligible: _eligible,
     JobHeld: _held,

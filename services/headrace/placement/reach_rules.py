@@ -8,12 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
-from headrace.events import Entry
 from headrace.events.asked import Gang
 from headrace.events.nodes import NodeJoined
-from headrace.events.volumes import Volume, VolumeConfigured
-from headrace.placement.derived import index_of
-from headrace.placement.state import State
+from headrace.events.volumes import Volume
 
 Labels: TypeAlias = tuple[tuple[str, str], ...]
 
@@ -30,9 +27,3 @@ def reached_by(asked: Gang, volumes: Mapping[str, Volume]) -> Labels:
 def labels_of(node: NodeJoined) -> dict[str, str]:
     """What a node's interpreters are, as labels."""
     return {f"{PYTHON}{version}": "yes" for version in node.pythons}
-
-
-def configured(state: State, _entry: Entry, event: VolumeConfigured) -> None:
-    """The volume stands as given."""
-    state.volumes[event.name] = event.volume
-    index_of(state).changed_pools = True  # which nodes suit whom is asked anew
