@@ -17,6 +17,7 @@ from headrace.client.connection import RETRY_S, Unreachable, path_with
 from headrace.client.model import (
     LOGS_END,
     LOGS_HEARTBEAT,
+    MAX_PAGE,
     Answer,
     Description,
     Happening,
@@ -54,6 +55,17 @@ class Client(Reports):
         """The gateway's address."""
         return self._context.url
 
+    @property
+    def after_position(self) -> int:
+        """The position of the log that reads have reached at least: that of the last change of this
+        client, or of one that it is told of.
+        """
+        return self._http.after_position
+
+    @after_position.setter
+    def after_position(self, position: int) -> None:
+        self._http.after_position = max(self._http.after_position, position)
+
     def copy(self) -> Client:
         """Another client of the same gateway, with a connection of its own."""
         return Client(*self._context)
@@ -78,7 +90,7 @@ class Client(Reports):
 
     def jobs(self, /, **wanted: str | int) -> JobPage:
         """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
-        `limit` and `before` page through them.
+        `limit` and `before` page through them, or in the order `sort` (`-gpu-time`) `cursor`.
         """
         return self._get(path_with("/v1/jobs", wanted), JobPage)
 
@@ -159,7 +171,13 @@ class Client(Reports):
 
     def nodes(self) -> list[NodeRow]:
         """Every node."""
-        return self._get("/v1/nodes", list[NodeRow])
+        found: list[NodeRow] = []
+        while True:
+            after = found[-1].node if found else ""
+            page = self._get(path_with("/v1/nodes", {"after": after}), list[NodeRow])
+            found += page
+            if len(page) < MAX_PAGE:
+                return found
 
     def node(self, node: str) -> NodeRow:
         """One node."""
