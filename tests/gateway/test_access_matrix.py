@@ -33,12 +33,17 @@ DIGEST = "a" * 64
 
 # What is sent to each route, and where what it does is done: in `vision` or in the fleet.
 REQUESTS = {
+    ("POST", "/v1/projection/rebuild"): ("/v1/projection/rebuild", None, FLEET),
     ("POST", "/v1/jobs"): ("/v1/jobs", {"project": "vision"}, HERE),
     ("GET", "/v1/jobs"): ("/v1/jobs", None, None),
     ("GET", "/v1/jobs/{job:str}"): (f"/v1/jobs/{JOB}", None, HERE),
     ("GET", "/v1/jobs/{job:str}/{index:int}"): (f"/v1/jobs/{JOB}/0", None, HERE),
     ("DELETE", "/v1/jobs/{job:str}"): (f"/v1/jobs/{JOB}", None, HERE),
     ("DELETE", "/v1/jobs/{job:str}/{index:int}"): (f"/v1/jobs/{JOB}/0", None, HERE),
+    ("POST", "/v1/jobs/{job:str}/pause"): (f"/v1/jobs/{JOB}/pause", None, HERE),
+    ("POST", "/v1/jobs/{job:str}/{index:int}/pause"): (f"/v1/jobs/{JOB}/0/pause", None, HERE),
+    ("POST", "/v1/jobs/{job:str}/resume"): (f"/v1/jobs/{JOB}/resume", None, HERE),
+    ("POST", "/v1/jobs/{job:str}/{index:int}/resume"): (f"/v1/jobs/{JOB}/0/resume", None, HERE),
     ("GET", "/v1/jobs/{job:str}/why"): (f"/v1/jobs/{JOB}/why", None, HERE),
     ("GET", "/v1/jobs/{job:str}/{index:int}/why"): (f"/v1/jobs/{JOB}/0/why", None, HERE),
     ("GET", "/v1/jobs/{job:str}/logs"): (f"/v1/jobs/{JOB}/logs", None, HERE),
@@ -260,3 +265,18 @@ async def test_what_one_may_not_see_does_not_exist(world):
     assert hidden[0] == none[0] == prefix[0] == 404
     said = [msgspec.json.decode(answer)["message"] for _, answer in (hidden, none)]
     assert said[0].replace(OTHERS_JOB, "X") == said[1].replace("omega-9999", "X")
+
+
+async def test_only_who_has_the_fleet_points_a_webhook_inside(world):
+    await peopled(world)
+    document = {"type": "webhook", "name": "n", "project": "vision", "url": "http://10.0.0.1/"}
+
+    def put(user, **more):
+        door = Door(world.url)
+        return door.ask("PUT", "/v1/documents", {**document, **more}, user)[0]
+
+    got = [
+        await asyncio.to_thread(put, user, private=private)
+        for user, private in itertools.product(["admin-fleet", "admin-vision"], [False, True])
+    ]
+    assert got == [200, 200, 200, 403]

@@ -15,7 +15,7 @@ from tests.node_agent.placement_twin import NODE, Placement, until
 from headrace.bus.memory import MemoryBroker, MemoryBus
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import folders
-from headrace.node_agent.agent import Agent, Surroundings
+from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.simulated import SimulatedDevices
 from headrace.node_agent.enforcement.enforcer import Enforcer
@@ -26,11 +26,14 @@ from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
 from headrace.node_agent.machine import AttemptKey, Machine
+from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
+from headrace.node_agent.surroundings import Surroundings
+from headrace.node_agent.worker_ports import is_taken
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.node_agent.workplaces.repositories import Repositories
@@ -55,6 +58,7 @@ class Node:
         self.output_bytes_max = 1_000_000
         self.isolation: Isolation = Processes()
         self.accounts = Accounts(root_allowed=True)
+        self.driver: Driver = NoDriver()
         self.task: asyncio.Task[None] | None = None
         self.incarnations = 0
         self.silence_s_max = 5.0
@@ -75,29 +79,28 @@ class Node:
                 output_bytes_max=self.output_bytes_max,
                 isolation=self.isolation,
                 accounts=self.accounts,
+                driver=self.driver,
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
             )
         )
         self.journal = FileJournal.open(
-            self.dir / "journal.jsonl",
-            boot=self.boot,
-            granter=keys.granter,
+            self.dir / "journal.jsonl", boot=self.boot, granter=keys.granter,
             new_incarnation=self._incarnation,
+        )  # fmt: skip
+        given = Surroundings(
+            node=self._joined(enforcer.devices, keys),
+            bus=bus,
+            machine=machine,
+            journal=self.journal,
+            enforcer=enforcer,
+            lease=self.lease,
+            is_granted=keys.is_granted,
+            unseal=keys.unseal,
+            now_us=lambda: time.time_ns() // 1000,
+            workplaces=self._workplaces(bus),
+            is_taken=is_taken,
         )
-        self.agent = Agent(
-            Surroundings(
-                node=self._joined(enforcer.devices, keys),
-                bus=bus,
-                machine=machine,
-                journal=self.journal,
-                enforcer=enforcer,
-                lease=self.lease,
-                is_granted=keys.is_granted,
-                unseal=keys.unseal,
-                now_us=lambda: time.time_ns() // 1000,
-                workplaces=self._workplaces(bus),
-            )
-        )
+        self.agent = Agent(given)
         self.task = asyncio.create_task(self.agent.run())
         return self.agent
 

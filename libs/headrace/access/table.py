@@ -18,6 +18,8 @@ noun        verb    admin  department-admin  project-admin  researcher  viewer  
 job         read    yes    yes               yes            yes         yes     yes
 job         submit  yes    yes               yes            yes         -       yes
 job         cancel  yes    yes               yes            own         -       yes
+job         pause   yes    yes               yes            own         -       yes
+job         resume  yes    yes               yes            own         -       yes
 job         enter   yes    yes               yes            own         -       -
 logs        read    yes    yes               yes            yes         yes     -
 event       read    yes    yes               yes            yes         yes     yes
@@ -31,6 +33,7 @@ secret      set     yes    yes               yes            yes         -       
 publisher   create  yes    yes               yes            -           -       -
 webhook     read    yes    yes               yes            -           -       -
 webhook     apply   yes    yes               yes            -           -       -
+webhook     private yes    -                 -              -           -       -
 role        read    yes    yes               yes            -           -       -
 role        grant   yes    yes               yes            -           -       -
 user        read    yes    any               any            -           -       -
@@ -44,6 +47,7 @@ node        read    any    any               any            any         any     
 node        change  yes    -                 -              -           -       -
 node        join    yes    -                 -              -           -       -
 pool        apply   yes    -                 -              -           -       -
+platform    rebuild yes    -                 -              -           -       -
 platform    read    any    any               any            any         any     -
 """
 

@@ -36,7 +36,9 @@ VERBS = {
     "exec": Verb("entering", "run a program beside a job's worker"),
     "attach": Verb("entering", "see what a worker writes from now on, and how it ends"),
     "port-forward": Verb("entering", "reach a TCP port of a worker from here"),
-    "cancel": Verb("submitting", "end jobs"),
+    "cancel": Verb("changing", "end jobs"),
+    "pause": Verb("changing", "have jobs leave their GPUs, with all they did where that works"),
+    "resume": Verb("changing", "let paused jobs go on"),
     "events": Verb("following", "the log, from any moment on"),
     "apply": Verb("admin", "create or change departments and projects"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
@@ -47,7 +49,12 @@ VERBS = {
     "secret": Verb("admin", "set a secret of a project"),
     "publisher": Verb("publishing", "let a pipeline publish jobs on the bus"),
     "webhook": Verb("hooks", "who outside is told what happens to jobs"),
+    "whoami": Verb("people", "who one is here, and with which roles"),
+    "user": Verb("people", "people and services on record"),
+    "role": Verb("people", "who may do what in which project"),
+    "token": Verb("people", "API tokens: list, make, revoke"),
     "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),
+    "rebuild": Verb("rebuilding", "fold what the gateway answers with from the log again"),
     "verify": Verb("verifying", "derive every decision again from the log"),
     "up": Verb("platform", "start a platform on this machine"),
     "down": Verb("platform", "stop it"),
@@ -55,7 +62,7 @@ VERBS = {
 }
 
 HELP = frozenset(("-h", "--help"))
-NOT_YET = frozenset(("delete", "login", "open", "outputs", "pause", "resume", "whatif"))
+NOT_YET = frozenset(("delete", "login", "open", "outputs", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:

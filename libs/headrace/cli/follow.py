@@ -69,9 +69,14 @@ class _Following:
             self._say(f"held: {data.get('reason', '')}")
         elif kind == "job.started.v1":
             self._placed(int(data["attempt"]), int(data.get("waited_us", 0)))
+        elif kind in ("gang.paused.v1", "gang.resumed.v1"):
+            self._say(_PAUSES[kind])
+        elif kind == "job.paused.v1":
+            lost = f"; lost: {data['lost']}" if data.get("lost") else ""
+            self._say(f"paused ({data.get('way', '')}){lost}")
         elif kind == "gang.evicted.v1":
             gainer = f" for {data['gainer']}" if data.get("gainer") else ""
-            if data.get("reason") != "worker-failed":
+            if data.get("reason") not in ("worker-failed", "finished"):
                 self._say(f"stopping: {data.get('reason', '')}{gainer}")
         elif kind == "gang.grown.v1":
             nodes = " ".join(str(worker.get("node", "")) for worker in data.get("workers", ()))
@@ -81,7 +86,9 @@ class _Following:
             self._say(f"shrinks: {data.get('reason', '')}, ranks {ranks}")
         elif kind == "gang.released.v1" and data.get("again"):
             self._await_output()
-            self._say("waits again, for another attempt")
+            reason = f" after {data['reason']}" if data.get("reason") else ""
+            rest = ", when it has rested" if data.get("rests_until_us") else ""
+            self._say(f"waits again{reason}, for another attempt{rest}")
         elif kind == "job.finished.v1":
             return self._finished(event)
         return None
@@ -227,3 +234,9 @@ def _refusal(refusal: dict[str, str]) -> str:
 
 def _share(worker: WorkerRow) -> str:
     return "whole" if all(milli == 1000 for milli in worker.milli) else gpus(worker.milli[0])
+
+
+_PAUSES = {
+    "gang.paused.v1": "has left its GPUs; what it did is kept in its nodes' memory",
+    "gang.resumed.v1": "goes on where it was",
+}

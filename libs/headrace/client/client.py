@@ -15,8 +15,6 @@ from headrace.client.asking import Document, encoded, part
 from headrace.client.config import context
 from headrace.client.connection import RETRY_S, Unreachable, path_with
 from headrace.client.model import (
-    LOGS_END,
-    LOGS_HEARTBEAT,
     MAX_PAGE,
     Answer,
     Description,
@@ -29,6 +27,8 @@ from headrace.client.model import (
     Status,
     Visit,
 )
+from headrace.client.people import People
+from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.client.reports import Reports
 from headrace.client.session import Session
 from headrace.documents.workdir import BUNDLE
@@ -38,7 +38,7 @@ from headrace.trust import join_token
 BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
 
 
-class Client(Reports):
+class Client(Reports, People):
     """Asks the gateway at `url`, which has the one certificate in that file when there is one.
 
     Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at
@@ -111,6 +111,16 @@ class Client(Reports):
         key = key or uuid.uuid4().hex
         return self._change("DELETE", f"/v1/jobs/{_job(job)}", None, lambda: key)
 
+    def pause(self, job: str, *, key: str = "") -> Answer:
+        """Have a job leave its GPUs until it is resumed."""
+        key = key or uuid.uuid4().hex
+        return self._change("POST", f"/v1/jobs/{_job(job)}/pause", None, lambda: key)
+
+    def resume(self, job: str, *, key: str = "") -> Answer:
+        """Let a paused job compete for GPUs again."""
+        key = key or uuid.uuid4().hex
+        return self._change("POST", f"/v1/jobs/{_job(job)}/resume", None, lambda: key)
+
     def logs(
         self,
         job: str,
@@ -120,10 +130,11 @@ class Client(Reports):
         process: int | None = None,
         attempt: int | None = None,
         follow: bool = False,
+        tail_bytes: int = 0,
     ) -> Iterator[LogPiece]:
-        """What its workers wrote; with `follow` until it has ended, over broken connections."""
+        """What its workers wrote, or the last `tail_bytes` of each process; with `follow` until it has ended, over broken connections."""
         query: dict[str, int | str | None] = {"rank": rank, "process": process, "attempt": attempt}
-        query |= {"role": role, "follow": follow}
+        query |= {"role": role, "follow": follow, "tail_bytes": tail_bytes}
         offsets: dict[tuple[int, int, int], int] = {}
         pieces = msgspec.json.Decoder(LogPiece)
 

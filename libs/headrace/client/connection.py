@@ -22,7 +22,8 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from headrace import trust
-from headrace.client.model import AFTER_POSITION, Answer
+from headrace.client.model import Answer
+from headrace.client.protocol import AFTER_POSITION
 
 CONNECT_S_MAX = 5.0
 REPLY_S_MAX = 25.0  # longer than the gateway itself waits for an answer
@@ -99,6 +100,10 @@ class Connection:
     def send(self, method: str, path: str, body: bytes) -> bytes:
         """The body of an answer to what may be sent any number of times. Raises `ClientError`."""
         return _checked(self._until_answered(method, path, body, {}))
+
+    def post(self, path: str) -> bytes:
+        """The body of an answer to what may be asked any number of times. Raises `ClientError`."""
+        return _checked(self._until_answered("POST", path, None, {}))
 
     def change(
         self, method: str, path: str, body: bytes | None, *, key: Callable[[], str]

@@ -59,6 +59,16 @@ class Sweep(Part):
     objective: NotYet = None
 
 
+class RetryFile(Part):
+    """After which ends the job is tried again, how many attempts it has in all, and how long it rests
+    before the second one; before each further one twice as long.
+    """
+
+    on: list[str] = []
+    attempts: int = 3
+    backoff: str = "0s"
+
+
 class Topology(Part):
     """The levels whose domain all nodes of the job share: must, and rather should."""
 
@@ -66,15 +76,29 @@ class Topology(Part):
     preferred: str = ""
 
 
+class CheckpointPart(Part):
+    """How the job saves itself: asked by `signal` it has `grace` to do so, into `dir`, and to end."""
+
+    dir: str = ""
+    signal: str = "USR1"
+    grace: str = "60s"
+
+
 class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "checkpoint", "python", "retry", "after",
-        "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
-        "drain",
+        "volumes", "outputs", "python", "after",
+        "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale",
+        "readiness", "rollout", "drain",
     )  # fmt: skip
-    parts: ClassVar[Parts] = {"resources": Resources, "sweep": Sweep, "topology": Topology}
+    parts: ClassVar[Parts] = {
+        "resources": Resources,
+        "sweep": Sweep,
+        "topology": Topology,
+        "checkpoint": CheckpointPart,
+        "retry": RetryFile,
+    }
     each: ClassVar[Parts] = {"roles": RoleFile}
 
     type: str = "training"
@@ -97,13 +121,13 @@ class JobFile(Part):
     pools: list[str] = []
     topology: Topology = msgspec.field(default_factory=Topology)
     max_duration: str = ""
+    checkpoint: CheckpointPart | None = None
     on_disconnect: str | dict[str, str] = "keep"
     allow_plain_secret: bool = False
     volumes: NotYet = None
     outputs: NotYet = None
-    checkpoint: NotYet = None
     python: NotYet = None
-    retry: NotYet = None
+    retry: RetryFile | None = None
     after: NotYet = None
     schedule: NotYet = None
     triggers: NotYet = None

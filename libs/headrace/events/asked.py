@@ -86,6 +86,39 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         have = Counter(roles)
         return all(have[role.name] >= role.nodes for role in self.roles)
 
+    def without(self, role: str, kinds: tuple[Accelerator, ...]) -> Gang:
+        """The same without these kinds of GPUs in the role."""
+        if not role:
+            left = tuple(kind for kind in self.accelerators if kind not in kinds)
+            return msgspec.structs.replace(self, accelerators=left)
+        roles = tuple(
+            msgspec.structs.replace(
+                each, accelerators=tuple(kind for kind in each.accelerators if kind not in kinds)
+            )
+            if each.name == role
+            else each
+            for each in self.roles
+        )
+        return msgspec.structs.replace(self, roles=roles)
+
     def _alone(self, role: Role) -> Gang:
         own = {name: getattr(role, name) for name in role.__struct_fields__ if name != "name"}
         return msgspec.structs.replace(self, roles=(), succeeds_when="", **own)
+
+
+RETRY_ON = ("node-lost", "oom", "error", "setup")
+RETRY_REST_US_MAX = 86_400_000_000  # however often a rest was doubled
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """After which ends (`RETRY_ON`) a job is tried again, while it has had fewer than `attempts`; it
+    rests for `backoff_us` before the second, and twice as long before each further one.
+    """
+
+    on: tuple[str, ...] = ()
+    attempts: int = 0
+    backoff_us: int = 0
+
+    def rest_us(self, tries: int) -> int:
+        """How long it rests when so many attempts have ended."""
+        return min(self.backoff_us << min(max(0, tries - 1), 40), RETRY_REST_US_MAX)

@@ -1,8 +1,9 @@
 """Gangs: a job's workers, placed together, evicted together, released together; what an elastic gang
 has above its minimum comes and goes while the others run.
 
-Rule: a device is booked by `gang.placed` and `gang.grown` and given back by `gang.released` and
-`workers.released` only, and those are decided only on proof that the workers have gone.
+Rule: a device is booked by `gang.placed`, `gang.grown` and `gang.resumed`, and given back by
+`gang.released` and `workers.released`, which are decided only on proof that the workers have gone,
+and by `gang.paused`, on proof that they have left their devices.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
+from headrace.events.asked import Accelerator
 from headrace.events.base import Decision, Fact
 
 
@@ -110,9 +112,9 @@ class GangShrunk(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="g
 
 class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.evicted.v1"):
     """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed,
-    device-faulty, finished (the role that counts has), …
+    device-faulty, paused, finished (the role that counts has), …
 
-    Its devices stay booked until `gang.released`.
+    `way` is signal when the job is to save itself first, by its checkpoint signal. Its devices stay booked until `gang.released`.
     """
 
     owner: ClassVar[str] = "placement"
@@ -124,6 +126,7 @@ class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     reason: str
     gainer: str = ""  # the job this makes room for
     act: Act
+    way: str = ""
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -183,12 +186,14 @@ class GangReleased(Decision, frozen=True, kw_only=True, omit_defaults=True, tag=
     """Every worker has gone and the devices are free: of those that `gang.placed` booked and no
     `workers.released` gave back. `held_us` is how long they were booked.
 
-    `again` says that the job goes back to wait with a new attempt.
+    `again` says that the job goes back to wait with a new attempt, because of `reason`: at once, or
+    when it has rested until `rests_until_us`. Of its role `outgrown_role` the kinds `outgrown` had
+    too little memory and are not asked for any more.
     """
 
     owner: ClassVar[str] = "placement"
     stream: ClassVar[str] = "job/{job}"
-    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "held_us", "again")
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "held_us", "again", "reason")
     job: str
     project: str
     attempt: int
@@ -196,6 +201,10 @@ class GangReleased(Decision, frozen=True, kw_only=True, omit_defaults=True, tag=
     milli: int = 0
     held_us: int = 0
     again: bool = False
+    reason: str = ""
+    rests_until_us: int = 0
+    outgrown_role: str = ""
+    outgrown: tuple[Accelerator, ...] = ()
 
 
 class SearchSuspended(

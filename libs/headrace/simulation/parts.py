@@ -75,6 +75,7 @@ class AgentParts:
         self.key: Callable[..., Any] = machine.AttemptKey
         self.end: Callable[..., Any] = machine.End
         self.seen: Callable[..., Any] = machine.Seen
+        self.paused: Callable[..., Any] = machine.Paused
 
     def journal(self, path: Path, boot: str, passing: Callable[[str], None]) -> Any:
         """The agent's journal in this file, with a crash point on each side of every report."""
@@ -129,7 +130,7 @@ class AgentParts:
                 raise module.Unopenable(str(error)) from None
             return msgspec.json.decode(opened, type=Launch)
 
-        given = module.Surroundings(
+        given = import_module("headrace.node_agent.surroundings").Surroundings(
             node=node,
             bus=bus,
             machine=machine,

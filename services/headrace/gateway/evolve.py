@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.access import directory
 from headrace.client.model import why_ended
-from headrace.events import Entry, Event
+from headrace.events import Entry, Event, tag_of
 from headrace.events.access import ProjectErased
 from headrace.events.gangs import (
     GangEvicted,
@@ -29,6 +29,7 @@ from headrace.events.jobs import (
     JobHeld,
     JobRefused,
     JobRequested,
+    JobRetries,
     JobStarted,
 )
 from headrace.events.nodes import (
@@ -42,7 +43,7 @@ from headrace.events.nodes import (
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured, SharesDivided
-from headrace.gateway import evolve_gangs, evolve_joining, evolve_webhooks
+from headrace.gateway import evolve_gangs, evolve_joining, evolve_pauses, evolve_webhooks
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
     DeviceAt,
@@ -101,6 +102,12 @@ def _held(projection: Projection, _: Entry, event: JobHeld) -> None:
         job.why = event.reason
         if job.state in ("submitted", "waiting"):
             move(projection, job, "held")
+
+
+def _retries(projection: Projection, _: Entry, event: JobRetries) -> None:
+    job = projection.live.get(event.job)
+    if job is not None:
+        job.why = ""
 
 
 def _started(projection: Projection, entry: Entry, event: JobStarted) -> None:
@@ -213,6 +220,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     JobEligible: _eligible,
     JobHeld: _held,
     JobCancelling: _cancelling,
+    JobRetries: _retries,
     JobStarted: _started,
     JobFinished: _finished,
     GangPlaced: evolve_gangs.placed,
@@ -221,6 +229,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     GangEvicted: evolve_gangs.evicted,
     WorkersReleased: evolve_gangs.workers_released,
     GangReleased: evolve_gangs.released,
+    **evolve_pauses.FOLDS,
     NodeJoined: _joined,
     NodeSilent: _silent,
     NodeHeard: _heard,
@@ -261,4 +270,4 @@ def _end(projection: Projection, entry: Entry, job: Job, state: str) -> None:
         del projection.ended[next(iter(projection.ended))]
 
 
-LISTENS_TO = tuple(dict.fromkeys((*_FOLDS, *directory.LISTENS_TO)))
+LISTENED = frozenset(tag_of(event) for event in (*_FOLDS, *directory.LISTENS_TO))

@@ -201,6 +201,8 @@ def _check_document(gateway: Gateway, by: Caller, document: dict[str, Any]) -> N
     kind, name, above = (str(document.get(field) or "") for field in ("type", "name", "department"))
     if kind == "webhook":
         by.check(str(document.get("project", "")), verb="apply", noun="webhook")
+        if document.get("private"):  # it may point at what only machines of the platform reach
+            by.check(verb="private", noun="webhook")
         return
     if kind not in ("department", "project"):
         by.check(verb="apply", noun="pool")

@@ -14,14 +14,13 @@ from litestar.status_codes import HTTP_200_OK
 from headrace.bundles.manifest import is_name
 from headrace.bus.subjects import is_token
 from headrace.client.model import (
-    LOGS_END,
-    LOGS_HEARTBEAT,
     MAX_PAGE,
     Answer,
     Description,
     JobPage,
     JobRow,
 )
+from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.documents.workdir import bundle_of
 from headrace.gateway import choosing
 from headrace.gateway.answering import response_of
@@ -135,12 +134,35 @@ async def cancel_job(
     *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
     """Its workers are asked to stop, with the grace the job has. `job` may be a prefix."""
-    found = await by.job(job, index)
-    answer = await by.ask(
-        "job.cancel", found.project, {"job": found.job}, key=key, traceparent=trace
-    )
-    answer.job = found.job
-    return response_of(await gateway.visible(answer))
+    return await _about((gateway, by), "job.cancel", await by.job(job, index), (key, trace))
+
+
+@post(
+    ["/jobs/{job:str}/pause", "/jobs/{job:str}/{index:int}/pause"],
+    summary="Pause a job",
+    status_code=HTTP_200_OK,
+    opt=may("pause", "job"),
+)
+async def pause_job(
+    *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
+) -> Response[Answer]:
+    """It leaves its GPUs until it is resumed: where its nodes can, with all it did. `job` may be a
+    prefix.
+    """
+    return await _about((gateway, by), "job.pause", await by.job(job, index), (key, trace))
+
+
+@post(
+    ["/jobs/{job:str}/resume", "/jobs/{job:str}/{index:int}/resume"],
+    summary="Resume a paused job",
+    status_code=HTTP_200_OK,
+    opt=may("resume", "job"),
+)
+async def resume_job(
+    *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
+) -> Response[Answer]:
+    """It competes for GPUs again. `job` may be a prefix."""
+    return await _about((gateway, by), "job.resume", await by.job(job, index), (key, trace))
 
 
 @get(
@@ -185,9 +207,10 @@ async def job_logs(
     process: FromQuery[int | None] = None,
     attempt: FromQuery[int | None] = None,
     follow: FromQuery[bool] = False,
+    tail_bytes: FromQuery[int] = 0,
     offsets: FromQuery[str] = "",
 ) -> Stream:
-    """`follow` goes on until the job has ended. `offsets` is where each process goes on:
+    """`follow` goes on until the job has ended; `tail_bytes` begins so much before the end of each process. `offsets` is where each process goes on:
     `attempt.rank.process.offset,…`.
     """
     found = await by.job(job, index)
@@ -201,6 +224,7 @@ async def job_logs(
         process=process,
         attempt=attempt,
         follow=follow,
+        tail_bytes=max(0, tail_bytes),
         offsets=_offsets(offsets),
     )
     await gateway.readings.note(by, found)
@@ -239,3 +263,13 @@ def _offsets(text: str) -> Offsets:
     except ValueError as error:
         rule = "attempt.rank.process.offset, separated by commas"
         raise BadRequest("offsets", text, rule) from error
+
+
+async def _about(
+    served: tuple[Gateway, Caller], verb: str, found: Job, sent: tuple[str, str]
+) -> Response[Answer]:
+    """Ask this of the job, with the request's key and trace."""
+    (gateway, by), (key, trace) = served, sent
+    answer = await by.ask(verb, found.project, {"job": found.job}, key=key, traceparent=trace)
+    answer.job = found.job
+    return response_of(await gateway.visible(answer))

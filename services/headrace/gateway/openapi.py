@@ -19,7 +19,8 @@ from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 
-from headrace.client.model import AFTER_POSITION, Answer
+from headrace.client.model import Answer
+from headrace.client.protocol import AFTER_POSITION
 from headrace.documents.fleet import QueueDocument
 from headrace.documents.job_file import JobFile
 from headrace.documents.pool_file import PoolDocument

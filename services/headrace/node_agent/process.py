@@ -26,7 +26,7 @@ from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.client.connection import ClientError
 from headrace.events.nodes import NodeJoined
-from headrace.node_agent.agent import Agent, Surroundings
+from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.choosing import devices_of
 from headrace.node_agent.dismissal import Dismissed
@@ -39,12 +39,16 @@ from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
 from headrace.node_agent.machine import Machine
 from headrace.node_agent.membership import NodeFolder
+from headrace.node_agent.pausing import Driver
+from headrace.node_agent.pausing.drivers import driver_of
 from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.surroundings import Surroundings
 from headrace.node_agent.tasks import end_tasks
+from headrace.node_agent.worker_ports import is_taken
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.node_agent.workplaces.repositories import Repositories
@@ -102,12 +106,14 @@ async def _run(settings: NodeSettings) -> None:
     enforcer = _enforcer(settings)
     keys = NodeKeys(settings.node_dir, settings.keys_dir)
     journal = _journal(settings, keys)
+    driver = driver_of(settings.gpus, settings.node_dir, enforcer.devices)
+    pausing = await asyncio.to_thread(driver.probe)
     bus = await _bus(settings, lost)
     agent = Agent(
         Surroundings(
-            node=_node(settings, enforcer.devices, keys),
+            node=_node(settings, enforcer.devices, keys, pausing),
             bus=bus,
-            machine=_machine(settings, enforcer),
+            machine=_machine(settings, enforcer, driver),
             journal=journal,
             enforcer=enforcer,
             lease=FileLease(settings.node_dir),
@@ -117,6 +123,7 @@ async def _run(settings: NodeSettings) -> None:
             aside=asyncio.to_thread,
             prober=_prober(settings, keys),
             workplaces=_workplaces(settings, bus),
+            is_taken=is_taken,
         )
     )
     health = Health(_pages(agent, settings.node))
@@ -177,7 +184,7 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
         raise
 
 
-def _machine(settings: NodeSettings, enforcer: Enforcer) -> Machine:
+def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Machine:
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
     if lack := settings.accounts.lack():
@@ -190,6 +197,7 @@ def _machine(settings: NodeSettings, enforcer: Enforcer) -> Machine:
         journal=settings.attempt_journal,
         isolation=isolation,
         accounts=settings.accounts,
+        driver=driver,
         kept=settings.kept,
         output_bytes_max=settings.output_bytes_max,
     )
@@ -227,7 +235,9 @@ async def _until_stopped(
         raise ConnectionError("the bus is gone for good")
 
 
-def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoined:
+def _node(
+    settings: NodeSettings, devices: Devices, keys: NodeKeys, pausing: tuple[str, ...]
+) -> NodeJoined:
     return NodeJoined(
         node=settings.node,
         host=host_name(),
@@ -241,6 +251,7 @@ def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoine
         port_last=settings.ports[1],
         labels=settings.labels,
         version=_version(),
+        pausing=pausing,
     )
 
 
