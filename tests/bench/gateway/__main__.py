@@ -12,11 +12,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.gateway import following, history, reading, standing
+from tests.bench.gateway import cold, following, history, reading, standing, submitting
 from tests.bench.printing import facts, row
 
 from headrace.store.migrate import migrate
 from headrace.store.postgres import PostgresStore
+from headrace.testing.running import started_platform
 
 PARTS = ("reads", "submits", "cold")
 
@@ -28,6 +29,12 @@ def main(parts: list[str]) -> None:
     if "reads" in parts:
         with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
             reads(Path(folder))
+    if "submits" in parts or "cold" in parts:
+        with started_platform("--nodes", "1", "--gpus", "simulated:8xH100-80GB") as platform:
+            if "cold" in parts:
+                cold.measure(platform)
+            if "submits" in parts:
+                submitting.measure(platform)
 
 
 def reads(folder: Path) -> None:
