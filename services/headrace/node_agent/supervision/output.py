@@ -9,7 +9,18 @@ import os
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import OUTPUT_HEAD_BYTES
 
+TAIL_BYTES = 4096
+
 _BLOCK_BYTES = 4096
+_NO_GPU_MEMORY = (  # as drivers and frameworks say it last
+    b"CUDA out of memory",
+    b"CUDA_ERROR_OUT_OF_MEMORY",
+    b"cudaErrorMemoryAllocation",
+    b"HIP out of memory",
+    b"hipErrorOutOfMemory",
+    b"RESOURCE_EXHAUSTED: Out of memory",
+    b"OOM when allocating tensor",
+)
 
 
 class Output:
@@ -29,6 +40,19 @@ class Output:
             self._files[process] = os.open(f"{self._folder}/{process}.log", flags, 0o600)
             self._dropped_to[process] = self._head
         return self._files[process]
+
+    def lacks_gpu_memory(self, process: int) -> bool:
+        """Whether the last that this process wrote is that a GPU has no memory left for it."""
+        try:
+            file = os.open(f"{self._folder}/{process}.log", os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            at = max(0, os.fstat(file).st_size - TAIL_BYTES)
+            said = os.pread(file, TAIL_BYTES, at)
+        finally:
+            os.close(file)
+        return any(words in said for words in _NO_GPU_MEMORY)
 
     def trim(self) -> None:
         """Drop what is beyond the limit, oldest first but for the beginning."""

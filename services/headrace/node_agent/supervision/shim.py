@@ -191,6 +191,9 @@ class _Attempt:
         ending = processes.ending_of(code, status)
         if lack := self._confinement.ran_out_of_memory():
             ending, self._end["reason"] = lack, "oom"
+        elif self._spec["devices"] and self._output.lacks_gpu_memory(index):
+            ending = f"{ending}: out of GPU memory"
+            self._end["reason"] = self._end["reason"].replace("exited", "gpu-oom")
         prefix = f"process {index}: " if self._spec["count"] > 1 else ""
         self._end["exit_code"] = code
         self._end["message"] = self._end["message"] or f"{prefix}{ending}"
