@@ -28,6 +28,7 @@ RUN_S_MAX = 4.0
 ELASTIC_FIRST = 2  # jobs of every history that come early and take all there is
 LEASED_RUN_S = 100.0  # of a job that runs when a lease ends
 USERS = ("ada", "ben", "eve")
+ADMIN = "root"
 SETTINGS = {  # recorded with who leads: small, so that histories of seconds see what takes minutes
     "consolidate_after_s": 1,
     "reserve_after_s": 1,
@@ -82,6 +83,7 @@ def _applied(fleet: Fleet) -> list[Asked]:
             key=f"d{i}",
             body=document,
             after=f"d{i - 1}" if i else "",
+            user=ADMIN,
         )
         for i, (at_s, document) in enumerate(fleet.applied)
     ]

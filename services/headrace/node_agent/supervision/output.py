@@ -5,6 +5,7 @@ system from behind the beginning on, as a hole: the first bytes and the latest o
 """
 
 import os
+from collections.abc import Iterable
 
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import OUTPUT_HEAD_BYTES
@@ -12,21 +13,15 @@ from headrace.node_agent.supervision.protocol import OUTPUT_HEAD_BYTES
 TAIL_BYTES = 4096
 
 _BLOCK_BYTES = 4096
-_NO_GPU_MEMORY = (  # as drivers and frameworks say it last
-    b"CUDA out of memory",
-    b"CUDA_ERROR_OUT_OF_MEMORY",
-    b"cudaErrorMemoryAllocation",
-    b"HIP out of memory",
-    b"hipErrorOutOfMemory",
-    b"RESOURCE_EXHAUSTED: Out of memory",
-    b"OOM when allocating tensor",
-)
 
 
 class Output:
-    """The output files of one attempt in its `folder`, `<process>.log` each, with their limit."""
+    """The output files of one attempt in its `folder`, `<process>.log` each, with their limit. `exhausted` are
+    words that say that a device has no memory left.
+    """
 
-    def __init__(self, bytes_max: int, folder: str = ".") -> None:
+    def __init__(self, bytes_max: int, folder: str = ".", exhausted: Iterable[str] = ()) -> None:
+        self._exhausted = tuple(exhausted)
         self._folder = folder
         self._head = min(OUTPUT_HEAD_BYTES, bytes_max // 4 // _BLOCK_BYTES * _BLOCK_BYTES)
         self._bytes_max = bytes_max
@@ -41,8 +36,8 @@ class Output:
             self._dropped_to[process] = self._head
         return self._files[process]
 
-    def lacks_gpu_memory(self, process: int) -> bool:
-        """Whether the last that this process wrote is that a GPU has no memory left for it."""
+    def lacks_device_memory(self, process: int) -> bool:
+        """Whether the last that the process wrote is that a device has no memory left."""
         try:
             file = os.open(f"{self._folder}/{process}.log", os.O_RDONLY)
         except OSError:
@@ -52,7 +47,7 @@ class Output:
             said = os.pread(file, TAIL_BYTES, at)
         finally:
             os.close(file)
-        return any(words in said for words in _NO_GPU_MEMORY)
+        return any(each.encode() in said for each in self._exhausted)
 
     def trim(self) -> None:
         """Drop what is beyond the limit, oldest first but for the beginning."""
