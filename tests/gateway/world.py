@@ -116,6 +116,7 @@ async def recording(world: World) -> list[Message]:
 
     await world.bus.subscribe("headrace.gateway.*.access.read", handle)
     await world.bus.subscribe("headrace.gateway.*.access.denied", handle)
+    await world.bus.subscribe("headrace.gateway.*.access.signed-in", handle)
     return reported
 
 

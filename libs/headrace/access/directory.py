@@ -14,6 +14,7 @@ import msgspec
 from headrace.access.allowed import Scope, Subject
 from headrace.events import Event
 from headrace.events.people import (
+    AccessSignedIn,
     Account,
     ApiTokenCreated,
     ApiTokenRevoked,
@@ -26,13 +27,15 @@ from headrace.events.people import (
 from headrace.events.queues import QueueConfigured
 
 DEPTH_MAX = 32  # levels of the tree that are looked at
+SIGNED_IN_MAX = 100_000  # people whose groups are remembered, the latest
 
 _PERSON = Account()
 
 
 class Directory(msgspec.Struct, kw_only=True, omit_defaults=True):
     """All of it. `tokens` are by digest, `digests` by the tokens' ids. `given` are the roles of each
-    member, `listed` those that documents give, by queue. `version` counts changes.
+    member, `listed` those that documents give, by queue. `signed_in` are the groups with which an
+    identity provider last named somebody. `version` counts changes.
     """
 
     users: dict[str, Account] = {}
@@ -42,6 +45,7 @@ class Directory(msgspec.Struct, kw_only=True, omit_defaults=True):
     tokens: dict[str, ApiTokenCreated] = {}
     digests: dict[str, str] = {}
     tokens_of: dict[str, int] = {}
+    signed_in: dict[str, tuple[str, ...]] = {}
     parents: dict[str, str] = {}  # of every department and project
     version: int = 0
 
@@ -56,15 +60,17 @@ class Directory(msgspec.Struct, kw_only=True, omit_defaults=True):
             path.append(above)
         return Scope(tuple(path))
 
-    def subject(self, user: str, groups: tuple[str, ...] = ()) -> Subject | None:
-        """The user with every role they have, themselves and by their `groups` beside those on
-        record; None when they were removed.
+    def subject(self, user: str, groups: tuple[str, ...] | None = None) -> Subject | None:
+        """The user with every role they have, themselves and by their groups: those on record, and
+        those of an identity provider (None: as it said last). None when they were removed.
         """
         if user in self.removed:
             return None
         account = self.users.get(user, _PERSON)
         members = [f"{'service' if account.kind == 'service' else 'user'}:{user}"]
-        members += [f"group:{group}" for group in dict.fromkeys((*account.groups, *groups))]
+        vouched = self.signed_in.get(user, ()) if groups is None else groups
+        if account.kind != "service":
+            members += [f"group:{name}" for name in dict.fromkeys((*account.groups, *vouched))]
         grants = tuple(grant for member in members for grant in self.grants(member))
         return Subject(name=user, grants=grants)
 
@@ -104,10 +110,18 @@ def _user(directory: Directory, event: UserSet) -> None:
 def _user_removed(directory: Directory, event: UserRemoved) -> None:
     account = directory.users.pop(event.user, _PERSON)
     directory.removed[event.user] = None
+    directory.signed_in.pop(event.user, None)
     directory.given.pop(f"{'service' if account.kind == 'service' else 'user'}:{event.user}", None)
     gone = [token.token for token in directory.tokens.values() if token.user == event.user]
     for token in gone:
         _forget_token(directory, token)
+
+
+def _signed_in(directory: Directory, event: AccessSignedIn) -> None:
+    directory.signed_in.pop(event.user, None)
+    directory.signed_in[event.user] = event.groups
+    if len(directory.signed_in) > SIGNED_IN_MAX:
+        del directory.signed_in[next(iter(directory.signed_in))]
 
 
 def _granted(directory: Directory, event: RoleGranted) -> None:
@@ -164,6 +178,7 @@ def _forget_token(directory: Directory, token: str) -> None:
 _FOLDS: dict[type[Event], Callable[[Directory, Any], None]] = {
     UserSet: _user,
     UserRemoved: _user_removed,
+    AccessSignedIn: _signed_in,
     RoleGranted: _granted,
     RoleRevoked: _revoked,
     QueueConfigured: _configured,

@@ -28,6 +28,7 @@ from headrace.client.model import (
     Status,
     Visit,
 )
+from headrace.client.people import People
 from headrace.client.reports import Reports
 from headrace.client.session import Session
 from headrace.documents.workdir import BUNDLE
@@ -37,7 +38,7 @@ from headrace.trust import join_token
 BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
 
 
-class Client(Reports):
+class Client(Reports, People):
     """Asks the gateway at `url`, which has the one certificate in that file when there is one.
 
     Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at

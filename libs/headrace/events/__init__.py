@@ -117,6 +117,7 @@ EVENTS: tuple[type[Event], ...] = (
     people.ApiTokenRevoked,
     people.ApiTokenRefused,
     people.AccessDenied,
+    people.AccessSignedIn,
     people.AccessRead,
     webhooks.WebhookApplyRequested,
     webhooks.WebhookConfigured,

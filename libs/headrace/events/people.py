@@ -219,6 +219,20 @@ class AccessDenied(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="acc
     count: int = 1
 
 
+class AccessSignedIn(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="access.signed_in.v1"
+):
+    """An identity provider vouched for a person for the first time, or with other `groups` than
+    before. Their API tokens have the roles of these groups too.
+    """
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "user/{user}"
+    is_record: ClassVar[bool] = True
+    user: str
+    groups: tuple[str, ...] = ()
+
+
 class AccessRead(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="access.read.v1"):
     """Somebody read what another's job wrote."""
 

@@ -26,6 +26,7 @@ from headrace.events import Fact, Refusal
 from headrace.events.people import (
     AccessDenied,
     AccessRead,
+    AccessSignedIn,
     Account,
     ApiTokenRequested,
     ApiTokenRevokeRequested,
@@ -135,6 +136,16 @@ class Denied(_Asked, frozen=True, kw_only=True):
     count: int = 1
 
 
+class SignedIn(_Asked, frozen=True, kw_only=True):
+    """`access.signed_in`: whom an identity provider vouched for."""
+
+    user: str
+    groups: tuple[str, ...] = ()
+
+    def refusal(self) -> Refusal | None:
+        return user_refusal(self.user)
+
+
 class Read(_Asked, frozen=True, kw_only=True):
     """`access.read`: somebody is about to read what another's job wrote."""
 
@@ -155,6 +166,7 @@ def people_receivers() -> dict[str, Receive]:
         "token.create": _create_token,
         "token.revoke": _revoke_token,
         "access.denied": _denied,
+        "access.signed_in": _signed_in,
         "access.read": _read,
     }
 
@@ -216,6 +228,14 @@ async def _denied(request: Request, runtime: Runtime) -> Fact | Refusal:
         return asked
     texts = {name: _line(getattr(asked, name)) for name in ("user", "what", "scope", "address")}
     return AccessDenied(**texts, count=max(1, asked.count))
+
+
+async def _signed_in(request: Request, runtime: Runtime) -> Fact | Refusal:
+    del runtime
+    asked = _decoded(request, SignedIn)
+    if isinstance(asked, Refusal):
+        return asked
+    return AccessSignedIn(user=asked.user, groups=tuple(filter(is_group, asked.groups)))
 
 
 async def _read(request: Request, runtime: Runtime) -> Fact | Refusal:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import msgspec
 
@@ -29,12 +30,14 @@ OWNER = Subject(name=ADMIN, grants=(Grant(role="admin"),))
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
     """A subject, and until when it is one (µs of the log's clock; 0: until something changes).
-    `token` is the id of its API token; others have none.
+    `token` is the id of its API token; others have none. `groups` are those that an identity
+    provider vouches for (None: it did not say who this is).
     """
 
     subject: Subject
     ends_at_us: int = 0
     token: str = ""
+    groups: tuple[str, ...] | None = None
 
     @property
     def is_narrowed(self) -> bool:
@@ -51,28 +54,48 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     ends_at_s: int = 0
 
 
-Verify = Callable[[str, int], Identity | None]
-"""The identity in a JWT at a time in s since 1970; None when it is no JWT. Raises `Unauthorized`."""
+class Provider(Protocol):
+    """An identity provider."""
+
+    async def prepare(self, bearer: str) -> None:
+        """Have at hand what this token is verified with."""
+        ...
+
+    def verify(self, bearer: str, now_s: int) -> Identity | None:
+        """The identity in a JWT at a time in s since 1970; None when it is no JWT.
+
+        Raises `Unauthorized`.
+        """
+        ...
 
 
 class Authenticator:
-    """Knows the platform's own token, the API tokens on record, and what `verify` vouches for."""
+    """Knows the platform's own token, the API tokens on record, and whom `provider` vouches for."""
 
-    def __init__(self, token: str, directory: Directory, now_us: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        token: str,
+        directory: Directory,
+        now_us: Callable[[], int],
+        provider: Provider | None = None,
+    ) -> None:
         self._own = _digest(token)
         self._directory = directory
         self._now_us = now_us
-        self.verify: Verify | None = None
+        self.provider = provider
+
+    async def prepare(self, headers: Mapping[str, str]) -> None:
+        """Have at hand what `login` needs."""
+        bearer = _bearer(headers)
+        if self.provider is not None and "." in bearer:
+            await self.provider.prepare(bearer)
 
     def login(self, headers: Mapping[str, str]) -> Login:
         """Who sent these headers. Raises `Unauthorized`, `Forbidden`."""
-        given = headers.get("authorization", "")
-        scheme, _, bearer = given.partition(" ")
-        if scheme.lower() != "bearer" or not bearer:
-            raise Unauthorized(WRONG_TOKEN if given else NO_TOKEN)
-        if len(bearer) > BEARER_LENGTH_MAX:
-            raise Unauthorized(WRONG_TOKEN)
-        login = self._known(bearer.strip())
+        bearer = _bearer(headers)
+        if not bearer:
+            raise Unauthorized(WRONG_TOKEN if headers.get("authorization") else NO_TOKEN)
+        login = self._known(bearer)
         person = headers.get(ON_BEHALF_OF, "")
         return self._on_behalf(login, person) if person else login
 
@@ -92,9 +115,9 @@ class Authenticator:
         return Login(subject=narrowed, ends_at_us=token.expires_at_us, token=token.token)
 
     def _vouched(self, bearer: str) -> Login:
-        if self.verify is None:
-            raise Unauthorized(WRONG_TOKEN)
-        identity = self.verify(bearer, self._now_us() // 1_000_000)
+        identity = None
+        if self.provider is not None:
+            identity = self.provider.verify(bearer, self._now_us() // 1_000_000)
         if identity is None:
             raise Unauthorized(WRONG_TOKEN)
         account = self._directory.account(identity.user)
@@ -103,7 +126,9 @@ class Authenticator:
             raise Unauthorized("this user is not let in here")
         if account is not None and account.kind == "service":
             raise Unauthorized("this is the name of a service: its tokens are made here")
-        return Login(subject=subject, ends_at_us=identity.ends_at_s * 1_000_000)
+        return Login(
+            subject=subject, ends_at_us=identity.ends_at_s * 1_000_000, groups=identity.groups
+        )
 
     def _on_behalf(self, login: Login, person: str) -> Login:
         """The person, as far as the service account may do the same. Raises `Forbidden`."""
@@ -117,6 +142,13 @@ class Authenticator:
             raise Forbidden("nobody is called so whom a service could act for")
         acting = msgspec.structs.replace(subject, via=service)
         return msgspec.structs.replace(login, subject=acting)
+
+
+def _bearer(headers: Mapping[str, str]) -> str:
+    """The token that was sent; empty when it is none that could be one."""
+    scheme, _, bearer = headers.get("authorization", "").partition(" ")
+    is_one = scheme.lower() == "bearer" and len(bearer) <= BEARER_LENGTH_MAX
+    return bearer.strip() if is_one else ""
 
 
 def _digest(text: str) -> str:

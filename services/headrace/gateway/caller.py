@@ -34,7 +34,7 @@ from headrace.gateway.gateway import Gateway
 from headrace.gateway.projection import Job
 from headrace.gateway.seeing import Sight
 
-LOOKS_S = 2.0  # how often an open stream looks whether its token has expired
+LOOKS_S = 1.0  # how often an open stream looks whether its token has expired
 
 _KEY = "headrace.caller"
 
@@ -70,6 +70,7 @@ class Caller:
         self._sees: dict[str, bool] = {}
         self._hears: dict[str, bool] = {}
         self._version = gateway.directory.version
+        self._is_over = False
         self.login: Login = gateway.authenticator.login(headers)
 
     @property
@@ -158,7 +159,11 @@ class Caller:
         )
 
     def holds(self) -> bool:
-        """Whether everything that was checked would be allowed now."""
+        """Whether everything that was checked would be allowed now. Once over it stays so."""
+        self._is_over = self._is_over or not self._would_be_allowed()
+        return not self._is_over
+
+    def _would_be_allowed(self) -> bool:
         now_us = self._gateway.follower.now_us()
         if self.login.ends_at_us and now_us >= self.login.ends_at_us:
             return False
@@ -210,6 +215,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRoute
     gateway: Gateway = connection.app.state.gateway
     permission = route.opt.get("may")
     address = connection.client.host if connection.client else ""
+    await gateway.authenticator.prepare(connection.headers)
     try:
         caller = Caller(gateway, connection.headers, permission)
     except Unauthorized as error:
@@ -219,6 +225,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRoute
         raise
     if permission is None and not route.opt.get("signed_in"):
         raise Denied(Refusal(field="access", rule="this route says not who may call it"))
+    gateway.sign_ins.note(caller.login, gateway.directory)
     caller.check_somewhere()
     connection.scope[_KEY] = caller  # type: ignore[literal-required]
 

@@ -18,7 +18,7 @@ from headrace.events.gangs import GangGrown, GangPlaced, Worker
 from headrace.events.nodes import Device
 from headrace.gateway import describing, rows
 from headrace.gateway.asking import Asker
-from headrace.gateway.authenticating import Authenticator
+from headrace.gateway.authenticating import Authenticator, Provider
 from headrace.gateway.denials import Denials
 from headrace.gateway.errors import Ambiguous, NotFound, NotReady
 from headrace.gateway.evolve import evolve
@@ -28,7 +28,7 @@ from headrace.gateway.limiting import Limiter
 from headrace.gateway.logs import LogStreams
 from headrace.gateway.node_files import NodeFiles
 from headrace.gateway.projection import Job, Projection
-from headrace.gateway.readings import Readings
+from headrace.gateway.readings import Readings, SignIns
 from headrace.gateway.trust import PLAIN, Trust
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
@@ -42,7 +42,8 @@ GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 
 class Gateway:
     """One gateway process. `token` is the platform's own, `vault_key` what secrets are sealed to,
-    `files_dir` where files are kept, `trust` what machines that join are told.
+    `files_dir` where files are kept, `trust` what machines that join are told, `provider` who
+    vouches for people.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Gateway:
         vault_key: bytes,
         files_dir: Path,
         trust: Trust = PLAIN,
+        provider: Provider | None = None,
     ) -> None:
         self.store, self.bus, self.follower = store, bus, follower
         self.vault_key, self.trust = vault_key, trust
@@ -63,7 +65,8 @@ class Gateway:
         self.asker = Asker(bus)
         self.denials = Denials(self.asker)
         self.readings = Readings(time.monotonic)
-        self.authenticator = Authenticator(token, self.directory, follower.now_us)
+        self.sign_ins = SignIns(self.asker)
+        self.authenticator = Authenticator(token, self.directory, follower.now_us, provider)
         self.logs = LogStreams(bus, follower)
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)

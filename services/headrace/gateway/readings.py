@@ -1,14 +1,21 @@
-"""Readings of what another's job wrote: on record before anything is shown.
+"""What is put on record of who comes and what they read.
 
-Rule: one event for each reader and job an hour; who reads on, or again, is not recorded again.
+Rule: readings of what another's job wrote are on record before anything is shown, one event for each
+reader and job an hour; who signs in is, whenever their groups are others than before.
 """
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from headrace.gateway.errors import NotReady
+from headrace.access.directory import Directory
+from headrace.bus.subjects import FLEET
+from headrace.gateway.asking import Asker
+from headrace.gateway.authenticating import Login
+from headrace.gateway.errors import GatewayError, NotReady
 from headrace.gateway.projection import Job
 
 if TYPE_CHECKING:
@@ -16,6 +23,32 @@ if TYPE_CHECKING:
 
 AGAIN_S = 3_600.0
 READERS_MAX = 10_000  # readers and jobs that are remembered; the oldest are forgotten first
+
+_LOG = logging.getLogger("headrace.gateway")
+
+
+class SignIns:
+    """Whom an identity provider vouches for, told to who keeps it."""
+
+    def __init__(self, asker: Asker) -> None:
+        self._asker = asker
+        self._telling: dict[str, asyncio.Task[None]] = {}
+
+    def note(self, login: Login, directory: Directory) -> None:
+        """Somebody came with these groups."""
+        user = login.subject.name
+        is_news = login.groups is not None and directory.signed_in.get(user) != login.groups
+        if is_news and user not in self._telling:
+            self._telling[user] = asyncio.create_task(self._tell(user, login.groups or ()))
+
+    async def _tell(self, user: str, groups: tuple[str, ...]) -> None:
+        try:
+            body = {"user": user, "groups": groups}
+            await self._asker.ask("access.signed_in", FLEET, body, actor=user)
+        except GatewayError as error:
+            _LOG.warning("sign-in not on record user=%s error=%s", user, error)
+        finally:
+            del self._telling[user]
 
 
 class Readings:
