@@ -10,9 +10,10 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from headrace.documents import checkpoints
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
-from headrace.documents.frameworks import FRAMEWORKS
+from headrace.documents.frameworks import FIXED, FRAMEWORKS
 from headrace.documents.gangs import gang_of
 from headrace.documents.images import image_of, shm_bytes
 from headrace.documents.job_file import JobFile
@@ -26,6 +27,7 @@ from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.documents.workdir import workdir_of
 from headrace.events import Refusal
 from headrace.events.asked import Gang, Retry
+from headrace.events.jobs import Checkpoint
 
 COMMAND_BYTES_MAX = 65_536  # command and setup each
 ARGUMENTS_MAX = 1_024
@@ -64,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_duration_us: int = 0
     replace_after_us: int = 0  # 0: losing contact changes nothing
     protected_minimum: bool = False
+    checkpoint: Checkpoint | None = None
     tasks: Tasks | None = None
     framework: str = ""
     image: str = ""
@@ -81,6 +84,9 @@ def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
 def _plan(job: JobFile) -> Plan:
     _check_words(job)
     gang = gang_of(job)
+    if job.framework in FIXED and gang.nodes_max:
+        rule = "its processes cannot come and go"
+        refuse("framework", rule, value=job.framework, instead=f"nodes: {gang.nodes}")
     tasks = _tasks(job)
     planned = Plan(
         name=name_of("name", job.name or DEFAULT_NAME),
@@ -89,7 +95,8 @@ def _plan(job: JobFile) -> Plan:
         command=() if job.roles and not job.command else _argv("command", job.command),
         commands=_commands(job),
         setup=_argv("setup", job.setup) if job.setup else (),
-        env=environment(job.env, allow_plain_secret=job.allow_plain_secret),
+        env=checkpoints.environment_of(job.checkpoint)
+        | environment(job.env, allow_plain_secret=job.allow_plain_secret),
         secrets=secret_names(job.secrets, job.env),
         workdir=workdir_of(job.workdir),
         priority=job.priority,
@@ -98,6 +105,7 @@ def _plan(job: JobFile) -> Plan:
         replace_after_us=replace_after_us(job.on_disconnect),
         retry=retry_of(job.retry),
         protected_minimum=job.preemptibility == "semi-preemptible",
+        checkpoint=checkpoints.checkpoint_of(job.checkpoint),
         tasks=tasks,
         framework=job.framework,
         image=image_of(job),

@@ -41,6 +41,7 @@ FRAMEWORKS: Mapping[str, tuple[Dialect, ...]] = {
     "caffe": (),
     "plain": (),
 }
+FIXED = ("tensorflow", "keras", "jax", "mpi", "horovod")  # their processes are known from the start
 THREADS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -78,6 +79,7 @@ def programs(framework: str) -> tuple[str, ...]:
 __all__ = [
     "BIN",
     "EXHAUSTED",
+    "FIXED",
     "FRAMEWORKS",
     "HOSTFILE",
     "Place",
