@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
+from headrace.documents import frameworks
 from headrace.events.gangs import Share
 from headrace.events.nodes import Device
 from headrace.node_agent.enforcement import Bound
@@ -95,6 +96,7 @@ def _granted(assignment: Assignment) -> dict[str, Any]:
         "grace_s": assignment.grace_s,
         "max_duration_s": assignment.max_duration_s,
         "replace_after_s": assignment.replace_after_s,
+        "exhausted": frameworks.EXHAUSTED if assignment.shares else (),
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
     }
 

@@ -47,7 +47,8 @@ Start = dict[str, Any]
 attempt's own, or ""), `env`, `processes` (each process's own env), `files` (by path in the folder,
 `[mode, content]`), `grace_s`,
 `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
-`enforcement`, `confinement` (see there)."""
+`enforcement`, `exhausted` (words that say that a device has no memory left), `confinement` (see
+there)."""
 
 
 def run(spec: Start, boot: str, tell: Tell) -> None:
@@ -70,7 +71,7 @@ class _Attempt:
         self._spec, self._record, self._tell = spec, record, tell
         self._confinement = Confinement(spec["confinement"])
         spec["count"] = len(spec["processes"])
-        self._output = Output(spec["output_bytes_max"])
+        self._output = Output(spec["output_bytes_max"], exhausted=spec["exhausted"])
         self._alive: dict[int, int] = {}  # pid to process index
         self._sessions = sessions.Sessions(self._confinement)
         self._ended: list[dict[str, int]] = []
@@ -191,6 +192,9 @@ class _Attempt:
         ending = processes.ending_of(code, status)
         if lack := self._confinement.ran_out_of_memory():
             ending, self._end["reason"] = lack, "oom"
+        elif self._output.lacks_device_memory(index):
+            ending = f"{ending}: out of GPU memory"
+            self._end["reason"] = self._end["reason"].replace("exited", "gpu-oom")
         prefix = f"process {index}: " if self._spec["count"] > 1 else ""
         self._end["exit_code"] = code
         self._end["message"] = self._end["message"] or f"{prefix}{ending}"
