@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
         test-frameworks test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
-        bench-code conformance \
+        bench-code bench-gateway conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -115,6 +115,9 @@ bench-code: $(STAMP) ## what it costs that a folder of 2,000 files travels with 
 
 bench-agent: $(STAMP) ## what a node costs: an idle agent, starts, shims, adoption
 	@$(BIN)/python -m tests.bench.agent
+
+bench-gateway: $(STAMP) ## what the doors cost: lists, followers, submissions, the command line's start
+	@$(BIN)/python -m tests.bench.gateway
 
 conformance: $(STAMP) ## the scheduling core on KAI-Scheduler's scenarios: make conformance CASES=file
 	@$(BIN)/python -m tests.conformance "$(CASES)"

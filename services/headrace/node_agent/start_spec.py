@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
+from headrace.documents import frameworks
 from headrace.events.gangs import Share
 from headrace.events.nodes import Device
 from headrace.node_agent.enforcement import Bound
@@ -52,7 +53,7 @@ def spec_of(
     settings: MachineSettings,
     marker: str,
 ) -> dict[str, Any]:
-    """The `start` line's content; see `supervision.shim.Start`. Raises `ValueError` for an id that
+    """The `start` line's content; see `supervision.protocol.Start`. Raises `ValueError` for an id that
     is none, for a launch without a command, and for a job that may run as nobody here.
     """
     _check(launch)
@@ -122,6 +123,7 @@ def _granted(assignment: Assignment) -> dict[str, Any]:
         "grace_s": assignment.grace_s,
         "max_duration_s": assignment.max_duration_s,
         "replace_after_s": assignment.replace_after_s,
+        "exhausted": frameworks.EXHAUSTED if assignment.shares else (),
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
     }
 

@@ -28,6 +28,7 @@ from headrace.node_agent.supervision.protocol import (
     STOP,
     STOP_REASON,
     WORK,
+    Start,
     lease_of,
 )
 from headrace.node_agent.supervision.record import Record, journal
@@ -43,12 +44,6 @@ SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.
 _LOOK_NS = int(LOOK_S * 1e9)
 
 Tell = Callable[[dict[str, Any]], None]
-Start = dict[str, Any]
-"""`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
-`command`, `setup` (see `setting_up`), `cwd` (a folder of the node's, or ""), `tree`, `moves`, `links`,
-`outputs` (see `Workplace`), `env`, `processes` (each process's own env), `files` (by path in the folder,
-`[mode, content]`), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a
-path or ""), `devices` (`uuid:milli` each), `enforcement`, `confinement` (see there)."""
 
 
 def run(spec: Start, boot: str, tell: Tell) -> None:
@@ -71,7 +66,7 @@ class _Attempt:
         self._spec, self._record, self._tell = spec, record, tell
         self._confinement = Confinement(spec["confinement"])
         spec["count"] = len(spec["processes"])
-        self._output = Output(spec["output_bytes_max"])
+        self._output = Output(spec["output_bytes_max"], exhausted=spec["exhausted"])
         self._alive: dict[int, int] = {}  # pid to process index
         self._sessions = sessions.Sessions(self._confinement)
         self._ended: list[dict[str, int]] = []
@@ -199,6 +194,9 @@ class _Attempt:
         ending = processes.ending_of(code, status)
         if lack := self._confinement.ran_out_of_memory():
             ending, self._end["reason"] = lack, "oom"
+        elif self._output.lacks_device_memory(index):
+            ending = f"{ending}: out of GPU memory"
+            self._end["reason"] = self._end["reason"].replace("exited", "gpu-oom")
         prefix = f"process {index}: " if self._spec["count"] > 1 else ""
         self._end["exit_code"] = code
         self._end["message"] = self._end["message"] or f"{prefix}{ending}"
