@@ -17,7 +17,8 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
-        test-frameworks test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent conformance \
+        test-frameworks test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
+        bench-gateway conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -111,6 +112,9 @@ bench-scheduler: $(STAMP) ## what the scheduling core's turns cost on 5,000 node
 
 bench-agent: $(STAMP) ## what a node costs: an idle agent, starts, shims, adoption
 	@$(BIN)/python -m tests.bench.agent
+
+bench-gateway: $(STAMP) ## what the doors cost: lists, followers, submissions, the command line's start
+	@$(BIN)/python -m tests.bench.gateway
 
 conformance: $(STAMP) ## the scheduling core on KAI-Scheduler's scenarios: make conformance CASES=file
 	@$(BIN)/python -m tests.conformance "$(CASES)"

@@ -15,8 +15,7 @@ from headrace.client.asking import Document, encoded, part
 from headrace.client.config import context
 from headrace.client.connection import RETRY_S, Unreachable, path_with
 from headrace.client.model import (
-    LOGS_END,
-    LOGS_HEARTBEAT,
+    MAX_PAGE,
     Answer,
     Description,
     Happening,
@@ -29,6 +28,7 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.people import People
+from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.client.reports import Reports
 from headrace.client.session import Session
 from headrace.documents.workdir import BUNDLE
@@ -55,6 +55,17 @@ class Client(Reports, People):
         """The gateway's address."""
         return self._context.url
 
+    @property
+    def after_position(self) -> int:
+        """The position of the log that reads have reached at least: that of the last change of this
+        client, or of one that it is told of.
+        """
+        return self._http.after_position
+
+    @after_position.setter
+    def after_position(self, position: int) -> None:
+        self._http.after_position = max(self._http.after_position, position)
+
     def copy(self) -> Client:
         """Another client of the same gateway, with a connection of its own."""
         return Client(*self._context)
@@ -79,7 +90,7 @@ class Client(Reports, People):
 
     def jobs(self, /, **wanted: str | int) -> JobPage:
         """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
-        `limit` and `before` page through them.
+        `limit` and `before` page through them, or in the order `sort` (`-gpu-time`) `cursor`.
         """
         return self._get(path_with("/v1/jobs", wanted), JobPage)
 
@@ -171,7 +182,13 @@ class Client(Reports, People):
 
     def nodes(self) -> list[NodeRow]:
         """Every node."""
-        return self._get("/v1/nodes", list[NodeRow])
+        found: list[NodeRow] = []
+        while True:
+            after = found[-1].node if found else ""
+            page = self._get(path_with("/v1/nodes", {"after": after}), list[NodeRow])
+            found += page
+            if len(page) < MAX_PAGE:
+                return found
 
     def node(self, node: str) -> NodeRow:
         """One node."""

@@ -12,9 +12,6 @@ import msgspec
 
 MAX_PAGE = 1_000  # rows or events in one answer
 
-LOGS_HEARTBEAT = b"\n"  # a line of a job's output that only says that the gateway is there
-LOGS_END = b"null\n"  # the last line; without it the connection broke
-
 LIVE = ("submitted", "waiting", "held", "starting", "running", "stopping", "paused")
 ENDED = ("succeeded", "failed", "cancelled", "refused")
 
@@ -96,12 +93,13 @@ class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class JobPage(msgspec.Struct, kw_only=True):
-    """Jobs in order of their request, newest last. `more` is the cursor of the page before."""
+    """Jobs, newest last. `more` is the cursor of the page before; `next`, sorted, of the one after."""
 
     jobs: list[JobRow]
     as_of_us: int
     position: int
     more: int = 0
+    next: str = ""
 
 
 class Happening(msgspec.Struct, kw_only=True, omit_defaults=True):
