@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "describe": ("headrace describe hello",),
     "why": ("headrace why hello", "headrace why hello -o wide"),
     "logs": ("headrace logs -f hello --rank 0",),
+    "outputs": ("headrace outputs hello -o results",),
     "exec": ("headrace exec hello", "headrace exec hello --rank 1 -- nvidia-smi"),
     "attach": ("headrace attach hello",),
     "port-forward": ("headrace port-forward hello 8888", "headrace port-forward hello 9000:8888"),

@@ -83,9 +83,8 @@ class Client(Reports, People):
         travels with the job.
         """
         key = key or uuid.uuid4().hex
-        if isinstance(job, Mapping):
-            job = self._sent_ahead(job)
-        return self._change("POST", "/v1/jobs", encoded(job), lambda: key)
+        document = self._sent_ahead(job) if isinstance(job, Mapping) else job
+        return self._change("POST", "/v1/jobs", encoded(document), lambda: key)
 
     def jobs(self, /, **wanted: str | int) -> JobPage:
         """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
@@ -104,6 +103,12 @@ class Client(Reports, People):
     def enter(self, job: str, visit: Visit) -> Session:
         """A way into a running job; the caller closes it."""
         return Session.open(self._context, f"/v1/jobs/{_job(job)}/session", visit)
+
+    def outputs(self, job: str, folder: Path) -> list[str]:
+        """Fetch what an ended job left behind into `folder`; the paths, below it."""
+        from headrace.client.outputs import fetch_outputs
+
+        return fetch_outputs(self._http, f"/v1/jobs/{_job(job)}/outputs", folder)
 
     def cancel(self, job: str, *, key: str = "") -> Answer:
         """End a job."""

@@ -17,6 +17,7 @@ from headrace.events.asked import Gang as Asked
 from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.pools import Pool
 from headrace.placement.option_rules import NOWHERE, Option, family_of, options_by_role
+from headrace.placement.reach_rules import Labels, labels_of, reached_by
 from headrace.placement.release_rules import dispensable
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, Machine, State
@@ -72,7 +73,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
         memory_bytes=max(0, node.memory_bytes - machine.kept_bytes),
-        labels=labels,
+        labels=labels | labels_of(machine.said),
         taints=machine.said.taints,
         accepting=node.accepting,
         has_engine=bool(machine.said.engine),
@@ -186,9 +187,10 @@ def options_for(state: State, job_id: str, job: Job) -> dict[tuple[Shape, ...], 
     found: dict[tuple[Shape, ...], tuple[Option, ...]] = {}
     measured = state.measured.get(family_of(job.project, job_id), ())
     parts = list(job.gang.by_role().values())
+    reached = reached_by(job.gang, state.volumes)
     for options in options_by_role(job.gang, state.pools, measured):
         asked = zip(parts, options, strict=True)
-        shapes = tuple(_shape(part, option.kind, option.pool) for part, option in asked)
+        shapes = tuple(_shape(part, option.kind, option.pool, reached) for part, option in asked)
         found.setdefault(shapes, options)
     return found
 
@@ -226,7 +228,7 @@ def _task(job_id: str, rank: int, what: tuple[str, Shape]) -> Task:
     return Task(name=task_name(job_id, rank), gang=job_id, role=role, rank=rank, shape=shape)
 
 
-def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
+def _shape(asked: Asked, kind: Accelerator, pool: Pool | None, reached: Labels) -> Shape:
     whole, odd = divmod(kind.milli, DEVICE_MILLI)
     share = bool(asked.gpu_memory_bytes) or bool(odd and not whole)
     nowhere = bool(whole and odd) or pool is NOWHERE  # one and a half GPUs, an unknown pool
@@ -241,7 +243,7 @@ def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
         cpu_milli=asked.cpu_milli,
         memory_bytes=asked.memory_bytes,
         only=() if nowhere else None,
-        labels=((pool.label, pool.value),) if pool is not None else (),
+        labels=(*(((pool.label, pool.value),) if pool is not None else ()), *reached),
         apart=max(asked.nodes, asked.nodes_max) > 1,
         contained=asked.contained,
     )
