@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": (
-        "headrace run --gpus 2 --name hello -- python train.py --epochs 20",
+        "headrace run --gpus 2 --workdir . -- python train.py --epochs 20",
         "headrace run -d --gpus H100:8 --nodes 4 -e DATE=2026-11-21 -- torchrun train.py",
     ),
     "submit": (

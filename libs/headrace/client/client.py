@@ -31,7 +31,6 @@ from headrace.client.people import People
 from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.client.reports import Reports
 from headrace.client.session import Session
-from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 
@@ -257,6 +256,9 @@ class Client(Reports, People):
         if not isinstance(workdir, str) or not os.path.isdir(workdir):
             return job  # a repository, a folder of the nodes, or for the platform to refuse
         from headrace.client.folders import send_folder
+        from headrace.documents.workdir import (
+            BUNDLE,  # with all documents, of which lists know none
+        )
 
         project = str(job.get("project") or self.project)
         name = send_folder(self._http, project, Path(workdir).absolute())

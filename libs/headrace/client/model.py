@@ -46,7 +46,7 @@ def signed_text(node: str, at_s: int) -> bytes:
     return f"headrace:credential:{node}:{at_s}".encode()
 
 
-class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One job in a list: a single one, or a sweep or array with its tasks counted.
 
     `wants` is what it asks for in a few characters (`2×H100:8`); `where` the nodes of the live or
@@ -171,7 +171,7 @@ class Description(msgspec.Struct, kw_only=True):
     tasks: list[JobRow] = []
 
 
-class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One GPU of a node, and who holds how many thousandths; `fault` is why it takes no new work."""
 
     device: str
@@ -183,7 +183,7 @@ class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     held: dict[str, int] = {}
 
 
-class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One node. `state` is ready, cordoned, draining, silent, fenced, or waiting: for approval."""
 
     node: str
