@@ -2,13 +2,14 @@
 
 Rule: a scenario is a set of chunks of running gangs; it is tried as a whole in turn order (the gang
 and everybody it would evict are placed again) and counts only if the gang is placed, the rules
-accept who is left without a place and the budgets who has to stop, and nobody is who need not be. Evictions are counted, never
-timed. First those of one machine, then those that reach over several.
+accept who is left without a place and the budgets who has to stop, and nobody is who need not be.
+Of scenarios that are alike one is tried. Evictions are counted, never timed. First those of one
+machine, then those that reach over several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, count
 
 from headrace.scheduling.amounts import Amounts
@@ -18,6 +19,7 @@ from headrace.scheduling.gangs import (
     Gang,
     next_tasks,
 )
+from headrace.scheduling.likeness import Likeness
 from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
@@ -66,7 +68,9 @@ class _Scenarios:
             asks = request_of(world, world.gangs[name], again=True)
             self.waiting.setdefault(self._root_of(name), {})[name] = asks
         self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
-        self._failed: set[tuple[int, tuple[int, ...]]] = set()
+        waiting = chain.from_iterable(self.waiting.values())
+        self._likeness = Likeness(world, gang, waiting)
+        self._failed: set[tuple[int, Hashable]] = set()
 
     def _root_of(self, name: str) -> str:
         account = self.world.accounts.by_name.get(self.world.gangs[name].queue)
@@ -118,6 +122,10 @@ class _Scenarios:
             self._left -= steps
             if self._left < 0:
                 return None
+            like = self._likeness.key([self.chunks[i] for i in scenario]) or scenario
+            if (size, like) in self._failed:
+                self._failed.add((size, scenario))
+                continue
             mark = self.world.mark()
             if self._try(scenario, size):
                 gone = tuple(i for i in scenario if is_touched(self.chunks[i]))
@@ -125,7 +133,7 @@ class _Scenarios:
                     self.world.back_to(mark)
                 return gone
             self.world.back_to(mark)
-            self._failed.add((size, scenario))
+            self._failed |= {(size, scenario), (size, like)}
         return None
 
     def _whole(self, picked: Sequence[int]) -> tuple[int, ...]:

@@ -1,0 +1,71 @@
+"""Whom nothing could be done for, so that nobody is searched for who asks for the same or more.
+
+Rule: holds only while nothing changes. Gangs are compared within a queue and a rank, of one role
+each; wherever the one that asks for more could go, the other could.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import msgspec
+
+from headrace.scheduling.gangs import PENDING, Gang, Shape
+
+Sizes = tuple[int, ...]
+
+
+class Refusals:
+    """Those of one action."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[Hashable, list[Sizes]] = {}  # by sort, what was refused of it
+
+    def add(self, gang: Gang) -> None:
+        """Nothing could be done for this one."""
+        if (sort := _sort_of(gang)) is not None:
+            self._sizes.setdefault(sort, []).append(_sizes_of(gang))
+
+    def cover(self, gang: Gang) -> bool:
+        """Whether one that asked for no more was refused."""
+        if not self._sizes or (known := self._sizes.get(_sort_of(gang))) is None:
+            return False
+        sizes = _sizes_of(gang)
+        return any(
+            all(mine >= least for mine, least in zip(sizes, refused, strict=True))
+            for refused in known
+        )
+
+    def clear(self) -> None:
+        """Something has changed."""
+        self._sizes.clear()
+
+
+def _sort_of(gang: Gang) -> Hashable:
+    """What has to be the same so that sizes can be compared; None where they never can."""
+    root = gang.root
+    if root.groups or len(root.roles) != 1:
+        return None
+    tasks = list(gang.all_tasks())
+    if any(task.state != PENDING or task.shape != tasks[0].shape for task in tasks):
+        return None
+    role = root.roles[0]
+    rank = (gang.queue, gang.priority, gang.preemptible, gang.protected_minimum)
+    where = (root.constraint, role.constraint, tasks[0].tags)
+    return (rank, gang.max_duration_us, where, *map(_kind_of, gang.options or [tasks[0].shape]))
+
+
+def _kind_of(shape: Shape) -> Hashable:
+    kind = msgspec.structs.replace(
+        shape, devices=0, device_milli=0, device_memory_bytes=0, cpu_milli=0, memory_bytes=0
+    )
+    return (kind, bool(shape.devices), shape.is_shared, bool(shape.device_memory_bytes))
+
+
+def _sizes_of(gang: Gang) -> Sizes:
+    shapes = gang.options or [next(gang.all_tasks()).shape]
+    sizes = [gang.root.roles[0].minimum]
+    for shape in shapes:
+        sizes += (shape.devices, shape.device_milli, shape.device_memory_bytes)
+        sizes += (shape.cpu_milli, shape.memory_bytes)
+    return tuple(sizes)
