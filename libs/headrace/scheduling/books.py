@@ -73,6 +73,7 @@ class Books:
         self.fleet = Fleet()
         self.free_milli = 0  # later, over all machines
         self.steps = 0  # counts what was tried, in all turns
+        self.edition = 0  # rises when anything changes but by trying
         self.touched: list[str] = []  # every machine that changed, for rankings to follow
         self.rankings: dict[Shape, Names] = {}
         self.expected = NOTHING_EXPECTED
@@ -123,6 +124,7 @@ class Books:
         """The whole tree."""
         self.accounts = Accounts(queues, self.parted.cell_at)
         self.queues, self._divided = queues, None
+        self.edition += 1
         self.parted.set_parts(self.accounts.parts)
         for gang in self.gangs.values():
             self._account(gang, 1)
@@ -136,6 +138,7 @@ class Books:
     def enter(self, gang: Gang) -> None:
         """A gang is new, or replaces the one of its name."""
         self.leave(gang.name)
+        self.edition += 1
         self.gangs[gang.name] = gang
         self._enter(gang, 1)
         self._want(gang)
@@ -154,6 +157,7 @@ class Books:
         gang = self.gangs.pop(name, None)
         if gang is None:
             return
+        self.edition += 1
         self._enter(gang, -1)
         self.lines.drop(gang)
         self.holders.get(gang.queue, {}).pop(name, None)
@@ -166,6 +170,7 @@ class Books:
     def begin(self, now_us: int) -> None:
         """A turn begins: shares are divided again if what they depend on has changed."""
         self.now_us = now_us
+        self.edition += 1
         if len(self.touched) > TOUCHED_MAX or len(self.rankings) > KINDS_MAX:
             self.touched.clear()
             self.rankings.clear()

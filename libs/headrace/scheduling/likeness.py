@@ -12,41 +12,30 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from headrace.scheduling.eligibility import is_eligible
 from headrace.scheduling.gangs import PLACED, Gang, Group, Place, Role, Shape, Task, members_of
+from headrace.scheduling.lineup import Lineup
 from headrace.scheduling.turns import GangKey, gang_key
 from headrace.scheduling.victims import Chunk
 from headrace.scheduling.world import World
 
 
 class Likeness:
-    """The scenarios of one search, while the world stands as it did at first. `heads` are those who
-    wait beside the gang.
-    """
+    """Of all searches while the world stands still."""
 
-    def __init__(self, world: World, gang: Gang, heads: Iterable[str]) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._gang = gang
-        self._tells = _is_anywhere(gang)
-        self._shapes = dict.fromkeys(task.shape for task in gang.all_tasks())
-        self._turns: dict[str, list[GangKey]] = {}  # by queue, of those who wait
-        for name in dict.fromkeys((gang.name, *heads)):
-            one = world.gangs[name]
-            self._turns.setdefault(one.queue, []).append(gang_key(one, one.standing()))
-        for keys in self._turns.values():
-            keys.sort()
+        self._turns = world.while_still(Lineup).turns
         self._begins_us = sorted(max(world.now_us, r.at_us) for r in world.reservations.values())
         self._promised = {
             seat.place.node for one in world.reservations.values() for seat in one.seats
         }
         self._machines: dict[str, Hashable] = {}
-        self._gangs: dict[str, Hashable] = {}  # None of one that is like no other
+        self._gangs: dict[str, Hashable] = {}
 
-    def key(self, chunks: Sequence[Chunk]) -> Hashable:
-        """The same for scenarios that are alike; None for one that is like no other."""
-        if not self._tells:
-            return None
+    def key(self, gang: Gang, chunks: Sequence[Chunk]) -> Hashable:
+        """The same for scenarios of the gang that are alike; None for one that is like no other."""
         gangs: dict[str, int] = {}
         nodes: dict[str, int] = {}
-        shapes = dict(self._shapes)
+        shapes = dict.fromkeys(task.shape for task in gang.all_tasks())
         losses: list[Hashable] = []
         for chunk in chunks:
             losses.append(gangs.setdefault(chunk.gang, len(gangs)))
@@ -54,29 +43,28 @@ class Likeness:
                 task, number = loss.task, nodes.setdefault(loss.node, len(nodes))
                 losses.append((number, _said_of(task), _spot(task.place), _spot(task.coming)))
                 shapes[task.shape] = None
-        kinds = [self._kind_of(name, nodes) for name in gangs]
-        if None in kinds:
+        if not all(map(_is_anywhere, (gang, *map(self._world.gangs.__getitem__, gangs)))):
             return None
+        kinds = [self._kind_of(name, gang, nodes) for name in gangs]
         machines = [(self._machine_of(node), self._takes(node, shapes)) for node in nodes]
         return (*losses, *kinds, *machines)
 
-    def _kind_of(self, name: str, nodes: Mapping[str, int]) -> Hashable:
-        """All that counts of a gang, its machines by their numbers."""
-        gang = self._world.gangs[name]
+    def _kind_of(self, name: str, gang: Gang, nodes: Mapping[str, int]) -> Hashable:
+        """All that counts of another gang, its machines by their numbers."""
+        other = self._world.gangs[name]
         if name not in self._gangs:
-            self._gangs[name] = self._describe(gang) if _is_anywhere(gang) else None
-        known = self._gangs[name]
-        if known is None:
-            return None
-        places = (task.coming or task.place for task in gang.all_tasks() if task.state in PLACED)
-        return (known, *(nodes.get(place.node, place.node) for place in places if place))
+            self._gangs[name] = self._describe(other)
+        comes_first = other.queue == gang.queue and _key_of(other) < _key_of(gang)
+        places = (task.coming or task.place for task in other.all_tasks() if task.state in PLACED)
+        there = tuple(nodes.get(place.node, place.node) for place in places if place)
+        return (self._gangs[name], comes_first, there)
 
     def _describe(self, gang: Gang) -> Hashable:
-        standing, world = gang.standing(), self._world
-        before = bisect_left(self._turns.get(gang.queue, []), gang_key(gang, standing))
+        world, key = self._world, _key_of(gang)
+        before = bisect_left(self._turns.get(gang.queue, []), key)
         tasks = tuple((task.state, _said_of(task)) for task in gang.all_tasks())
         firm = (gang.preemptible, gang.protected_minimum, gang.name in world.gains)
-        rank = (gang.queue, gang.priority, standing, before, firm)
+        rank = (gang.queue, *key[:2], before, firm)
         return (rank, gang.root, gang.options, gang.room_by_us, self._ends(gang), tasks)
 
     def _ends(self, gang: Gang) -> tuple[int, int]:
@@ -101,6 +89,10 @@ class Likeness:
     def _takes(self, name: str, shapes: Iterable[Shape]) -> tuple[bool, ...]:
         machine = self._world.machines[name]
         return tuple(is_eligible(shape, machine) for shape in shapes)
+
+
+def _key_of(gang: Gang) -> GangKey:
+    return gang_key(gang, gang.standing())
 
 
 def _said_of(task: Task) -> Hashable:

@@ -20,6 +20,7 @@ from headrace.scheduling.gangs import (
     next_tasks,
 )
 from headrace.scheduling.likeness import Likeness
+from headrace.scheduling.lineup import Lineup
 from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
@@ -63,21 +64,13 @@ class _Scenarios:
         self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
         memory = world.fleet.memory_max_bytes
         self.least = [t.shape.amounts(memory)[0] for t in next_tasks(gang, again=True)]
-        self.waiting: dict[str, dict[str, Amounts]] = {}  # by root of the queue tree
-        for name in world.lines.heads(world.gangs):
-            asks = request_of(world, world.gangs[name], again=True)
-            self.waiting.setdefault(self._root_of(name), {})[name] = asks
+        self._lineup = world.while_still(Lineup)
+        self._likeness = world.while_still(Likeness)
         self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
-        waiting = chain.from_iterable(self.waiting.values())
-        self._likeness = Likeness(world, gang, waiting)
         self._failed: set[tuple[int, Hashable]] = set()
 
-    def _root_of(self, name: str) -> str:
-        account = self.world.accounts.by_name.get(self.world.gangs[name].queue)
-        return account.path[-1].spec.queue if account is not None else ""
-
     def _asks(self, name: str) -> Amounts:
-        known = self.waiting.get(self._root_of(name), {})
+        known = self._lineup.waiting.get(self._lineup.root_of(name), {})
         if name in known and name != self.gang.name:
             return known[name]
         return request_of(self.world, self.world.gangs[name], again=True)
@@ -122,7 +115,7 @@ class _Scenarios:
             self._left -= steps
             if self._left < 0:
                 return None
-            like = self._likeness.key([self.chunks[i] for i in scenario]) or scenario
+            like = self._likeness.key(self.gang, [self.chunks[i] for i in scenario]) or scenario
             if (size, like) in self._failed:
                 self._failed.add((size, scenario))
                 continue
@@ -167,8 +160,10 @@ class _Scenarios:
             if not place_gang(world, gang, promised=True, most=size):
                 return False
             del served[gang.name]
-        roots = dict.fromkeys(map(self._root_of, served))  # nobody else is before or after them
-        waiting = chain.from_iterable(self.waiting.get(root, ()) for root in roots)
+        roots = dict.fromkeys(
+            map(self._lineup.root_of, served)
+        )  # nobody else is before or after them
+        waiting = chain.from_iterable(self._lineup.waiting.get(root, ()) for root in roots)
         for name in dict.fromkeys((*served, *waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
         while served and (next_ := turns.take()) is not None:
