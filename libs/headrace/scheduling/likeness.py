@@ -11,7 +11,19 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 from headrace.scheduling.eligibility import is_eligible
-from headrace.scheduling.gangs import PLACED, Gang, Group, Place, Role, Shape, Task, members_of
+from headrace.scheduling.gangs import (
+    ABOVE,
+    AT,
+    BELOW,
+    PLACED,
+    Gang,
+    Group,
+    Place,
+    Role,
+    Shape,
+    Task,
+    members_of,
+)
 from headrace.scheduling.lineup import Lineup
 from headrace.scheduling.turns import GangKey, gang_key
 from headrace.scheduling.victims import Chunk
@@ -54,17 +66,20 @@ class Likeness:
         other = self._world.gangs[name]
         if name not in self._gangs:
             self._gangs[name] = self._describe(other)
-        comes_first = other.queue == gang.queue and _key_of(other) < _key_of(gang)
+        comes_first: tuple[bool, ...] = ()
+        if other.queue == gang.queue:
+            mine = gang_key(gang, gang.standing())
+            comes_first = tuple(key < mine for key in _turns_of(other))
         places = (task.coming or task.place for task in other.all_tasks() if task.state in PLACED)
         there = tuple(nodes.get(place.node, place.node) for place in places if place)
         return (self._gangs[name], comes_first, there)
 
     def _describe(self, gang: Gang) -> Hashable:
-        world, key = self._world, _key_of(gang)
-        before = bisect_left(self._turns.get(gang.queue, []), key)
+        world, waiting = self._world, self._turns.get(gang.queue, [])
+        before = tuple(bisect_left(waiting, key) for key in _turns_of(gang))
         tasks = tuple((task.state, _said_of(task)) for task in gang.all_tasks())
         firm = (gang.preemptible, gang.protected_minimum, gang.name in world.gains)
-        rank = (gang.queue, *key[:2], before, firm)
+        rank = (gang.queue, gang.priority, gang.standing(), before, firm)
         return (rank, gang.root, gang.options, gang.room_by_us, self._ends(gang), tasks)
 
     def _ends(self, gang: Gang) -> tuple[int, int]:
@@ -91,8 +106,9 @@ class Likeness:
         return tuple(is_eligible(shape, machine) for shape in shapes)
 
 
-def _key_of(gang: Gang) -> GangKey:
-    return gang_key(gang, gang.standing())
+def _turns_of(gang: Gang) -> list[GangKey]:
+    """Where it stands in its queue, however much of it was evicted."""
+    return [gang_key(gang, standing) for standing in (BELOW, AT, ABOVE)]
 
 
 def _said_of(task: Task) -> Hashable:
