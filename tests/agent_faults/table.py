@@ -1,7 +1,7 @@
 """The faults a node must come through, and the test that shows it for each.
 
 Rule: one row per fault, one test per row. `F` are clocks, `G` the agent and what it supervises, `H`
-devices, `N` the network, `B` bad input. Where a row speaks of a lease it means attempts with
+devices, `J` joining, `N` the network, `B` bad input. Where a row speaks of a lease it means attempts with
 `replace_after`; those that are kept run on.
 """
 
@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 _NODE = "tests/node_agent"
 _HERE = "tests/agent_faults"
+_JOINING = "tests/end_to_end/test_joining"
 
 
 class Fault(NamedTuple):
@@ -41,6 +42,8 @@ FAULTS = (
         "test_an_agent_that_slept_past_the_lease_ends_the_attempt_before_it_renews"),
     _of("F6", "what was granted before the sleep is not started after it",
         f"{_NODE}/test_lease", "test_what_was_replaced_while_the_agent_slept_is_not_started"),
+    _of("F7", "a node's wall clock is a year off: what it reports counts from when it is heard",
+        "tests/placement/test_leases", "test_a_nodes_wrong_clock_moves_no_deadline"),
     _of("G1", "the agent is killed while jobs run",
         f"{_NODE}/test_faults",
         "test_a_worker_outlives_its_agent_and_the_next_one_has_its_exit_code"),
@@ -95,6 +98,42 @@ FAULTS = (
     _of("G24", "a job uses more memory than it asked for",
         f"{_NODE}/test_isolation",
         "test_who_uses_more_memory_than_it_asked_for_ends_with_that_reason"),
+    _of("G25", "a job never collects its children",
+        f"{_NODE}/test_workers", "test_children_that_nobody_collects_keep_nothing_from_ending"),
+    _of("G26", "many starts, and the launcher is killed among them",
+        f"{_NODE}/test_faults",
+        "test_a_launcher_killed_under_many_starts_loses_and_repeats_none"),
+    _of("H1", "each XID of the catalogue",
+        f"{_NODE}/devices/test_nvml", "test_each_code_that_the_driver_tells_has_its_action"),
+    _of("H2", "an XID under a job: it starts anew elsewhere",
+        "tests/placement/test_faulty_devices",
+        "test_the_job_on_a_faulty_device_is_stopped_for_it_and_placed_elsewhere"),
+    _of("H3", "an XID ends a job: it is told before that end, so that the end is not the job's",
+        f"{_NODE}/test_device_care",
+        "test_what_happened_to_a_device_is_told_before_the_end_it_caused"),
+    _of("H4", "a GPU vanishes: it stays in the list, with the reason, until it is back",
+        f"{_NODE}/devices/test_contract",
+        "test_a_device_that_fails_stays_listed_as_faulty_with_the_reason_until_it_is_mended"),
+    _of("H5", "a GPU vanishes under a job: it starts anew elsewhere",
+        "tests/placement/test_faulty_devices",
+        "test_a_node_that_calls_a_device_faulty_has_its_job_moved"),
+    _of("H6", "MIG slices are cut anew",
+        f"{_NODE}/devices/test_nvml", "test_a_gpu_that_is_divided_anew_has_other_slices"),
+    _of("H7", "a process of nobody's holds memory: the device is not offered",
+        f"{_NODE}/test_device_care",
+        "test_a_device_that_a_stranger_holds_is_not_offered_until_it_is_let_go"),
+    _of("H8", "a memory error that cannot be corrected",
+        f"{_NODE}/devices/test_nvml", "test_an_uncorrectable_memory_error_is_told_as_its_code"),
+    _of("H9", "a job takes more of a GPU than its share",
+        f"{_NODE}/test_device_care",
+        "test_who_takes_more_than_its_share_is_ended_and_its_neighbour_is_not"),
+    _of("H10", "an MPS daemon dies under its workers",
+        f"{_NODE}/enforcement/test_mps",
+        "test_a_daemon_lives_as_long_as_a_worker_that_it_holds_and_its_death_is_said"),
+    _of("H11", "a job opens a GPU that it was not given",
+        f"{_NODE}/test_denied_devices", "test_a_worker_cannot_open_the_devices_it_was_not_given"),
+    _of("H12", "the same, in a group of cgroup v2",
+        f"{_NODE}/test_denied_devices", "test_a_program_keeps_a_group_of_version_2_from_devices"),
     _of("B1", "a missing executable, one that is none, an unreadable folder",
         f"{_NODE}/test_workers", "test_what_cannot_be_started_says_why"),
     _of("B2", "a line of 100 MB",
@@ -105,6 +144,27 @@ FAULTS = (
         "test_newlines_and_every_script_come_through_the_environment"),
     _of("B4", "a job that may run as nobody here",
         f"{_NODE}/test_isolation", "test_who_is_mapped_to_root_runs_nowhere"),
+    _of("B5", "a folder that its job may not read",
+        f"{_NODE}/test_isolation", "test_a_folder_that_a_jobs_account_may_not_enter_fails_the_start"),
+    _of("B6", "a node's folder that cannot be had",
+        f"{_NODE}/test_process", "test_a_folder_that_cannot_be_had_ends_with_one_line"),
+    _of("B7", "a second agent in the first seconds of the first",
+        "tests/placement/test_claims", "test_saying_hello_is_being_heard"),
+    _of("B8", "the agent of a deleted node goes on",
+        "tests/placement/test_claims",
+        "test_a_deleted_node_is_told_at_once_and_not_believed_again"),
+    _of("J1", "a machine behind a NAT joins over TLS, and its cable is pulled",
+        _JOINING, "test_a_machine_behind_a_nat_joins_over_tls_is_approved_and_runs_a_job"),
+    _of("J2", "a node is drained and deleted",
+        _JOINING, "test_a_drained_node_gives_its_job_to_another_and_is_deleted"),
+    _of("J3", "a join token is used twice",
+        _JOINING, "test_a_token_is_good_once_and_who_comes_second_is_told"),
+    _of("J4", "a node's identity is stolen",
+        _JOINING, "test_of_two_agents_with_one_identity_the_second_is_turned_away"),
+    _of("J5", "somebody else answers for the platform",
+        _JOINING, "test_a_platform_with_another_certificate_gets_no_token"),
+    _of("J6", "a node is deleted while its agent runs",
+        _JOINING, "test_a_deleted_node_ends_with_one_line"),
     _of("N1", "cut off for seconds",
         f"{_HERE}/test_partitions", "test_seconds_without_contact_change_nothing"),
     _of("N2", "cut off for longer than a lease: kept",

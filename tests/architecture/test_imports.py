@@ -37,7 +37,7 @@ def test_every_import_contract_is_kept() -> None:
 def test_the_contract_names_every_service() -> None:
     top = {name.strip() for name in CONTRACTS["layers"]["layers"][0].split("|")}
 
-    assert top == {f"headrace.{name}" for name in [*sources.service_names(), "cli"]}
+    assert top == {f"headrace.{name}" for name in [*sources.service_names(), "cli", "testing"]}
 
 
 def test_the_contract_names_every_library() -> None:

@@ -13,7 +13,9 @@ NOT_DECIDING = {
     "libs/headrace/decider/version.py": "reads the deciding code itself, once, at process start",
 }
 # Single findings that are meant, each with its reason.
-MEANT: dict[str, str] = {}
+MEANT: dict[str, str] = {
+    "libs/headrace/documents/webhook_file.py: import urllib.parse": "takes an address apart",
+}
 
 
 def test_modules_that_decide_are_pure() -> None:

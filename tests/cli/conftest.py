@@ -33,6 +33,7 @@ def start(world, tmp_path):
                 "HEADRACE_URL": world.url,
                 "HEADRACE_TOKEN": TOKEN,
                 "XDG_CONFIG_HOME": str(tmp_path),
+                "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
                 **env,
             },
         )

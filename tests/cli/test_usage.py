@@ -1,5 +1,7 @@
 """What is typed wrong, and how little is loaded for what is typed right."""
 
+import importlib
+import shlex
 import subprocess
 import sys
 
@@ -7,6 +9,8 @@ import pytest
 
 from headrace.cli import output
 from headrace.cli.app import NOT_YET, VERBS, main
+from headrace.cli.arguments import Parser
+from headrace.cli.examples import EXAMPLES
 from headrace.cli.exits import printable
 
 
@@ -130,3 +134,21 @@ def test_a_pipe_gets_everything_and_no_colour(capsys):
     out = capsys.readouterr().out
     assert "x" * 99 in out
     assert "\x1b" not in out
+
+
+def test_every_verb_has_examples_that_can_be_typed():
+    assert list(EXAMPLES) == list(VERBS)
+    for verb, examples in EXAMPLES.items():
+        for example in examples:
+            words = shlex.split(example.split(" < ")[0].replace("source <(", "").rstrip(")"))
+            assert words[:2] == ["headrace", verb]
+            if not VERBS[verb].is_foreign:
+                parsed(verb, words[2:])
+
+
+def parsed(verb, words):
+    parser = Parser(prog=verb, allow_abbrev=False)
+    module = importlib.import_module(f"headrace.cli.{VERBS[verb].module}")
+    getattr(module, f"{verb.replace('-', '_')}_options")(parser)
+    before_pipe = words[: words.index("|")] if "|" in words else words
+    parser.keywords(before_pipe)

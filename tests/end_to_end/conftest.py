@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,62 +12,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from headrace.client.model import ENDED
 from headrace.embedded import processes, status
-from headrace.embedded.layout import Layout
-from headrace.embedded.nats import Nats
 from headrace.embedded.processes import Process
+from headrace.testing.running import RunningPlatform, removed_at_the_end
 
 READY_S_MAX = 60.0
-VERB_S_MAX = 120.0
 JOB_S_MAX = 60.0
-OTHERS = ("HEADRACE_URL", "HEADRACE_TOKEN", "HEADRACE_PG_DSN", "HEADRACE_NATS_URL")  # not ours
 
 
-class Platform:
-    """A platform to start. `home` holds its data dir and the command line's configuration."""
+class Platform(RunningPlatform):
+    """A platform, and what only our own tests do to it."""
 
     def __init__(self, home: Path) -> None:
-        self.home = home
-        self.data_dir = home / "data"
-        self.layout = Layout(self.data_dir)
+        super().__init__(home)
         self.journal = home / "attempts"  # written by whatever runs, outside Headrace
-        self.env = {
-            **{name: value for name, value in os.environ.items() if name not in OTHERS},
-            "XDG_CONFIG_HOME": str(home / "config"),
-            "HEADRACE_PROJECT": "default",
-            "HEADRACE_ATTEMPT_JOURNAL": str(self.journal),
-        }
-
-    @property
-    def url(self) -> str:
-        """The gateway's address."""
-        return self.report().url
-
-    @property
-    def nats_url(self) -> str:
-        """Where its bus is."""
-        return Nats(self.layout.nats).url
-
-    @property
-    def token(self) -> str:
-        """The admin's token."""
-        return (self.layout.secrets / "admin.token").read_text()
-
-    def headrace(
-        self, *arguments: str, check: bool = True, stdin: str = ""
-    ) -> subprocess.CompletedProcess[str]:
-        """Run one command line against it."""
-        done = subprocess.run(
-            [sys.executable, "-m", "headrace.cli", *arguments],
-            env=self.env,
-            input=stdin,
-            capture_output=True,
-            text=True,
-            timeout=VERB_S_MAX,
-        )
-        assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done
+        self.env["HEADRACE_ATTEMPT_JOURNAL"] = str(self.journal)
 
     def json(self, *arguments: str) -> Any:
         """What a reading command says with `-o json`."""
@@ -86,24 +42,9 @@ class Platform:
         assert in_time, f"did not happen: {what or is_so}"
 
     def ended(self, job: str) -> Any:
-        """The job's row, once it has ended."""
-        rows: list[Any] = []
-
-        def has_ended() -> bool:
-            rows[:] = [self.json("describe", job)["job"]]
-            return rows[0]["state"] in ENDED
-
-        self.wait(has_ended, f"the end of {job}")
-        return rows[0]
-
-    def up(self, *options: str) -> str:
-        """Start it, or adopt what a killed supervisor left; what `headrace up` printed."""
-        where = ("--data-dir", str(self.data_dir), "--detach")
-        return self.headrace("up", *where, *options).stdout
-
-    def down(self, *options: str) -> str:
-        """Stop it; what `headrace down` printed."""
-        return self.headrace("down", "--data-dir", str(self.data_dir), *options).stdout
+        """The job's row as JSON, once it has ended."""
+        super().ended(job)
+        return self.json("describe", job)["job"]
 
     def report(self) -> status.Report:
         """Every process, its state and its memory."""
@@ -141,14 +82,6 @@ class Platform:
         return {path.stem: path.read_text() for path in sorted(self.layout.logs.glob("*.log"))}
 
 
-# Waits for the end of the run, however it comes, and then removes the platform.
-JANITOR = """
-cat >/dev/null
-[ -e "$2/data/settings.json" ] && "$1" -m headrace.cli down --data-dir "$2/data" --delete-data
-rm -rf "$2"
-"""
-
-
 @pytest.fixture(scope="session")
 def new_platform() -> Iterator[Callable[..., Platform]]:
     """Starts platforms with these options and variables; all are removed at the end of the run."""
@@ -157,15 +90,7 @@ def new_platform() -> Iterator[Callable[..., Platform]]:
         def start(*options: str, **env: str) -> Platform:
             platform = Platform(Path(tempfile.mkdtemp(prefix="headrace-e2e-")))
             platform.env |= env
-            command = ["/bin/sh", "-c", JANITOR, "janitor", sys.executable, str(platform.home)]
-            janitor = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            started.enter_context(janitor)  # closes its input at the end, and waits for it
+            started.enter_context(removed_at_the_end(platform))
             platform.up("--listen", "127.0.0.1:0", *options)
             return platform
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from tests.node_agent.rig import Node, until
 
@@ -9,6 +11,7 @@ from headrace.events.gangs import Share
 from headrace.node_agent import heartbeats
 from headrace.node_agent.devices.simulated import uuid_of
 from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.supervision import kernel
 
 GPU = uuid_of("n1", 0)
 HOLD = 'printf %s {held} > "$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$$"; sleep 1000'
@@ -104,6 +107,36 @@ async def test_a_device_that_turns_faulty_is_said_to_be_until_it_is_not(node: No
     await until(lambda: said() == (False, "it smokes"), "the fault")
     (node.simulated / f"{GPU}.fault").unlink()
     await until(lambda: said() == (True, ""), "the mending")
+
+
+async def test_a_device_that_a_stranger_holds_is_not_offered_until_it_is_let_go(
+    node: Node,
+) -> None:
+    def said() -> tuple[bool, str]:
+        assert node.placement.node is not None
+        device = node.placement.node.devices[0]
+        return device.healthy, device.fault
+
+    key = await node.placement.want("mine", "sh", "-c", HOLD.format(held=8 * GIB))
+    worker = node.simulated / f"{GPU}.{os.getpid()}"
+    await until(lambda: list(node.simulated.glob(f"{GPU}.*")), "the worker holds memory")
+    worker.write_text(str(8 * GIB))  # beside a worker nobody is asked who they are
+    await node.placement.started(key)
+    assert said() == (True, "")
+
+    await node.placement.stop(key, grace_s=0)
+    await node.placement.ended(key)
+    name = kernel.name_of(os.getpid())
+    fault = f"process {os.getpid()} ({name}) holds memory on it and is of no job here"
+    await until(lambda: said() == (False, fault), "it is not offered")
+
+    await node.kill_agent()
+    await node.start()
+    await node.ready()
+    assert said() == (False, fault)
+
+    worker.write_text(str(2**20))  # as a monitor does
+    await until(lambda: said() == (True, ""), "it is offered again")
 
 
 async def test_caps_are_asked_for_and_the_jobs_own_stand(node: Node) -> None:

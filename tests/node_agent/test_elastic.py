@@ -7,10 +7,7 @@ import os
 from tests.node_agent.placement_twin import DEADLINE_S
 from tests.node_agent.rig import Node
 
-from headrace.bus.agents import Assignment, Launch
-from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.machine import AttemptKey
-from headrace.node_agent.worker_environment import environment_of
 
 SH = "/bin/sh"
 RUNS = "echo $$; while :; do sleep 0.05; done"
@@ -55,14 +52,3 @@ async def test_a_rank_that_comes_after_a_shrink_has_a_folder_and_a_life_of_its_o
     assert node.journal_lines(second) == ["start", "end"]
     assert node.journal_lines(third) == ["start"]
     assert node.placement.end_of(first) is None
-
-
-def test_torchrun_is_told_from_how_many_nodes_to_how_many() -> None:
-    told = {"HEADRACE_NUM_NODES": "3", "HEADRACE_NUM_NODES_MIN": "2", "HEADRACE_NUM_NODES_MAX": "8"}
-    worker = Assignment(job="pretrain-b0c4", attempt=1, rank=2, position=1, project="vision")
-    launch = Launch(command=("true",), env=told | {"PET_RDZV_BACKEND": "c10d"})
-
-    env = environment_of(worker, launch, base={}, bound=Bound(), folder="/n/a", marker="m")
-
-    assert (env["PET_NNODES"], env["PET_RDZV_BACKEND"]) == ("2:8", "c10d")
-    assert env["HEADRACE_NUM_NODES"] == "3"

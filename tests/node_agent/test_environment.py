@@ -55,7 +55,7 @@ TOLD = {
     "PET_NODE_RANK": "1",
     "PET_MASTER_ADDR": "10.0.0.1",
     "PET_MASTER_PORT": "20007",
-    "SLURM_JOB_ID": "pretrain-b0c4",
+    "SLURM_JOB_NAME": "pretrain-b0c4",
     "SLURM_NTASKS": "4",
     "SLURM_PROCID": "3",
     "SLURM_LOCALID": "1",
@@ -86,7 +86,7 @@ def _env(assignment: Assignment, launch: Launch, base: dict[str, str]) -> dict[s
 def test_a_worker_is_told_who_it_is_in_every_dialect() -> None:
     launch = Launch(command=("train",), env=GANG, processes=2)
 
-    env = _env(_assignment(), launch, {}) | processes_of(_assignment(), launch)[1]
+    env = _env(_assignment(), launch, {}) | processes_of(_assignment(), launch, "/n/a")[1]
 
     assert {name: env.get(name) for name in TOLD} == TOLD
 
@@ -94,7 +94,7 @@ def test_a_worker_is_told_who_it_is_in_every_dialect() -> None:
 def test_a_worker_alone_has_a_world_of_one() -> None:
     launch = Launch(command=("train",))
 
-    told = processes_of(_assignment(rank=0, shares=()), launch)
+    told = processes_of(_assignment(rank=0, shares=()), launch, "/n/a")
 
     assert [(p["RANK"], p["WORLD_SIZE"]) for p in told] == [("0", "1")]
     assert _env(_assignment(shares=()), launch, {})["CUDA_VISIBLE_DEVICES"] == ""

@@ -28,7 +28,6 @@ from headrace.node_agent.supervision.confinement import OOM_SCORE_ADJ, pids_in
 
 SH = "/bin/sh"
 NODE = f"test-{os.getpid()}"
-EVERY_LIMIT = Limits(cpu_milli=1000, memory_bytes=2**30, denied=["c 1:5"])
 IS_ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not IS_ROOT, reason="only root runs jobs in other accounts")
 MOUNTINFO = """\
@@ -83,6 +82,7 @@ def test_where_only_processes_are_kept_apart_nothing_is_limited_and_the_record_s
         "oom": "",
         "memory_bytes": 1,
         "account": None,
+        "filter": None,
     }
     assert probe(NODE, PROCESSES).level == "processes"
 
@@ -108,22 +108,6 @@ def test_what_this_host_offers_is_one_of_the_levels() -> None:
     assert found.level in {"systemd+cgroup2", "cgroup2", "cgroup1", "processes"}
 
 
-@pytest.fixture
-async def confined(node: Node) -> AsyncIterator[Node]:
-    """The node, with the best that this host offers."""
-    node.isolation = probe(NODE)
-    if node.isolation.level == "processes":
-        pytest.skip("this host grants no control groups")
-    await node.kill_agent()
-    await node.start()
-    await node.ready()
-    yield node
-    await node.close()
-    bases = {Path(folder).parent for folder, _ in node.isolation.groups("x", EVERY_LIMIT)}
-    for base in bases:
-        base.rmdir()
-
-
 def existing(folders: list[str]) -> list[str]:
     return [folder for folder in folders if Path(folder).exists()]
 
@@ -134,7 +118,7 @@ async def test_a_worker_runs_in_its_groups_which_go_with_it(confined: Node) -> N
     )
     await confined.placement.started(key)
     intent = confined.intent(key)
-    assert all(len(pids_in([folder])) == 2 for folder in intent.groups)
+    await until(lambda: all(len(pids_in([g])) == 2 for g in intent.groups), "both are in each")
     assert confined.shim(key) not in pids_in(intent.groups)
 
     await confined.placement.stop(key, grace_s=5)
@@ -233,6 +217,19 @@ async def test_a_job_in_another_account_dies_with_its_shim_and_learns_why_it_end
     await guarded.placement.stop(asked, "preempted", grace_s=10)
     await guarded.placement.ended(asked)
     assert log.read_bytes().endswith(b"preempted")
+
+
+@as_root
+async def test_a_folder_that_a_jobs_account_may_not_enter_fails_the_start(
+    guarded: Node, tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir(mode=0o700)
+    key = await guarded.placement.want("job-1", "true", workdir=str(tmp_path / "mine"))
+
+    end = await guarded.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("start-failed", 126)
+    assert end.message == f"cannot start: {tmp_path}/mine: Permission denied"
 
 
 @as_root

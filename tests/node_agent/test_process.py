@@ -135,6 +135,17 @@ async def test_a_second_agent_in_the_same_folder_ends_with_one_line(
     assert "Traceback" not in place.says()
 
 
+@pytest.mark.parametrize("name", ["stderr/node", "taken"])
+async def test_a_folder_that_cannot_be_had_ends_with_one_line(place: Place, name: str) -> None:
+    place.env["HEADRACE_NODE_DIR"] = str(place.run_dir.parent / name)
+    (place.run_dir.parent / "taken").touch()
+    agent = place.start()
+
+    assert await asyncio.to_thread(agent.wait, 20) == 1
+    (line,) = place.says().splitlines()
+    assert place.env["HEADRACE_NODE_DIR"] in line
+
+
 async def test_an_agent_waits_for_its_bus_and_outlives_its_restart(
     place: Place, placement: Placement, own_nats: NatsServer
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 from tests.node_agent.rig import Node, until
 
@@ -126,6 +128,19 @@ async def test_what_escapes_into_a_session_of_its_own_is_ended_too(node: Node) -
     assert node.left_of(marker) == []
     assert node.shim(key) == 0
     assert shim > 0
+
+
+async def test_children_that_nobody_collects_keep_nothing_from_ending(node: Node) -> None:
+    script = (
+        "import os, time\nif os.fork() == 0: os._exit(3)\nprint('on', flush=True)\ntime.sleep(1000)"
+    )
+    key = await node.placement.want("job-1", sys.executable, "-c", script)
+    log = node.folder(key) / "0.log"
+    await until(lambda: log.exists() and log.read_bytes() == b"on\n", "it has a zombie")
+
+    await node.placement.stop(key, grace_s=1)
+
+    assert (await node.placement.ended(key)).reason == "stopped"
 
 
 async def test_a_worker_may_start_what_it_needs_to_end_well(node: Node) -> None:

@@ -110,8 +110,8 @@ class History:
                     )
                 )  # fmt: skip
 
-    def starts(self, name, ranks=None, attempt=0):
-        self._report(AttemptStarted, name, ranks, attempt)
+    def starts(self, name, ranks=None, attempt=0, **fields):
+        self._report(AttemptStarted, name, ranks, attempt, **fields)
 
     def exits(self, name, ranks=None, attempt=0, reason="exited", **fields):
         self._report(AttemptExited, name, ranks, attempt, reason=reason, **fields)

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from headrace.bus import subjects
-from headrace.bus.agents import Hello, Signal
+from headrace.bus.agents import Assignment, Hello, Signal
 from headrace.bus.interface import NoReply
 from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import NodeChangeRequested, NodeContested, NodeJoined
@@ -43,6 +43,23 @@ def test_a_new_node_and_one_that_says_the_same_are_believed(claims):
 
 def test_an_agent_whose_predecessor_is_quiet_is_believed(claims, clock):
     claims.heard("n1", "i1", known())
+    assert claims.judge(said("i2"), known()) is Verdict.WAITS
+    clock[0] += QUIET_S
+    assert claims.judge(said("i2"), known()) is Verdict.BELIEVED
+
+
+def test_saying_hello_is_being_heard(claims, clock):
+    """A second agent that comes before the first heartbeat, or before the first is in the log."""
+    claims.judge(said(), State())
+    clock[0] += 1
+    assert claims.judge(said("i2"), State()) is Verdict.WAITS
+    assert claims.judge(said("i2"), known()) is Verdict.WAITS
+    clock[0] += 1
+    claims.judge(said(), known())
+    assert claims.judge(said("i2"), known()) is Verdict.SECOND
+
+
+def test_who_has_just_begun_to_lead_takes_everybody_for_heard(claims, clock):
     assert claims.judge(said("i2"), known()) is Verdict.WAITS
     clock[0] += QUIET_S
     assert claims.judge(said("i2"), known()) is Verdict.BELIEVED
@@ -118,3 +135,13 @@ async def test_a_deleted_node_is_told_at_once_and_not_believed_again(platform, a
     document = await agent.ask("hello", Hello(node=agent.said))
     assert document.dismissed == f"node {node} was deleted"
     assert len(platform.events(NodeJoined)) == 1
+    wanted = Assignment(job="a", attempt=1, rank=0, position=1, project="vision")
+    events = len(platform.log.events)
+    for what, body in (
+        ("pull", {}),
+        ("report", {"node": node, "boot": "b1", "incarnation": "i1",
+                    "reports": [agent.report("started", wanted)]}),
+    ):  # fmt: skip
+        answer = await agent.ask(what, body)
+        assert (answer.dismissed, answer.assignments) == (document.dismissed, ())
+    assert len(platform.log.events) == events

@@ -3,13 +3,15 @@
 import pytest
 
 from headrace.events import tag_of
-from headrace.events.attempts import AttemptExpired
+from headrace.events.attempts import AttemptExpired, AttemptStarted
 from headrace.events.gangs import GangPlaced
 from headrace.events.jobs import JobFinished
 from headrace.events.nodes import NodeHeard, NodeSilent
+from headrace.placement.decide import DECIDER
 from headrace.placement.lease_rules import due_us
 
 MINUTE_US = 60_000_000
+YEAR_US = 365 * 86_400_000_000
 ENDED_US = 75_000_000  # a minute's lease, ten seconds of grace, five of margin
 
 
@@ -154,3 +156,17 @@ def test_the_state_survives_a_snapshot(fleet):
     fleet.cut()
     silent(fleet, node, for_us=ENDED_US)
     assert tags(fleet.settled())[0] == "attempt.expired"
+
+
+@pytest.mark.parametrize("ahead_us", [YEAR_US, -YEAR_US])
+def test_a_nodes_wrong_clock_moves_no_deadline(history, ahead_us):
+    history.job("a", max_duration_us=5_000_000)
+    history.settled()
+    history.starts("a", at_us=history.now_us + ahead_us)
+    (started,) = history.settled()
+
+    (heard,) = (e for e in history.entries if isinstance(e.event, AttemptStarted))
+    assert DECIDER.wakeup(history.state) == heard.recorded_at_us + 5_000_000
+    assert started.waited_us < YEAR_US // 2
+    history.exits("a", at_us=history.now_us - ahead_us)
+    assert history.settled()[-1].outcome == "succeeded"

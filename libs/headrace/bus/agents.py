@@ -182,6 +182,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     adds when it seals it to a node: the substituted values, `environment` and `secrets`.
 
     `command` is argv. `processes` is how many copies run on the node, each with its own local rank.
+    `framework` says which names they find in their environment, see `documents.frameworks`.
     """
 
     command: tuple[str, ...]
@@ -190,3 +191,4 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     workdir: str = ""
     processes: int = 1
     secrets: dict[str, str] = {}
+    framework: str = ""

@@ -36,6 +36,10 @@ def apply(*, file: list[str], files: list[str], url: str, token: str, project: s
         for document in (found for name in names for found in documents(name)):
             answer = client.apply(document)
             said.append(_applied(document, answer))
+            if answer.secret and answer.change == "created":
+                print(
+                    f"signed with {answer.secret}   shown once: whoever receives it checks with it"
+                )
     except Refused as refused:
         if said:
             print(printable(" · ".join(said)))

@@ -22,11 +22,13 @@ class Verb(NamedTuple):
 
     module: str
     about: str
+    is_foreign: bool = False  # its options are another program's: it is called with the words
 
 
 VERBS = {
     "run": Verb("running", "submit a command as a job and follow it to its end"),
     "submit": Verb("submitting", "submit job files"),
+    "sbatch": Verb("batching", "submit a batch script written for Slurm", is_foreign=True),
     "ps": Verb("reading", "jobs: where they run, or why they do not"),
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
     "why": Verb("explaining", "why a job waits, and what would let it start"),
@@ -39,9 +41,11 @@ VERBS = {
     "apply": Verb("admin", "create or change departments and projects"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
     "node": Verb("nodes", "list nodes, let machines join, cordon, drain, delete"),
+    "completion": Verb("completing", "what a shell needs to complete these verbs"),
     "doctor": Verb("doctoring", "whether this machine can be a good node, and what mends it"),
     "secret": Verb("admin", "set a secret of a project"),
     "publisher": Verb("publishing", "let a pipeline publish jobs on the bus"),
+    "webhook": Verb("hooks", "who outside is told what happens to jobs"),
     "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),
     "verify": Verb("verifying", "derive every decision again from the log"),
     "up": Verb("platform", "start a platform on this machine"),
@@ -49,13 +53,14 @@ VERBS = {
     "status": Verb("platform", "what of it runs, and whether it is well"),
 }
 
+HELP = frozenset(("-h", "--help"))
 NOT_YET = frozenset(("delete", "login", "open", "outputs", "pause", "resume", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command line (without the program's name); its exit code."""
     name = arguments[0] if arguments else "--help"
-    if name in {"-h", "--help", "help"}:
+    if name in {*HELP, "help"}:
         print(_overview())
         return DONE
     if name == "--version":
@@ -63,14 +68,27 @@ def main(arguments: Sequence[str]) -> int:
         return DONE
     if name not in VERBS:
         return report(_unknown(name), USAGE)
-    module = importlib.import_module(f"headrace.cli.{VERBS[name].module}")
-    parser = Parser(
-        prog=f"headrace {name}", description=f"{VERBS[name].about}.", allow_abbrev=False
-    )
+    verb = VERBS[name]
+    module = importlib.import_module(f"headrace.cli.{verb.module}")
     word = name.replace("-", "_")
-    getattr(module, f"{word}_options")(parser)
     perform: Callable[..., int] = getattr(module, word)
-    return perform(**parser.keywords(arguments[1:]))
+    if verb.is_foreign:
+        return perform(arguments[1:])
+    parser = Parser(prog=f"headrace {name}", description=f"{verb.about}.", allow_abbrev=False)
+    parser.epilog = _examples(name) if HELP & set(arguments[1:]) else None
+    getattr(module, f"{word}_options")(parser)
+    keywords = parser.keywords(arguments[1:])
+    if not keywords.pop("watch", False):
+        return perform(**keywords)
+    from headrace.cli.watching import watch
+
+    return watch(lambda: perform(**keywords))
+
+
+def _examples(name: str) -> str:
+    from headrace.cli.examples import EXAMPLES
+
+    return "examples:\n" + "\n".join(f"  {example}" for example in EXAMPLES[name])
 
 
 def _unknown(name: str) -> str:

@@ -5,7 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 import sys
-from argparse import ArgumentParser, ArgumentTypeError
+from argparse import (
+    ZERO_OR_MORE,
+    ArgumentParser,
+    ArgumentTypeError,
+    RawDescriptionHelpFormatter,
+)
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -27,12 +32,21 @@ _UNIT_US = {
 class Parser(ArgumentParser):
     """An `ArgumentParser` whose errors are one line and say what was probably meant."""
 
+    def __init__(self, **given: Any) -> None:
+        super().__init__(formatter_class=RawDescriptionHelpFormatter, **given)
+
     def keywords(self, words: Sequence[str]) -> dict[str, Any]:
-        """What to call the verb with. Exits 2 with one line."""
-        known, unknown = self.parse_known_args(list(words))
+        """What to call the verb with. What stands behind `--` is `command`, where the verb has one
+        and does not take all that follows anyway. Exits 2 with one line.
+        """
+        split = len(words)
+        if "--" in words and any(each.nargs == ZERO_OR_MORE for each in self._actions):
+            split = words.index("--")
+        known, unknown = self.parse_known_args(list(words[:split]))
         if unknown:
             self._unknown(unknown[0])
-        return vars(known)
+        given = vars(known)
+        return given if split == len(words) else {**given, "command": list(words[split + 1 :])}
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; exit 2."""
@@ -59,6 +73,11 @@ def add_connection(parser: ArgumentParser) -> None:
 def add_output(parser: ArgumentParser) -> None:
     """How a reading command shows what it read."""
     parser.add_argument("-o", "--output", choices=FORMATS, default="table")
+
+
+def add_watch(parser: ArgumentParser) -> None:
+    """Whether it is shown again and again; the verb itself is not told."""
+    parser.add_argument("--watch", action="store_true", help="show it anew until interrupted")
 
 
 def duration_us(text: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from headrace.cli.arguments import add_connection, add_output
+from headrace.cli.arguments import add_connection, add_output, add_watch
 from headrace.cli.exits import DONE, printable
 from headrace.cli.follow import placement
 from headrace.cli.following import line_of
@@ -25,6 +25,7 @@ def describe_options(parser: ArgumentParser) -> None:
     )
     add_connection(parser)
     add_output(parser)
+    add_watch(parser)
 
 
 def describe(*, job: str, url: str, token: str, project: str, output: str) -> int:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from headrace.cli.arguments import add_connection, add_output
+from headrace.cli.arguments import add_connection, add_output, add_watch
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import clock, duration, show
 from headrace.client.client import Client
@@ -21,6 +21,7 @@ def why_options(parser: ArgumentParser) -> None:
     )
     add_connection(parser)
     add_output(parser)
+    add_watch(parser)
 
 
 def why(*, job: str, url: str, token: str, project: str, output: str) -> int:

@@ -47,11 +47,17 @@ def job_documents(
         fields = {"project": project, **document.fields}
         if said_project:
             fields["project"] = said_project
-        workdir = fields.get("workdir")
-        if isinstance(workdir, str) and workdir and not workdir.startswith("git+"):
-            fields["workdir"] = os.path.normpath(folder / Path(workdir).expanduser())
+        fields = with_folder(fields, folder)
         found.append(checked(fields, allow_plain_secret=allow_plain_secret, lines=document.lines))
     return found
+
+
+def with_folder(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The same job file with its working directory seen from `folder`."""
+    workdir = fields.get("workdir")
+    if isinstance(workdir, str) and workdir and not workdir.startswith("git+"):
+        fields["workdir"] = os.path.normpath(folder / Path(workdir).expanduser())
+    return fields
 
 
 def checked(

@@ -8,11 +8,11 @@ from typing import Any
 
 from headrace.cli.arguments import add_connection, add_output, duration_us
 from headrace.cli.exits import DONE, printable
-from headrace.cli.output import clock, show
+from headrace.cli.output import clock, columns, show
 from headrace.client.client import Client
 from headrace.client.model import Happening
 
-TEXT_LENGTH_MAX = 160
+PIPED_LENGTH = 160  # of a line where there is no terminal to fit
 
 
 def logs_options(parser: ArgumentParser) -> None:
@@ -105,7 +105,8 @@ def line_of(event: Happening, *, wide: bool = False) -> str:
     subject = str(event.data.get("job") or event.stream)
     line = f"{event.position:>7}  {clock(event.at_us)}  {event.type:<23}  {subject}  {text}"
     line = printable(line)
-    return line if wide or len(line) <= TEXT_LENGTH_MAX else f"{line[: TEXT_LENGTH_MAX - 1]}…"
+    room = columns() or PIPED_LENGTH
+    return line if wide or len(line) <= room else f"{line[: room - 1]}…"
 
 
 def _short(value: Any) -> str:

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from typing import Any
 
-from headrace.cli.arguments import Parser, add_connection, add_output
+from headrace.cli.arguments import Parser, add_connection, add_output, add_watch
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import gpus, show, size, table
 from headrace.client.client import Client
@@ -36,8 +36,10 @@ def node_options(parser: ArgumentParser) -> None:
         add_connection(made)
         return made
 
-    add_output(action("list", "every node, and who waits to be one", node=False))
-    add_output(action("describe", "one node with its GPUs and who holds them"))
+    shown = action("list", "every node, and who waits to be one", node=False)
+    for parsed in (shown, action("describe", "one node with its GPUs and who holds them")):
+        add_output(parsed)
+        add_watch(parsed)
     action("approve", "let the machine in that waits to be this node")
     action("reject", "turn it away")
     for name, (_, about) in CHANGES.items():

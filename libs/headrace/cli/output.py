@@ -73,6 +73,11 @@ def colorful() -> bool:
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
 
 
+def columns() -> int:
+    """The terminal's width; 0 when nothing is shown on one."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
 def duration(amount_us: int) -> str:
     """A duration in a column: `20ms`, `1.4s`, `41s`, `12m30s`, `3h05m`, `2d04h`."""
     seconds = amount_us / 1_000_000
@@ -125,10 +130,10 @@ def size(amount_bytes: int) -> str:
 
 
 def _room(widths: Sequence[int]) -> int | None:
-    if not sys.stdout.isatty():
+    across = columns()
+    if not across:
         return None
-    columns = shutil.get_terminal_size().columns
-    return max(COLUMN_MIN, columns - sum(widths[:-1]) - len(GAP) * (len(widths) - 1))
+    return max(COLUMN_MIN, across - sum(widths[:-1]) - len(GAP) * (len(widths) - 1))
 
 
 def _cut(text: str, room: int) -> str:

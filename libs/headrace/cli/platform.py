@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from headrace.cli.arguments import add_watch
 from headrace.cli.exits import DONE, FAILED, REFUSED
 from headrace.cli.exits import report as report_line
 from headrace.embedded import EmbeddedError, daemon, ending, processes, secrets, settings
@@ -104,6 +105,7 @@ def status_options(parser: ArgumentParser) -> None:
     _data_dir_option(parser)
     parser.add_argument("--check", action="store_true", help="exit with 1 unless all is ready")
     parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    add_watch(parser)
 
 
 def status(data_dir: Path, *, check: bool, output: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from headrace.cli.arguments import add_connection, add_output
+from headrace.cli.arguments import add_connection, add_output, add_watch
 from headrace.cli.exits import DONE
 from headrace.cli.output import duration, gpus, show, table
 from headrace.client.client import Client
@@ -24,6 +24,7 @@ def ps_options(parser: ArgumentParser) -> None:
     """The arguments of `ps`."""
     add_connection(parser)
     add_output(parser)
+    add_watch(parser)
     parser.add_argument("--user", default="", help="only jobs of this user")
     parser.add_argument("--state", default="", help="only jobs in this state; also live or ended")
     parser.add_argument("--group", default="", help="the tasks of this sweep or array")
@@ -62,6 +63,7 @@ def projects_options(parser: ArgumentParser) -> None:
     """The arguments of `projects`."""
     add_connection(parser)
     add_output(parser)
+    add_watch(parser)
 
 
 def projects(*, url: str, token: str, project: str, output: str) -> int:

@@ -27,6 +27,7 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.session import Session
+from headrace.client.webhook_model import WebhookRow
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 from headrace.trust.join_token import JoinToken
@@ -38,8 +39,9 @@ Document = Mapping[str, Any] | str | bytes
 
 
 class Client:
-    """Asks the gateway at `url`, which has the one certificate in that file when there is one. Every call raises `ClientError`: `Refused`, `NotFound`,
-    `Unreachable`. Not for several threads at once; `copy` makes one for another thread.
+    """Asks the gateway at `url`, which has the one certificate in that file when there is one.
+
+    Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at once; `copy` makes one for another thread.
     """
 
     def __init__(
@@ -67,6 +69,10 @@ class Client:
         """Close the connection; the next call opens another."""
         self._http.close()
 
+    def end_streams(self) -> None:
+        """End every stream of this client, from another thread: who reads one gets `Closed`."""
+        self._http.end_streams()
+
     def submit(self, job: Document, *, key: str = "") -> Answer:
         """Submit a job file (a mapping, or JSON); the answer has the job's id. Sent again under
         the same key until it is accepted or refused.
@@ -74,7 +80,7 @@ class Client:
         key = key or uuid.uuid4().hex
         return self._change("POST", "/v1/jobs", _encoded(job), lambda: key)
 
-    def jobs(self, **wanted: str | int) -> JobPage:
+    def jobs(self, /, **wanted: str | int) -> JobPage:
         """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
         `limit` and `before` page through them.
         """
@@ -200,6 +206,15 @@ class Client:
         """Let the holder of an NKey publish the project's jobs; the answer has its JWT."""
         body = {"name": name, "project": project or self.project, "public_key": public_key}
         return self._once("POST", "/v1/publishers", body)
+
+    def webhooks(self, project: str = "") -> list[WebhookRow]:
+        """Webhooks, of one project or all."""
+        return self._get(path_with("/v1/webhooks", {"project": project}), list[WebhookRow])
+
+    def delete_webhook(self, name: str, *, project: str = "") -> Answer:
+        """Tell this address no more."""
+        path = f"/v1/webhooks/{_part(project or self.project)}/{_part(name)}"
+        return self._once("DELETE", path, None)
 
     def erase(self, project: str) -> Answer:
         """Make what the project's jobs ran unreadable for ever."""

@@ -6,9 +6,11 @@ deadline has passed, so that a lost answer never makes a second job.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import os
 import re
+import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -41,6 +43,10 @@ class ClientError(Exception):
 
 class Unreachable(ClientError):
     """Nobody answers at the gateway's address, or not in time."""
+
+
+class Closed(ClientError):
+    """The stream was ended on this side."""
 
 
 class NotFound(ClientError):
@@ -78,6 +84,8 @@ class Connection:
         if _TRACEPARENT.fullmatch(traceparent):
             self._headers["traceparent"] = traceparent
         self._kept: http.client.HTTPConnection | None = None
+        self._streams: list[http.client.HTTPConnection] = []
+        self._is_ended = False
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
         """The body of an answer. Raises `ClientError`."""
@@ -96,11 +104,14 @@ class Connection:
         self, path: str, query: Mapping[str, Any], headers: Mapping[str, str]
     ) -> Iterator[bytes]:
         """The lines of an answer that goes on, over a connection of its own; ends when it does, or
-        when the connection breaks. Raises `Unreachable`.
+        when the connection breaks. Raises `Unreachable`, `Closed`.
         """
         connection: http.client.HTTPConnection | None = None
         try:
             connection = self._open(SILENCE_S_MAX)
+            self._streams.append(connection)
+            if self._is_ended:
+                raise Closed
             connection.request("GET", path_with(path, query), headers={**self._headers, **headers})
             response = connection.getresponse()
             if response.status != http.client.OK:
@@ -108,10 +119,22 @@ class Connection:
             while line := response.readline():
                 yield line
         except (OSError, http.client.HTTPException) as error:
+            if self._is_ended:
+                raise Closed from error
             raise Unreachable(f"{self._url}: {_reason(error)}") from error
         finally:
             if connection is not None:
+                self._streams.remove(connection)
                 connection.close()
+        if self._is_ended:
+            raise Closed
+
+    def end_streams(self) -> None:
+        """End every stream, from another thread: who reads one gets `Closed`."""
+        self._is_ended = True
+        for connection in tuple(self._streams):
+            with contextlib.suppress(OSError):
+                connection.sock.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection."""

@@ -23,7 +23,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What a request came to. `position` is where the log has the decision; `key` repeats it.
 
     A refused one carries the refusal's fields (`field`, `value`, `rule`, `instead`) and the line.
-    `jwt` is a credential for the bus; a member's comes with the address of the `bus` (without a host:
+    `secret` signs a webhook's messages. `jwt` is a credential for the bus; a member's comes with the address of the `bus` (without a host:
     the gateway's) and the Ed25519 key (base64) of who signs the grants it may obey.
     """
 
@@ -36,6 +36,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     version: str = ""
     warning: str = ""
     jwt: str = ""
+    secret: str = ""
     pin: str = ""
     bus: str = ""
     grant_key: str = ""

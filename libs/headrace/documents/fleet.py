@@ -18,12 +18,13 @@ from headrace.documents.pool_file import KIND, pool_of
 from headrace.documents.quantities import byte_size, duration_us, milli, whole
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
 from headrace.documents.shape import Part, Parts, shaped
+from headrace.documents.webhook_file import WEBHOOK, NamedWebhook, webhook_of
 from headrace.events import Refusal
 from headrace.events.pools import Pool
 from headrace.events.queues import Allowance, Queue
 
 KINDS = ("department", "project")
-KINDS_NOT_YET = ("volume", "template", "policy", "notifier")
+KINDS_NOT_YET = ("volume", "template", "policy")
 WEIGHT_MAX = 1_000_000
 PRIORITY_MAX = 1_000_000
 FAIR = "equal"
@@ -105,10 +106,14 @@ class QueueDocument(Part):
     members: NotYet = None
 
 
-def read_fleet(document: object, lines: Mapping[str, int] = {}) -> Queue | Pool | Refusal:
+def read_fleet(
+    document: object, lines: Mapping[str, int] = {}
+) -> Queue | Pool | NamedWebhook | Refusal:
     """Whatever a decoded administrator's document describes."""
     try:
-        kind = _kind_of(document, (*KINDS, KIND))
+        kind = _kind_of(document, (*KINDS, KIND, WEBHOOK))
+        if kind == WEBHOOK:
+            return webhook_of(document)
         return pool_of(document) if kind == KIND else _queue(document)
     except DocumentError as error:
         return with_line(error.refusal, lines)
@@ -128,6 +133,15 @@ def read_pool(document: object) -> Pool | Refusal:
     try:
         _kind_of(document, (KIND,))
         return pool_of(document)
+    except DocumentError as error:
+        return error.refusal
+
+
+def read_webhook(document: object) -> NamedWebhook | Refusal:
+    """The webhook that a decoded document describes."""
+    try:
+        _kind_of(document, (WEBHOOK,))
+        return webhook_of(document)
     except DocumentError as error:
         return error.refusal
 

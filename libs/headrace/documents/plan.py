@@ -14,6 +14,7 @@ import msgspec
 from headrace.documents.accelerators import accelerators
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
+from headrace.documents.frameworks import FRAMEWORKS
 from headrace.documents.job_file import JobFile, Resources
 from headrace.documents.names import level_of, name_of, pool_names
 from headrace.documents.nearest import nearest
@@ -33,8 +34,6 @@ DEFAULT_NAME = "job"
 DEFAULT_CPU_MILLI = 1_000  # of a job without GPUs; one with GPUs is bounded by them
 
 TYPES = ("training", "workspace", "inference")
-FRAMEWORKS = ("pytorch",)
-FRAMEWORKS_NOT_YET = ("tensorflow", "jax", "ray", "spark", "mpi", "horovod", "deepspeed")
 PRIORITIES = {
     "very-low": 10,
     "low": 20,
@@ -68,6 +67,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replace_after_us: int = 0  # 0: losing contact changes nothing
     protected_minimum: bool = False
     tasks: Tasks | None = None
+    framework: str = ""
 
 
 def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
@@ -98,6 +98,7 @@ def _plan(job: JobFile) -> Plan:
         replace_after_us=replace_after_us(job.on_disconnect),
         protected_minimum=job.preemptibility == "semi-preemptible",
         tasks=tasks,
+        framework=job.framework,
     )
     check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
     return planned
@@ -107,7 +108,7 @@ def _check_words(job: JobFile) -> None:
     """The fields whose value is one of a few words."""
     _one_of("type", job.type, TYPES, built=("training",))
     if job.framework:
-        _one_of("framework", job.framework, FRAMEWORKS + FRAMEWORKS_NOT_YET, built=FRAMEWORKS)
+        _one_of("framework", job.framework, tuple(filter(None, FRAMEWORKS)))
     _one_of("priority", job.priority, tuple(PRIORITIES))
     _one_of("preemptibility", job.preemptibility, PREEMPTIBILITIES)
 

@@ -18,6 +18,7 @@ from headrace.events import (
     platform,
     pools,
     queues,
+    webhooks,
 )
 from headrace.events.base import (
     Decision,
@@ -98,6 +99,14 @@ EVENTS: tuple[type[Event], ...] = (
     members.CredentialRequested,
     members.CredentialIssued,
     members.CredentialRefused,
+    webhooks.WebhookApplyRequested,
+    webhooks.WebhookConfigured,
+    webhooks.WebhookRefused,
+    webhooks.WebhookDeleteRequested,
+    webhooks.WebhookDeleted,
+    webhooks.WebhookReached,
+    webhooks.WebhookFailing,
+    webhooks.WebhookStopped,
     platform.ServiceLed,
     platform.UsageAccounted,
     performance.PerformanceMeasured,

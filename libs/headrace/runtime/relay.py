@@ -10,14 +10,11 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from datetime import UTC, datetime
-
-import msgspec
 
 from headrace.bus import subjects
 from headrace.bus.interface import Bus, BusError, StreamSpec, WrongSequence
-from headrace.events import CATALOGUE, decode, decode_header
 from headrace.runtime import log_messages
+from headrace.runtime.outcomes import outcome_of
 from headrace.store.interface import Store, Stored, Unavailable
 
 HEARD_EVENTS_MAX = 10_000  # kept until they are relayed; older ones are read again
@@ -152,14 +149,16 @@ class Relay:
     async def _tell_project(self, event: Stored) -> None:
         """One event that cannot be told must not keep the others from their projects."""
         try:
-            told = _told(event)
+            told = outcome_of(event)
+            subject = subjects.event(told.project, told.type) if told else ""
         except ValueError as error:  # msgspec's are such, and a name's that is no token
             _LOG.warning(
                 "event not told position=%d type=%s error=%s", event.position, event.type, error
             )
             return
         if told is not None:
-            await self._bus.publish(*told)
+            headers = {**told.headers, "Nats-Msg-Id": f"event-{event.position}"}
+            await self._bus.publish(subject, told.body, headers)
 
     async def _check_copy(self) -> None:
         state = await self._bus.stream_state("LOG")
@@ -183,32 +182,6 @@ def log_stream(first: int) -> StreamSpec:
         bytes_max=4 * GIBIBYTE,
         first_sequence=first,
     )
-
-
-def _told(event: Stored) -> tuple[str, bytes, dict[str, str]] | None:
-    """Subject, body and headers of what the event's project is told; None when it is nothing."""
-    type_ = CATALOGUE.get(event.type)
-    if type_ is None or not type_.public or not event.project:
-        return None
-    decoded = decode(event.type, event.data)
-    body = {name: getattr(decoded, name) for name in type_.public}
-    body["type"], body["position"] = event.type, event.position
-    header = decode_header(event.header)
-    headers = {
-        "ce-specversion": "1.0",
-        "ce-id": str(event.position),
-        "ce-source": "/headrace",
-        "ce-type": f"headrace.{event.type}",
-        "ce-time": datetime.fromtimestamp(event.recorded_at_us / 1e6, UTC).isoformat(),
-        "ce-subject": header.correlation,
-        "ce-sequence": f"{event.position:020d}",
-        "Nats-Msg-Id": f"event-{event.position}",
-    }
-    if header.request_key:
-        headers["ce-correlationid"] = header.request_key
-    if header.traceparent:
-        headers["traceparent"] = header.traceparent
-    return subjects.event(event.project, event.type), msgspec.json.encode(body), headers
 
 
 def _subject(event: Stored) -> str:

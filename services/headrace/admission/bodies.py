@@ -13,6 +13,8 @@ from headrace.bus.credentials import is_user_key
 from headrace.bus.sessions import WAYS
 from headrace.bus.subjects import token
 from headrace.documents.environment import NAME, NAME_RULE
+from headrace.documents.names import NAME as NAMES
+from headrace.documents.names import NAME_RULE as NAMES_RULE
 from headrace.documents.refusing import shown
 from headrace.events import Refusal
 
@@ -55,11 +57,17 @@ class PublisherNamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     public_key: str
 
 
+class Named(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """`webhook.delete`."""
+
+    name: str
+
+
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`project.erase`."""
 
 
-B = TypeVar("B", JobNamed, WayNamed, SecretNamed, PublisherNamed, Nothing)
+B = TypeVar("B", JobNamed, WayNamed, SecretNamed, PublisherNamed, Named, Nothing)
 
 
 def decoded(body: bytes, kind: type[B]) -> B | Refusal:
@@ -74,7 +82,7 @@ def decoded(body: bytes, kind: type[B]) -> B | Refusal:
 
 
 def _wrong(
-    asked: JobNamed | WayNamed | SecretNamed | PublisherNamed | Nothing,
+    asked: JobNamed | WayNamed | SecretNamed | PublisherNamed | Named | Nothing,
 ) -> Refusal | None:
     if isinstance(asked, JobNamed | WayNamed) and not _JOB_ID.fullmatch(asked.job):
         return Refusal(field="job", value=shown(asked.job), rule="is not a job's id")
@@ -85,6 +93,8 @@ def _wrong(
         return _wrong_secret(asked)
     if isinstance(asked, PublisherNamed):
         return _wrong_publisher(asked)
+    if isinstance(asked, Named) and not NAMES.fullmatch(asked.name):
+        return Refusal(field="name", value=shown(asked.name), rule=NAMES_RULE)
     return None
 
 

@@ -10,12 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from headrace.admission import access_rules, cancel_rules, enter_rules, job_rules, member_rules
+from headrace.admission import (
+    access_rules,
+    cancel_rules,
+    enter_rules,
+    job_rules,
+    member_rules,
+    webhook_rules,
+)
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.decider import Decider, Draft
-from headrace.events import Decision, Event, access, jobs, members
+from headrace.events import Decision, Event, access, jobs, members, webhooks
 
 
 def decide(state: State, now_us: int) -> Sequence[Draft]:
@@ -86,6 +93,8 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     members.JoinRequested: member_rules.join,
     members.ApprovalRequested: member_rules.approve,
     members.CredentialRequested: member_rules.issue,
+    webhooks.WebhookApplyRequested: webhook_rules.apply_webhook,
+    webhooks.WebhookDeleteRequested: webhook_rules.delete_webhook,
 }
 
 DECIDER: Decider[State] = Decider(

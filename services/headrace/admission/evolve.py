@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.admission.hearing import member_of, token_of
-from headrace.admission.state import Asked, Group, Live, Machine, Pending, State, Stop
-from headrace.events import Entry, Event, access, jobs, members, nodes, platform, pools, queues
+from headrace.admission.hearing import hook_of, member_of, token_of
+from headrace.admission.state import Asked, Group, Hook, Live, Machine, Pending, State, Stop
+from headrace.events import (
+    Entry,
+    Event,
+    access,
+    jobs,
+    members,
+    nodes,
+    platform,
+    pools,
+    queues,
+    webhooks,
+)
 
 
 def evolve(state: State, entry: Entry) -> None:
@@ -185,6 +196,37 @@ def _rejected(state: State, _entry: Entry, event: members.MemberRejected) -> Non
     state.members.pop(event.node, None)
 
 
+def _hook(state: State, entry: Entry, event: webhooks.WebhookConfigured) -> None:
+    named = state.hooks.setdefault(event.project, {})
+    hook = named.get(event.name)
+    if hook is None:
+        hook = named[event.name] = hook_of(event)
+        hook.reached = entry.position
+    hook.webhook, hook.failing, hook.stopped = event.webhook, "", False
+
+
+def _hook_deleted(state: State, _entry: Entry, event: webhooks.WebhookDeleted) -> None:
+    named = state.hooks.get(event.project, {})
+    named.pop(event.name, None)
+    if not named:
+        state.hooks.pop(event.project, None)
+
+
+def _hook_told(
+    state: State,
+    _entry: Entry,
+    event: webhooks.WebhookReached | webhooks.WebhookFailing | webhooks.WebhookStopped,
+) -> None:
+    hook: Hook | None = state.hooks.get(event.project, {}).get(event.name)
+    if hook is None:
+        return
+    if isinstance(event, webhooks.WebhookReached):
+        hook.reached, hook.failing = max(hook.reached, event.reached), ""
+    else:
+        hook.failing = event.reason
+        hook.stopped = isinstance(event, webhooks.WebhookStopped)
+
+
 def _led(state: State, _entry: Entry, event: platform.ServiceLed) -> None:
     if event.service == "admission":
         state.settings = dict(event.settings)
@@ -209,6 +251,11 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     members.MemberAdmitted: _member,
     members.MemberRejected: _rejected,
     platform.ServiceLed: _led,
+    webhooks.WebhookConfigured: _hook,
+    webhooks.WebhookDeleted: _hook_deleted,
+    webhooks.WebhookReached: _hook_told,
+    webhooks.WebhookFailing: _hook_told,
+    webhooks.WebhookStopped: _hook_told,
 }
 
 LISTENS_TO: tuple[type[Event], ...] = (
@@ -234,5 +281,8 @@ LISTENS_TO: tuple[type[Event], ...] = (
     members.CredentialRequested,
     members.CredentialIssued,
     members.CredentialRefused,
+    webhooks.WebhookApplyRequested,
+    webhooks.WebhookDeleteRequested,
+    webhooks.WebhookRefused,
     *_ON,
 )

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
-from headrace.admission.state import Member, State, Token
-from headrace.events import Decision, access, jobs, members
+from headrace.admission.state import Hook, Member, State, Token
+from headrace.events import Decision, access, jobs, members, webhooks
 
 WAITING_SHOWN_MAX = 10
 
@@ -29,6 +29,7 @@ class Hearing:
         self._tokens: dict[str, Token | None] = {}
         self._used: dict[str, dict[str, str]] = {}
         self._members: dict[str, Member | None] = {}
+        self._hooks: dict[tuple[str, str], Hook | None] = {}
 
     def tell(self, event: Decision) -> None:
         """What was decided."""
@@ -52,6 +53,10 @@ class Hearing:
             self._used.setdefault(event.token, {})[event.public_key] = event.node
         elif isinstance(event, members.MemberRejected):
             self._members[event.node] = None
+        elif isinstance(event, webhooks.WebhookConfigured):
+            self._hooks[event.project, event.name] = hook_of(event)
+        elif isinstance(event, webhooks.WebhookDeleted):
+            self._hooks[event.project, event.name] = None
 
     def is_taken(self, job: str) -> bool:
         """Whether the id is that of another job, as far as is remembered."""
@@ -98,10 +103,26 @@ class Hearing:
         """How many there are, at most: those of this turn are counted as new."""
         return len(self.state.members) + len(self._members)
 
+    def hook(self, project: str, name: str) -> Hook | None:
+        """The project's webhook of that name."""
+        if (project, name) in self._hooks:
+            return self._hooks[project, name]
+        return self.state.hooks.get(project, {}).get(name)
+
+    @property
+    def hooks(self) -> int:
+        """How many webhooks there are, at most: those of this turn are counted as new."""
+        return len(self.state.hooks_by_name()) + len(self._hooks)
+
     def waiting(self) -> list[str]:
         """The nodes that wait for approval, some of them."""
         found = (n for n, m in sorted(self.state.members.items()) if not m.approved)
         return list(islice(found, WAITING_SHOWN_MAX))
+
+
+def hook_of(event: webhooks.WebhookConfigured) -> Hook:
+    """A webhook as it is kept at first."""
+    return Hook(webhook=event.webhook, secret=event.secret, secret_key=event.secret_key)
 
 
 def token_of(event: members.TokenCreated) -> Token:

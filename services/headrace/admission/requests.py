@@ -24,6 +24,7 @@ from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import credential_of, member_receivers
 from headrace.admission.trials import drawn
+from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
 from headrace.documents import Plan, plan, read_job_json
@@ -41,6 +42,7 @@ from headrace.events.members import (
     MemberAdmitted,
     MemberRejected,
 )
+from headrace.events.webhooks import WebhookConfigured
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
@@ -70,6 +72,8 @@ class Requests:
             "secret.set": self.set_secret,
             "publisher.create": self.create_publisher,
             "project.erase": self.erase,
+            "webhook.apply": self.apply_webhook,
+            "webhook.delete": delete_webhook,
             **member_receivers(),
         }
 
@@ -162,9 +166,16 @@ class Requests:
             return asked
         return ProjectEraseRequested(project=request.project, user=request.actor)
 
+    async def apply_webhook(self, request: Request, runtime: Runtime) -> Fact | Refusal:
+        """`webhook.apply`: its document."""
+        return await apply_webhook(request, runtime, self.keys(runtime))
+
     async def answer(self, event: Event, runtime: Runtime) -> dict[str, Any]:
-        """A publisher's or node's JWT, which says on the bus what its key may do. Not a secret."""
-        del runtime
+        """A publisher's or node's JWT, which says on the bus what its key may do and is no secret; a
+        webhook's secret, which is.
+        """
+        if isinstance(event, WebhookConfigured):
+            return await answer_of(event, self.keys(runtime))
         if isinstance(event, CredentialIssued):
             return credential_of(event, self._account_seed)
         if isinstance(event, JoinWaiting | MemberAdmitted | MemberRejected):
@@ -186,6 +197,7 @@ class Requests:
             env=planned.env,
             workdir=planned.workdir,
             processes=planned.processes,
+            framework=planned.framework,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
 

@@ -1,4 +1,4 @@
-"""What admission does outside: it drops the keys of erased projects.
+"""What admission does outside: it drops the keys of erased projects, and tells webhooks.
 
 Rule: a key is dropped until the log says that it was; a key that a project made afterwards stays.
 """
@@ -9,34 +9,43 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from headrace.admission.courier import Courier
 from headrace.admission.requests import Requests
 from headrace.events import Entry
 from headrace.events.access import ProjectErased, ProjectKeysDropped
+from headrace.events.webhooks import WebhookConfigured, WebhookDeleted, WebhookStopped
 from headrace.runtime.service import Runtime
 from headrace.store.interface import StoreError
 
 RETRY_S = 0.5
 
+_HOOKS = (WebhookConfigured, WebhookDeleted, WebhookStopped)
+
 _LOG = logging.getLogger("headrace.admission")
 
 
 class AdmissionShell:
-    """Erases projects."""
+    """Erases projects, and keeps the courier of webhooks."""
 
     def __init__(self, requests: Requests) -> None:
         self._requests = requests
         self._runtime: Runtime | None = None
+        self._courier: Courier | None = None
 
     async def lead(self, runtime: Runtime) -> None:
         """Go on where the leader before may have stopped."""
         self._runtime = runtime
         self._requests.keys(runtime).forget()
+        self._courier = Courier(runtime, self._requests.keys(runtime))
+        self._courier.follow()
         for project, erased_at in list(runtime.state.erasing.items()):
             await self._drop(runtime, project, erased_at)
 
     async def committed(self, entries: Sequence[Entry]) -> None:
-        """Drop the keys of what was decided to be erased."""
+        """Drop the keys of what was decided to be erased; see to webhooks that changed."""
         runtime = self._runtime
+        if self._courier is not None and any(isinstance(e.event, _HOOKS) for e in entries):
+            self._courier.follow()
         for entry in entries:
             event = entry.event
             if runtime is not None and isinstance(event, ProjectErased):
@@ -47,6 +56,9 @@ class AdmissionShell:
     async def close(self) -> None:
         """Leadership ended."""
         self._runtime = None
+        if self._courier is not None:
+            await self._courier.close()
+            self._courier = None
 
     async def _drop(self, runtime: Runtime, project: str, erased_at: int) -> None:
         while True:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.events import access, jobs, members, nodes, pools, queues
+from headrace.events import access, jobs, members, nodes, pools, queues, webhooks
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
@@ -30,6 +30,8 @@ Asked = (
     | members.JoinRequested
     | members.ApprovalRequested
     | members.CredentialRequested
+    | webhooks.WebhookApplyRequested
+    | webhooks.WebhookDeleteRequested
 )
 
 
@@ -95,6 +97,19 @@ class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approved: bool = False
 
 
+class Hook(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A webhook. `reached` is how far it was told, `failing` why it is not just now; one that has
+    `stopped` waits to be applied again.
+    """
+
+    webhook: webhooks.Webhook
+    secret: bytes
+    secret_key: str
+    reached: int = 0
+    failing: str = ""
+    stopped: bool = False
+
+
 class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     """All of it."""
 
@@ -114,7 +129,14 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     members: dict[str, Member] = {}  # by node
+    hooks: dict[str, dict[str, Hook]] = {}  # project: name
     erasing: dict[str, int] = {}  # erased at that position; its keys are not known to be dropped
+
+    def hooks_by_name(self) -> dict[tuple[str, str], Hook]:
+        """Every webhook by its project and name."""
+        return {
+            (of, name): hook for of, named in self.hooks.items() for name, hook in named.items()
+        }
 
     def setting(self, name: str) -> int:
         """A number of the leader's settings, as the log has it."""

@@ -14,7 +14,14 @@ from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 
-from headrace.gateway import events_api, fleet_api, jobs_api, joining_api, sessions_api
+from headrace.gateway import (
+    events_api,
+    fleet_api,
+    jobs_api,
+    joining_api,
+    sessions_api,
+    webhooks_api,
+)
 from headrace.gateway.answering import (
     BODY_BYTES_MAX,
     guard,
@@ -45,6 +52,8 @@ ROUTES = (
     fleet_api.create_publisher,
     fleet_api.erase_project,
     fleet_api.platform_status,
+    webhooks_api.list_webhooks,
+    webhooks_api.delete_webhook,
     joining_api.create_join_token,
     joining_api.revoke_join_token,
     joining_api.approve_node,

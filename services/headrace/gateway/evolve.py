@@ -40,7 +40,7 @@ from headrace.events.nodes import (
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, SharesDivided
-from headrace.gateway import evolve_gangs
+from headrace.gateway import evolve_gangs, evolve_webhooks
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
     Job,
@@ -199,6 +199,7 @@ def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
 
 
 _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
+    **evolve_webhooks.FOLDS,
     JobRequested: _requested,
     JobAdmitted: _admitted,
     JobRefused: _refused,

@@ -74,7 +74,7 @@ async def list_projects(gateway: Gate) -> list[ProjectRow]:
     return rows.project_rows(gateway.projection)
 
 
-@put("/documents", summary="Create or change a department, a project or a pool")
+@put("/documents", summary="Create or change a department, project, pool or webhook")
 async def apply_document(
     gateway: Gate, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
@@ -86,8 +86,10 @@ async def apply_document(
         raise BadRequest("body", "", f"not a document in JSON: {error}") from error
     if not isinstance(document, dict):
         raise BadRequest("body", "", "a document is a JSON object")
-    verb = "pool.apply" if document.get("type") == "pool" else "queue.apply"
-    answer = await gateway.asker.ask(verb, FLEET, body, key=key, traceparent=trace)
+    kind = document.get("type")
+    verb = {"pool": "pool.apply", "webhook": "webhook.apply"}.get(str(kind), "queue.apply")
+    of = str(document.get("project", "")) if kind == "webhook" else FLEET
+    answer = await gateway.asker.ask(verb, of, body, key=key, traceparent=trace)
     return response_of(await gateway.visible(answer))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.client.webhook_model import WebhookRow
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
 from headrace.events.members import JoinWaiting
@@ -81,6 +82,7 @@ class Projection(msgspec.Struct, kw_only=True):
     use: dict[str, ProjectUse] = {}
     held: dict[str, dict[str, int]] = {}
     services: dict[str, int] = {}
+    webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name
 
     def job(self, job_id: str) -> Job | None:
         """The job of exactly this id."""

@@ -125,6 +125,7 @@ class Agent:
     async def run(self) -> None:
         """Work until cancelled. Raises `Dismissed` when placement does not believe it."""
         await self._machine.open(self._look_at)
+        await self._care.look()  # before anybody is told what there is
         subscriptions: list[Subscription] = []
         tasks: list[asyncio.Task[None]] = []
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +28,19 @@ AT_ONCE = 64  # workers under way at any moment
 HELD = 200  # sleeping workers whose memory is measured, and whom another agent adopts
 ALONE = 100  # starts one after the other
 
+FLOOR_STARTS = 200
+
+_FLOOR = """
+import os, sys
+for _ in range(int(sys.argv[1])):
+    if (pid := os.fork()) == 0:
+        if (pid := os.fork()) == 0:
+            os.execlp("true", "true")
+        os.waitpid(pid, 0)
+        os._exit(0)
+    os.waitpid(pid, 0)
+print(sum(os.times()[:4]) / int(sys.argv[1]) * 1000)
+"""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -43,12 +57,23 @@ async def measure(node_dir: Path, starts: int) -> None:
     own_ms = (_own_cpu_s() - own_s) / starts * 1000
     print(f"starts/s {starts / took_s:.0f}   ({starts} × true, {AT_ONCE} at once)")
     print(f"cpu per start {cpu_ms:.2f} ms launcher+shim+worker, {own_ms:.2f} ms agent's machine")
+    floor_ms = _floor_ms()
+    print(f"which is {(cpu_ms + own_ms) / floor_ms:.1f} × two forks of a bare interpreter and one exec "
+          f"({floor_ms:.2f} ms here)")  # fmt: skip
     began_s = time.perf_counter()
     await _run(machine, ended, "alone", ALONE, 1)
     print(f"start to end {(time.perf_counter() - began_s) / ALONE * 1000:.2f} ms, one at a time")
     keys = await _memory(machine, ended, node_dir, launcher)
     await machine.close()
     await _adoption(node_dir, keys)
+
+
+def _floor_ms() -> float:
+    """CPU of what every supervisor with a process of its own per worker spends, in an interpreter
+    that has nothing else in memory.
+    """
+    program = (sys.executable, "-I", "-S", "-c", _FLOOR, str(FLOOR_STARTS))
+    return float(subprocess.run(program, check=True, capture_output=True).stdout)
 
 
 async def _run(machine: ProcessMachine, ended: _Ends, name: str, starts: int, at_once: int) -> None:

@@ -16,9 +16,11 @@ from headrace.events.nodes import Device
 from headrace.node_agent.devices import IGNORE, Sample
 from headrace.node_agent.enforcement import OVER_SHARE, WATCH
 from headrace.node_agent.enforcement.enforcer import Enforcer
+from headrace.node_agent.enforcement.leftovers import Leftovers
 from headrace.node_agent.enforcement.memory_watch import is_suspicious, offences
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.machine import AttemptKey, End, Machine, Seen
+from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks
 
 WATCH_S = 0.5  # between two looks at who holds how much, while somebody is watched
@@ -52,6 +54,7 @@ class DeviceCare:
         self._journal, self._aside, self._now_us = journal, aside, now_us
         self._reported = reported
         self.inventory: tuple[Device, ...] = self._devices.list()
+        self._leftovers = Leftovers(kernel.name_of)
         self._held: dict[AttemptKey, dict[str, int]] = {}  # what offenders held
         self._preparing: dict[AttemptKey, asyncio.Task[None]] = {}
 
@@ -66,7 +69,9 @@ class DeviceCare:
         for seen in live.values():
             for share in seen.shares:
                 booked[share.device] = booked.get(share.device, 0) + share.milli
-        return await self._aside(self._devices.sample, booked), len(live)
+        samples = await self._aside(self._devices.sample, booked)
+        self.inventory = self._leftovers.marked(self.inventory, samples, booked)
+        return samples, len(live)
 
     def hear(self) -> None:
         """Put into the journal what has happened to devices."""

@@ -20,6 +20,7 @@ from headrace.node_agent import supervision
 from headrace.node_agent.supervision.protocol import (
     LAUNCHER_LOG,
     LINE_BYTES_MAX,
+    QUIT,
     SOCKET,
     VERSION,
 )
@@ -74,7 +75,8 @@ class LauncherLink:
         """Hand a start over; False when there is no launcher now."""
         if self._writer is None:
             return False
-        self._writer.write(msgspec.json.encode({"start": spec}) + b"\n")
+        folder, told = spec["folder"].encode(), msgspec.json.encode(spec)
+        self._writer.write(b"start %b %b\n" % (folder, told))
         return True
 
     async def _keep(self) -> None:
@@ -116,7 +118,7 @@ class LauncherLink:
         if greeting.get("launcher") == VERSION:
             return int(greeting["pid"])
         _LOG.info("launcher replaced version=%s by=%d", greeting.get("launcher"), VERSION)
-        writer.write(b'{"quit": true}\n')
+        writer.write(QUIT + b"\n")
         await writer.drain()
         await reader.read()
         return 0

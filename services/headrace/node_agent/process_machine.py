@@ -96,7 +96,6 @@ class ProcessMachine:
             traceparent=assignment.traceparent,
             shares=assignment.shares,
             replace_after_s=assignment.replace_after_s,
-            isolation=self._settings.isolation.level,
         )
         marker = secrets.token_hex(16)
         try:
@@ -105,7 +104,8 @@ class ProcessMachine:
             held = self._held[key] = _Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return
-        seen = msgspec.structs.replace(seen, enforcement=spec["enforcement"])
+        isolation, enforcement = spec["confinement"]["level"], spec["enforcement"]
+        seen = msgspec.structs.replace(seen, enforcement=enforcement, isolation=isolation)
         held = _Held(key, self._node_dir / spec["folder"], seen, spec=spec)
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)

@@ -11,11 +11,12 @@ from typing import Any
 from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.folders import name_of
+from headrace.node_agent.gang_files import files_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
-from headrace.node_agent.worker_environment import environment_of, processes_of
+from headrace.node_agent.worker_environment import environment_of, place_of, processes_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,13 +44,14 @@ def spec_of(
         raise ValueError("the launch has no command")
     folder = name_of(key_of(assignment))
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
-    limits = Limits(cpu_milli=assignment.cpu_milli, memory_bytes=assignment.memory_bytes)
+    limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
+    path = str(settings.node_dir / folder)
     env = environment_of(
         assignment,
         launch,
         bound,
         base=settings.base_environment | home_of(account),
-        folder=str(settings.node_dir / folder),
+        folder=path,
         marker=marker,
     )
     return {
@@ -66,7 +68,8 @@ def spec_of(
         "setup": launch.setup,
         "cwd": launch.workdir,
         "env": env,
-        "processes": processes_of(assignment, launch),
+        "processes": processes_of(assignment, launch, path),
+        "files": files_of(place_of(assignment, launch, path), launch.framework),
         "grace_s": assignment.grace_s,
         "max_duration_s": assignment.max_duration_s,
         "replace_after_s": assignment.replace_after_s,

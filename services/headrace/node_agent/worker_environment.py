@@ -6,7 +6,10 @@ the job sets itself wins over Headrace's defaults, never over its facts.
 
 from __future__ import annotations
 
+import msgspec
+
 from headrace.bus.agents import Assignment, Launch
+from headrace.documents import frameworks
 from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.supervision.protocol import MARKER, OUTPUT, STOP_REASON, WORK
 
@@ -33,86 +36,76 @@ def environment_of(
     env = dict(DEFAULTS)
     env.update({name: base[name] for name in INHERITED if base.get(name)})
     env.update(bound.caps)
+    env.update(frameworks.defaults(place_of(assignment, launch, folder)))
     env.update(launch.env)
     env.update(launch.secrets)
     env.update(_identity(assignment, launch.env))
     env.update(bound.facts)
-    env.update(_slurm(assignment, launch))
     env["HEADRACE_OUTPUT_DIR"] = f"{folder}/{OUTPUT}"
     env["HEADRACE_STOP_REASON_FILE"] = f"{folder}/{STOP_REASON}"
     env.setdefault("HEADRACE_CHECKPOINT_DIR", f"{folder}/{WORK}")
     env[MARKER] = marker
+    if frameworks.programs(launch.framework):
+        env["PATH"] = f"{folder}/{frameworks.BIN}:{env['PATH']}"
     return env
 
 
-def processes_of(assignment: Assignment, launch: Launch) -> list[dict[str, str]]:
-    """What each process of the worker is told beside that: its ranks, in every dialect."""
-    here, nodes = max(1, launch.processes), _count(launch.env, "HEADRACE_NUM_NODES")
-    told = []
-    for local in range(here):
-        rank = assignment.rank * here + local
-        told.append(
-            {
-                "HEADRACE_RANK": str(rank),
-                "HEADRACE_LOCAL_RANK": str(local),
-                "HEADRACE_WORLD_SIZE": str(nodes * here),
-                "RANK": str(rank),
-                "LOCAL_RANK": str(local),
-                "WORLD_SIZE": str(nodes * here),
-                "LOCAL_WORLD_SIZE": str(here),
-                "GROUP_RANK": str(assignment.rank),
-                "NODE_RANK": str(assignment.rank),
-                "SLURM_PROCID": str(rank),
-                "SLURM_LOCALID": str(local),
-            }
-        )
-    return told
+def processes_of(assignment: Assignment, launch: Launch, folder: str) -> list[dict[str, str]]:
+    """What each process of the worker is told beside that: its place, as its framework has it."""
+    place = place_of(assignment, launch, folder)
+    return [
+        frameworks.environment(launch.framework, msgspec.structs.replace(place, local=local))
+        for local in range(place.processes)
+    ]
+
+
+def place_of(assignment: Assignment, launch: Launch, folder: str) -> frameworks.Place:
+    """Where the worker's first process stands in its gang, as placement said in the launch."""
+    env, devices = launch.env, len(assignment.shares)
+    nodes = _count(env, "HEADRACE_NUM_NODES")
+    told = frameworks.Place(
+        job=assignment.job,
+        attempt=assignment.attempt,
+        folder=folder,
+        names=_list(env, "HEADRACE_NODE_NAMES", nodes, "localhost"),
+        addresses=_list(env, "HEADRACE_NODE_IPS", nodes, "127.0.0.1"),
+        ports=tuple(map(_whole, _list(env, "HEADRACE_NODE_PORTS", nodes, "0"))),
+        slots=tuple(map(_whole, _list(env, "HEADRACE_NODE_SLOTS", nodes, "1"))),
+        port=_whole(env.get("MASTER_PORT", "")),
+        node_rank=assignment.rank,
+        processes=max(1, launch.processes),
+        devices=devices,
+        cores=assignment.cpu_milli // 1000,
+    )
+    if "HEADRACE_NUM_NODES_MAX" not in env:
+        return told
+    least, most = _count(env, "HEADRACE_NUM_NODES_MIN"), _count(env, "HEADRACE_NUM_NODES_MAX")
+    return msgspec.structs.replace(told, nodes_min=least, nodes_max=most)
 
 
 def _identity(assignment: Assignment, env: dict[str, str]) -> dict[str, str]:
-    nodes = _count(env, "HEADRACE_NUM_NODES")
     told = {
         "HEADRACE_JOB_ID": assignment.job,
         "HEADRACE_ATTEMPT": str(assignment.attempt),
         "HEADRACE_PROJECT": assignment.project,
         "HEADRACE_NODE_RANK": str(assignment.rank),
-        "HEADRACE_NUM_NODES": str(nodes),
+        "HEADRACE_NUM_NODES": str(_count(env, "HEADRACE_NUM_NODES")),
         "HEADRACE_GPUS_PER_NODE": str(len(assignment.shares)),
-        "PET_NNODES": _nodes_wanted(env, nodes),
-        "PET_NODE_RANK": str(assignment.rank),
-        "PET_NPROC_PER_NODE": str(max(1, len(assignment.shares))),
     }
     if assignment.traceparent:
         told["TRACEPARENT"] = assignment.traceparent
-    if env.get("MASTER_ADDR"):
-        told["PET_MASTER_ADDR"] = env["MASTER_ADDR"]
-        told["PET_MASTER_PORT"] = env.get("MASTER_PORT", "")
     return told
 
 
-def _slurm(assignment: Assignment, launch: Launch) -> dict[str, str]:
-    """The names by which JAX, Megatron, submitit and others find their ranks."""
-    here, nodes = max(1, launch.processes), _count(launch.env, "HEADRACE_NUM_NODES")
-    return {
-        "SLURM_JOB_ID": assignment.job,
-        "SLURM_JOB_NAME": assignment.job.partition("/")[0],
-        "SLURM_JOB_NUM_NODES": str(nodes),
-        "SLURM_JOB_NODELIST": launch.env.get("HEADRACE_NODE_IPS", ""),
-        "SLURM_NNODES": str(nodes),
-        "SLURM_NODEID": str(assignment.rank),
-        "SLURM_NTASKS": str(nodes * here),
-        "SLURM_NTASKS_PER_NODE": str(here),
-        "SLURM_GPUS_ON_NODE": str(len(assignment.shares)),
-    }
-
-
-def _nodes_wanted(env: dict[str, str], nodes: int) -> str:
-    """For torchrun: how many nodes, or from how many to how many in an elastic gang."""
-    if "HEADRACE_NUM_NODES_MAX" not in env:
-        return str(nodes)
-    return f"{_count(env, 'HEADRACE_NUM_NODES_MIN')}:{_count(env, 'HEADRACE_NUM_NODES_MAX')}"
+def _list(env: dict[str, str], name: str, count: int, default: str) -> tuple[str, ...]:
+    """One word per node; where placement did not say so many, `default` for each."""
+    words = tuple(env.get(name, "").split(","))
+    return words if len(words) == count and all(words) else (default,) * count
 
 
 def _count(env: dict[str, str], name: str) -> int:
-    value = env.get(name, "")
-    return int(value) if value.isdecimal() and int(value) > 0 else 1
+    return max(1, _whole(env.get(name, "")))
+
+
+def _whole(text: str) -> int:
+    return int(text) if text.isdecimal() else 0

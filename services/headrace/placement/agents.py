@@ -88,6 +88,10 @@ class Agents:
         receive = self._on.get(what)
         if receive is None:
             return
+        if self._runtime.state.members.get(node) == "" and what != "hello":
+            if message.reply:  # its leave to use the bus outlasts it
+                self._start(self._dismiss(node, message.reply, was_deleted(node)))
+            return
         self._heartbeats.heard(node)
         try:
             receive(node, message)

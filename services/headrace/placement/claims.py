@@ -31,6 +31,7 @@ class Claims:
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
+        self._began_s = now_s()  # whoever was heard before is taken to have been heard until then
         self._heard_s: dict[str, tuple[str, float]] = {}  # by node: incarnation, when
         self._came_s: dict[tuple[str, str], float] = {}  # newcomers, by node and incarnation
 
@@ -45,11 +46,12 @@ class Claims:
         key, machine = state.members.get(said.node), state.machines.get(said.node)
         if key is not None and key != said.public_key:
             return Verdict.STRANGER
-        if machine is None or machine.said.incarnation == said.incarnation:
-            return Verdict.BELIEVED
-        incarnation, heard_s = self._heard_s.get(said.node, ("", 0.0))
+        incarnation, heard_s = self._heard_s.get(said.node, ("", self._began_s))
+        known = machine.said.incarnation if machine is not None else incarnation
         now_s = self._now_s()
-        if incarnation != machine.said.incarnation or now_s - heard_s >= QUIET_S:
+        is_quiet = incarnation not in ("", known) or now_s - heard_s >= QUIET_S
+        if known in ("", said.incarnation) or is_quiet:
+            self._heard_s[said.node] = (said.incarnation, now_s)
             return Verdict.BELIEVED
         came_s = self._came_s.setdefault((said.node, said.incarnation), now_s)
         if len(self._came_s) > CLAIMS_MAX:

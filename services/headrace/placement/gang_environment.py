@@ -1,8 +1,7 @@
 """What every worker of a gang is told about the gang.
 
-Rule: the same names for every framework; ranks of an elastic gang name its workers and are
-never given again, and its frameworks number their members by themselves; what differs between the processes of one worker is the
-agent's to say.
+Rule: facts alone, the same names for every framework; the agent says them in the framework's own
+words (`documents.frameworks`). Ranks of an elastic gang name its workers and are never given again.
 """
 
 from __future__ import annotations
@@ -22,26 +21,23 @@ def environment_of(job_id: str, job: Job, run: Run, rank: int) -> dict[str, str]
         "HEADRACE_NODE_RANK": str(rank),
         "HEADRACE_NUM_NODES": str(len(workers)),
         "HEADRACE_NODE_IPS": ",".join(worker.address for worker in workers),
+        "HEADRACE_NODE_NAMES": ",".join(worker.node for worker in workers),
+        "HEADRACE_NODE_SLOTS": ",".join(str(max(1, len(worker.devices))) for worker in workers),
+        "HEADRACE_NODE_PORTS": ",".join(map(str, _ports(job, run))),
         "HEADRACE_GPUS_PER_NODE": str(len(mine.devices) if mine is not None else 0),
         "MASTER_ADDR": workers[0].address,
         "MASTER_PORT": str(run.port),
     }
-    return told | _elastic(job_id, job, run, rank) if job.is_elastic else told
+    if job.is_elastic:
+        told["HEADRACE_NUM_NODES_MIN"] = str(job.gang.nodes)
+        told["HEADRACE_NUM_NODES_MAX"] = str(job.gang.nodes_max)
+    return told
 
 
-def _elastic(job_id: str, job: Job, run: Run, rank: int) -> dict[str, str]:
-    """How members find each other that come and go: rank 0, which stays to the end, holds the
-    rendezvous.
-    """
-    least, most = job.gang.nodes, job.gang.nodes_max
-    return {
-        "HEADRACE_NUM_NODES_MIN": str(least),
-        "HEADRACE_NUM_NODES_MAX": str(most),
-        "PET_RDZV_BACKEND": "c10d",
-        "PET_RDZV_ENDPOINT": f"{run.workers[0].address}:{run.port}",
-        "PET_RDZV_ID": f"{job_id}-{run.attempt}".replace("/", "-"),  # torchrun makes a file of it
-        "PET_RDZV_CONF": f"is_host={str(rank == 0).lower()}",
-    }
+def _ports(job: Job, run: Run) -> list[int]:
+    """By worker, the first of the ports that its processes may listen at, one each."""
+    first, here = run.port + 1, processes_of(job, run.workers[0])
+    return [first + index * here for index in range(len(run.workers))]
 
 
 def processes_of(job: Job, worker: Worker) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import hmac
 from collections import OrderedDict
 
 import msgspec
@@ -64,7 +65,9 @@ class Launches:
             launch = await self._completed(state, job_id, job, requested, launch)
             launch = msgspec.structs.replace(
                 launch,
-                env=launch.env | environment_of(job_id, job, run, worker.rank),
+                env=launch.env
+                | environment_of(job_id, job, run, worker.rank)
+                | {"HEADRACE_GANG_KEY": self._gang_key(f"{job_id}/{run.attempt}")},
                 processes=processes_of(job, worker),
             )
             context = f"launch:{job_id}/{run.attempt}/{worker.rank}".encode()
@@ -72,6 +75,12 @@ class Launches:
             return seal_to(key, msgspec.json.encode(launch), context)
         except (VaultError, binascii.Error, msgspec.MsgspecError):
             return b""
+
+    def _gang_key(self, attempt: str) -> str:
+        """What the workers of one attempt know each other by, and nobody else has: the same from
+        every placement, and told to their nodes alone.
+        """
+        return hmac.digest(self._vault_key, f"gang:{attempt}".encode(), "sha256").hex()
 
     async def _requested(self, position: int, job_id: str) -> JobRequested:
         """The job's request: what the bus said is believed only where it is about this very job."""

@@ -28,6 +28,7 @@ class Case:
 
     devices: Devices
     variable: str
+    file: str = ""
     fail: Do = nothing
     mend: Do = nothing
     happen: Do = nothing
@@ -43,6 +44,7 @@ def nvml(_folder: Path) -> Case:
     return Case(
         NvmlDevices(fake_nvml.FakeNvml(*gpus)),
         "CUDA_VISIBLE_DEVICES",
+        "/dev/nvidia{}",
         fail=lambda n: setattr(gpus[n], "lost", True),
         mend=lambda n: setattr(gpus[n], "lost", False),
         happen=lambda n: gpus[n].xid(79),
@@ -62,6 +64,7 @@ def amd(_folder: Path) -> Case:
     return Case(
         AmdDevices(fake_amdsmi.FakeAmdSmi(*gpus)),
         "ROCR_VISIBLE_DEVICES",
+        "/dev/dri/renderD12{}",
         fail=lambda n: setattr(gpus[n], "lost", True),
         mend=lambda n: setattr(gpus[n], "lost", False),
         happen=happen,
@@ -91,8 +94,10 @@ def described(folder: Path) -> Case:
     path = folder / "devices.toml"
     path.write_text(
         'model = "TPUv4"\ncount = 4\nmemory = "32GB"\nenvironment = "TPU_VISIBLE_CHIPS"\n'
+        'file = "/dev/accel{}"\n'
     )
-    return Case(static.StaticDevices(static.read(str(path)), "n1"), "TPU_VISIBLE_CHIPS")
+    devices = static.StaticDevices(static.read(str(path)), "n1")
+    return Case(devices, "TPU_VISIBLE_CHIPS", "/dev/accel{}")
 
 
 CASES = {"nvml": nvml, "amd": amd, "simulated": simulated, "static": described}

@@ -38,6 +38,9 @@ class FakeAmdSmi:
         self._there(handle)
         return {"market_name": handle.name, "asic_serial": f"0x{handle.serial.upper()}"}
 
+    def amdsmi_get_gpu_enumeration_info(self, handle):
+        return {"drm_render": 120 + self.gpus.index(handle)}
+
     def amdsmi_get_gpu_vram_usage(self, handle):
         self._there(handle)
         return {"vram_total": handle.memory_mib, "vram_used": handle.used_mib}

@@ -32,6 +32,7 @@ class Gpu:
     remap_failed: bool = False
     recovery: int | None = None
     lost: bool = False
+    hidden: bool = False
     supports: int = pynvml.nvmlEventTypeXidCriticalError | pynvml.nvmlEventTypeDoubleBitEccError
     happened: list[tuple[int, int, int]] = field(default_factory=list)
 
@@ -58,6 +59,11 @@ class FakeNvml:
 
     def nvmlDeviceGetHandleByIndex(self, index):
         return self._there(self.gpus[index])
+
+    def nvmlDeviceGetMinorNumber(self, handle):
+        if handle.hidden:
+            self._refuse(pynvml.NVML_ERROR_NOT_SUPPORTED)
+        return self.gpus.index(handle)
 
     def nvmlDeviceGetUUID(self, handle):
         return self._there(handle).uuid.encode()  # as older versions say it

@@ -65,6 +65,14 @@ def test_a_process_sees_its_devices_in_order_and_no_others(case):
     assert case.devices.bind([])[case.variable] == ""
 
 
+def test_each_device_has_the_file_that_its_users_open(case):
+    found = case.devices.list()
+
+    files = case.devices.files()
+
+    assert files == ({d.device: case.file.format(d.index) for d in found} if case.file else {})
+
+
 def test_a_device_that_fails_stays_listed_as_faulty_with_the_reason_until_it_is_mended(telling):
     before = telling.devices.list()
     telling.fail(2)

@@ -73,3 +73,9 @@ class Devices(Protocol):
     def bind(self, shares: Sequence[Share]) -> dict[str, str]:
         """The environment in which a process sees these devices, in order, and no others."""
         ...
+
+    def files(self) -> dict[str, str]:
+        """By device the file in /dev without which a process cannot use it; a slice has its GPU's.
+        A device that is missing here is not kept from anybody.
+        """
+        ...

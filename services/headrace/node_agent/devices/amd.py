@@ -31,6 +31,7 @@ class AmdDevices:
         self.cpu_milli, self.memory_bytes = host.cpu_milli(), host.memory_bytes()
         self._handles: dict[str, Any] = {}
         self._known: dict[int, Device] = {}
+        self._files: dict[str, str] = {}
         self._uncorrected: dict[str, int] = {}
 
     def list(self) -> tuple[Device, ...]:
@@ -38,6 +39,7 @@ class AmdDevices:
             try:
                 device = self._read(index, handle)
                 self._handles[device.device] = handle
+                self._note_file(device.device, handle)
             except self._smi.AmdSmiException as error:
                 if index not in self._known:
                     continue
@@ -67,6 +69,9 @@ class AmdDevices:
 
     def bind(self, shares: Sequence[Share]) -> dict[str, str]:
         return {"ROCR_VISIBLE_DEVICES": ",".join(share.device for share in shares)}
+
+    def files(self) -> dict[str, str]:
+        return dict(self._files)
 
     def _all(self) -> Sequence[Any]:
         try:
@@ -105,6 +110,13 @@ class AmdDevices:
             )
             processes = tuple((pid, held_bytes) for pid, held_bytes in held if held_bytes)
         return Sample(name, busy_milli, used_bytes, processes)
+
+    def _note_file(self, name: str, handle: Any) -> None:
+        """Where it is rendered on, if this version of the library tells; all share `/dev/kfd`."""
+        with contextlib.suppress(self._smi.AmdSmiException, AttributeError):
+            number = _number(self._smi.amdsmi_get_gpu_enumeration_info(handle), "drm_render")
+            if number:
+                self._files[name] = f"/dev/dri/renderD{number}"
 
     def _note_islands(self) -> None:
         """Which GPUs xGMI joins: the first that each of them is joined to names them."""

@@ -31,6 +31,7 @@ class Gpu:
     uuid: str
     devices: tuple[Device, ...]
     handles: dict[str, Any]
+    file: str
     instances: dict[str, int] = field(default_factory=dict)
 
 
@@ -82,6 +83,9 @@ class NvmlDevices:
     def bind(self, shares: Sequence[Share]) -> dict[str, str]:
         return nvidia_binding.visible(shares)
 
+    def files(self) -> dict[str, str]:
+        return {name: gpu.file for gpu in self._gpus.values() if gpu.file for name in gpu.handles}
+
     def _read(self, index: int) -> Gpu:
         """Everything about the GPU of this index. Raises the library's error."""
         nvml = self._nvml
@@ -96,14 +100,15 @@ class NvmlDevices:
             healthy=not fault,
             fault=fault,
         )
-        slices = _slices(nvml, handle)
+        slices, file = _slices(nvml, handle), _file(nvml, handle)
         if slices is None:
-            return Gpu(handle, uuid, (whole,), {uuid: handle})
+            return Gpu(handle, uuid, (whole,), {uuid: handle}, file)
         return Gpu(
             handle,
             uuid,
             tuple(_slice_of(nvml, whole, name, at) for name, at in slices.items()),
             slices,
+            file,
             {name: nvml.nvmlDeviceGetGpuInstanceId(at) for name, at in slices.items()},
         )
 
@@ -213,6 +218,14 @@ def _slice_of(nvml: Any, whole: Device, uuid: str, handle: Any) -> Device:
         profile=profile,
         parent=whole.device,
     )
+
+
+def _file(nvml: Any, handle: Any) -> str:
+    """Where processes open the GPU; empty where the driver does not tell."""
+    try:
+        return f"/dev/nvidia{nvml.nvmlDeviceGetMinorNumber(handle)}"
+    except nvml.NVMLError:
+        return ""
 
 
 def _total(nvml: Any, handle: Any) -> int:

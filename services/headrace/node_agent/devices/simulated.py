@@ -93,6 +93,9 @@ class SimulatedDevices:
         told = {FOLDER_VARIABLE: str(self._folder)} if self._folder is not None else {}
         return nvidia_binding.visible(shares) | told
 
+    def files(self) -> dict[str, str]:
+        return {}
+
     def _announced_xids(self) -> Sequence[tuple[str, int]]:
         if self._folder is None:
             return []

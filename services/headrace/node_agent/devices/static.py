@@ -6,6 +6,7 @@ Rule: the file is all there is to know: nothing is measured, and nothing keeps a
     count = 4
     memory = "32GB"                      # of each
     environment = "TPU_VISIBLE_CHIPS"    # gets the numbers of a worker's devices, with commas
+    file = "/dev/accel{}"                # of the device of each number; other jobs are kept from it
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ GB = 10**9
 
 _MEMORY = re.compile(r"^([0-9]{1,5})GB$")
 _NAME = re.compile(r"^[A-Z_][A-Z0-9_]{0,62}$")
+_FILE = re.compile(r"^(|/[^{}]*\{\}[^{}]*)$")
 _MODEL = re.compile(r"^[A-Za-z0-9]{1,40}$")
 
 
@@ -37,6 +39,7 @@ class Described(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     memory: str
     environment: str
     vendor: str = ""
+    file: str = ""
 
 
 class StaticDevices:
@@ -47,6 +50,7 @@ class StaticDevices:
     def __init__(self, described: Described | None, node: str) -> None:
         self.cpu_milli, self.memory_bytes = host.cpu_milli(), host.memory_bytes()
         self._environment = described.environment if described is not None else ""
+        self._file = described.file if described is not None else ""
         self._devices = _devices(described, node) if described is not None else ()
 
     def list(self) -> tuple[Device, ...]:
@@ -64,6 +68,11 @@ class StaticDevices:
             return {}
         return {self._environment: ",".join(numbers.get(s.device, "") for s in shares)}
 
+    def files(self) -> dict[str, str]:
+        if not self._file:
+            return {}
+        return {d.device: self._file.replace("{}", str(d.index)) for d in self._devices}
+
 
 def read(path: str) -> Described:
     """What the file at `path` describes. Raises `ValueError` with one line naming what is wrong."""
@@ -77,6 +86,7 @@ def read(path: str) -> Described:
         ("memory", _MEMORY, "32GB"),
         ("environment", _NAME, "TPU_VISIBLE_CHIPS"),
         ("model", _MODEL, "TPUv4"),
+        ("file", _FILE, "/dev/accel{}"),
     ):
         value = getattr(said, name)
         if not pattern.match(value):

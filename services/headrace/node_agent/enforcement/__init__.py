@@ -24,9 +24,10 @@ class Limit(NamedTuple):
 
 class Bound(NamedTuple):
     """How a worker is bound to its devices. The job's own environment wins over `caps`, never over
-    `facts`.
+    `facts`. `denied` are the devices that it was not given, as the kernel names them (`c 195:3`).
     """
 
     enforcement: str = NONE
     facts: dict[str, str] = {}
     caps: dict[str, str] = {}
+    denied: tuple[str, ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+import stat
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.bus.agents import Assignment
@@ -50,7 +51,13 @@ class Enforcer:
         if level == MPS and self._mps is not None:
             for device, limit in limits.items():
                 facts |= self._mps.environment(device, *limit)
-        return Bound(level, facts, ladder.caps_of(limits, self._known))
+        return Bound(level, facts, ladder.caps_of(limits, self._known), self._denied(shares))
+
+    def _denied(self, shares: Sequence[Share]) -> tuple[str, ...]:
+        """The files of the devices that are not among these."""
+        files = self.devices.files()
+        own = {files.get(share.device) for share in shares}
+        return tuple(filter(None, map(_kernels_name, sorted(set(files.values()) - own))))
 
     def is_ready(self, assignment: Assignment) -> bool:
         """Whether what would hold this worker is there, or cannot be had."""
@@ -121,3 +128,13 @@ class Enforcer:
             finally:
                 os.close(file)
         return b"\n".join(found)
+
+
+def _kernels_name(path: str) -> str:
+    """A device file as the kernel names it (`c 195:3`); empty for one that is none."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return ""
+    kind = "c" if stat.S_ISCHR(found.st_mode) else "b" if stat.S_ISBLK(found.st_mode) else ""
+    return f"{kind} {os.major(found.st_rdev)}:{os.minor(found.st_rdev)}" if kind else ""

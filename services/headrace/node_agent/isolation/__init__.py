@@ -5,19 +5,20 @@ every attempt. Levels, best first:
 
 * `systemd+cgroup2`: a subtree that systemd delegated to the agent's unit (`Delegate=yes`)
 * `cgroup2`: a writable cgroup v2 tree
-* `cgroup1`: writable cgroup v1 hierarchies; only these can keep a job from other jobs' devices, which
-  in cgroup v2 would need an eBPF program
+* `cgroup1`: writable cgroup v1 hierarchies
 * `processes`: sessions, no core files; neither memory nor CPU is limited
+
+Where groups also keep a worker from the devices it was not given, the record says `+devices`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Limits:
     """What one worker may use; 0 is no limit. `denied` are devices of other jobs, as the kernel
     names them (`c 195:3`).
@@ -47,11 +48,21 @@ class Isolation(Protocol):
         """Where the kernel counts what the memory limit killed; empty if nowhere."""
         ...
 
+    @property
+    def keeps_devices(self) -> bool:
+        """Whether groups keep a worker from `Limits.denied`."""
+        ...
+
+    def filtered(self, name: str) -> str:
+        """The group that a program keeps from devices; empty where a file of a group does."""
+        ...
+
 
 class Processes:
     """Nothing but sessions: what every host offers."""
 
     level = "processes"
+    keeps_devices = False
 
     def groups(self, name: str, limits: Limits) -> list[Group]:
         """None."""
@@ -63,16 +74,26 @@ class Processes:
         del name
         return ""
 
+    def filtered(self, name: str) -> str:
+        """None."""
+        del name
+        return ""
+
 
 def plan_of(
     isolation: Isolation, name: str, limits: Limits, account: tuple[int, int, list[int]] | None
 ) -> dict[str, Any]:
     """What the shim is told: see `supervision.confinement.Plan`."""
-    is_limited = bool(limits.memory_bytes)
+    is_limited, denied = bool(limits.memory_bytes), list(limits.denied)
+    if not isolation.keeps_devices:
+        denied = []
+    limits = replace(limits, denied=denied)
+    folder = isolation.filtered(name)
     return {
-        "level": isolation.level,
+        "level": f"{isolation.level}+devices" if denied else isolation.level,
         "groups": isolation.groups(name, limits),
         "oom": isolation.oom_file(name) if is_limited else "",
         "memory_bytes": limits.memory_bytes,
         "account": account,
+        "filter": [folder, denied] if folder and denied else None,
     }

@@ -9,17 +9,19 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from headrace.node_agent.isolation import Group, Isolation, Limits, Processes
+from headrace.node_agent.isolation import Group, Isolation, Limits, Processes, plan_of
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.confinement import Confinement, remove
 
 AUTO, PROCESSES = "auto", "processes"  # what a node may be set to
 CHOICES = (AUTO, PROCESSES)
 PERIOD_US = 100_000
 QUOTA_US_MIN = 1_000  # the kernel takes no less
 TASKS_MAX = 65_536  # processes and threads of one worker: a fork bomb stops before the machine does
+NULL = "c 1:3"  # denied to a group that is tried out, and has no processes
 VERSION1 = ("memory", "cpu", "pids", "devices")
 VERSION2 = ("memory", "cpu", "pids")
 
@@ -30,6 +32,7 @@ class Cgroup2:
 
     base: str
     level: str = "cgroup2"
+    keeps_devices: bool = True
 
     def groups(self, name: str, limits: Limits) -> list[Group]:
         """One group with every limit."""
@@ -48,6 +51,10 @@ class Cgroup2:
         """The group's own count."""
         return f"{self.base}/{name}/memory.events"
 
+    def filtered(self, name: str) -> str:
+        """The one group."""
+        return f"{self.base}/{name}"
+
 
 @dataclass(frozen=True)
 class Cgroup1:
@@ -55,6 +62,7 @@ class Cgroup1:
 
     bases: Mapping[str, str]
     level: str = "cgroup1"
+    keeps_devices: bool = True
 
     def groups(self, name: str, limits: Limits) -> list[Group]:
         """One group per controller, also where nothing is limited: what is in it can be found."""
@@ -79,6 +87,11 @@ class Cgroup1:
         """The memory group's count."""
         return f"{self.bases['memory']}/{name}/memory.oom_control"
 
+    def filtered(self, name: str) -> str:
+        """None: `devices.deny` does it."""
+        del name
+        return ""
+
 
 def probe(node: str, choice: str = AUTO) -> Isolation:
     """The best level that this host grants to the agent."""
@@ -93,7 +106,7 @@ def probe(node: str, choice: str = AUTO) -> Isolation:
     return Processes()
 
 
-def _version2(here: Path, node: str) -> Cgroup2:
+def _version2(here: Path, node: str) -> Isolation:
     """Raises `OSError` where the tree is not ours, or lacks a controller."""
     offered = (here / "cgroup.controllers").read_text(encoding="ascii").split()
     if not set(VERSION2) <= set(offered):
@@ -110,31 +123,37 @@ def _version2(here: Path, node: str) -> Cgroup2:
         enabled = " ".join(f"+{controller}" for controller in VERSION2)
         (folder / "cgroup.subtree_control").write_text(enabled)
     is_delegated = kernel.read("/proc/1/comm", 64).strip() == b"systemd"
-    found = Cgroup2(str(base), "systemd+cgroup2" if is_delegated else "cgroup2")
-    _try(found)
-    return found
+    return _tried(Cgroup2(str(base), "systemd+cgroup2" if is_delegated else "cgroup2"))
 
 
-def _version1(here: Mapping[str, Path], node: str) -> Cgroup1:
+def _version1(here: Mapping[str, Path], node: str) -> Isolation:
     """Raises `OSError` where a hierarchy is not ours."""
     bases = {controller: path / f"headrace-{node}" for controller, path in here.items()}
     for base in bases.values():
         base.mkdir(exist_ok=True)
-    found = Cgroup1({controller: str(base) for controller, base in bases.items()})
-    _try(found)
+    return _tried(Cgroup1({controller: str(base) for controller, base in bases.items()}))
+
+
+def _tried(found: Cgroup1 | Cgroup2) -> Isolation:
+    """The level as far as it works: a group is made as an attempt would get it, and removed. Raises
+    `OSError` where it does not work at all.
+    """
+    limits = Limits(cpu_milli=1000, memory_bytes=1 << 30)
+    _try(found, limits)
+    try:
+        _try(found, replace(limits, denied=[NULL]))
+    except OSError:
+        return replace(found, keeps_devices=False)
     return found
 
 
-def _try(isolation: Isolation) -> None:
-    """Make a group as an attempt would get it, and remove it."""
-    groups = isolation.groups("probe", Limits(cpu_milli=1000, memory_bytes=1 << 30))
-    for folder, files in groups:
-        Path(folder).mkdir(exist_ok=True)
-        for file, value, is_needed in files:
-            if is_needed:
-                (Path(folder) / file).write_text(value, encoding="ascii")
-    for folder, _ in groups:
-        Path(folder).rmdir()
+def _try(isolation: Isolation, limits: Limits) -> None:
+    plan = plan_of(isolation, "probe", limits, None)
+    confinement = Confinement(plan)
+    try:
+        confinement.create()
+    finally:
+        remove(confinement.folders)
 
 
 def _quota_us(limits: Limits) -> int:

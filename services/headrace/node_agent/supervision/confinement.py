@@ -9,14 +9,15 @@ import contextlib
 import os
 from typing import Any
 
-from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision import device_filter, kernel
 
 OOM_SCORE_ADJ = 500  # jobs go before the platform that runs them
 _MIB = 1_048_576
 
 Plan = dict[str, Any]
 """`level` (its name), `groups` (each `[folder, [[file, value, is_needed], …]]`), `oom` (a file with a
-line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `account` (`[uid, gid, [groups]]` or None)."""
+line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `account` (`[uid, gid, [groups]]` or None),
+`filter` (`[folder, [device, …]]`: what a group of version 2 is kept from, or None)."""
 
 
 class Confinement:
@@ -37,6 +38,8 @@ class Confinement:
                 except OSError:
                     if is_needed:
                         raise
+        if self._plan["filter"] is not None:
+            device_filter.attach(*self._plan["filter"])
 
     def enter(self) -> None:
         """In a new process: join the groups, stand in line, and be the account from now on. Raises

@@ -4,6 +4,7 @@ import ctypes
 import os
 import signal
 import time
+from typing import Any
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _PRCTL = _LIBC.prctl
@@ -12,6 +13,14 @@ _FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int6
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _PR_SET_NO_NEW_PRIVS = 38
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
+
+
+def syscall(number: int, *arguments: Any) -> int:
+    """What the kernel answers to a call that the C library has no function for. Raises `OSError`."""
+    answer = int(_LIBC.syscall(number, *arguments))
+    if answer < 0:
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return answer
 
 
 def die_with(parent: int) -> None:
@@ -79,6 +88,14 @@ def stat(pid: int) -> list[bytes]:
         return read(f"/proc/{pid}/stat", 4096).rpartition(b")")[2].split()
     except OSError:
         return []
+
+
+def name_of(pid: int) -> str:
+    """What the process calls itself; empty if it is gone."""
+    try:
+        return read(f"/proc/{pid}/comm", 64).decode(errors="replace").strip()
+    except OSError:
+        return ""
 
 
 def read(path: str, bytes_max: int) -> bytes:

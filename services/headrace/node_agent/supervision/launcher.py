@@ -22,6 +22,7 @@ from headrace.node_agent.supervision.protocol import (
     CONNECTIONS_MAX,
     LAUNCHER_LOCK,
     LINE_BYTES_MAX,
+    QUIT,
     SOCKET,
     VERSION,
 )
@@ -72,8 +73,9 @@ class Launcher:
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(SOCKET)
         self._listener.listen(CONNECTIONS_MAX)
+        self._listening = self._listener.fileno()
         self._poll = select.poll()
-        for descriptor in (self._woken, self._listener.fileno()):
+        for descriptor in (self._woken, self._listening):
             self._poll.register(descriptor, select.POLLIN)
 
     def serve(self) -> None:
@@ -86,7 +88,7 @@ class Launcher:
                 if descriptor == self._woken:
                     os.read(self._woken, 4096)
                     self._reap()
-                elif descriptor == self._listener.fileno():
+                elif descriptor == self._listening:
                     self._accept()
                 else:
                     self._read(descriptor)
@@ -125,41 +127,38 @@ class Launcher:
             self._obey(line, connection)
 
     def _obey(self, line: bytes, connection: socket.socket) -> None:
-        try:
-            asked = json.loads(line)
-            start = asked.get("start")
-        except (ValueError, AttributeError):
-            tell(connection, {"refused": "", "why": "not a JSON object"})
-            return
-        if start is not None:
-            self._start(start, connection)
-        elif asked.get("quit"):
+        word, _, rest = line.partition(b" ")
+        if word == b"start":
+            self._start(rest, connection)
+        elif line == QUIT:
             sys.exit(0)
 
-    def _start(self, start: dict[str, Any], connection: socket.socket) -> None:
+    def _start(self, asked: bytes, connection: socket.socket) -> None:
+        folder, _, start = asked.partition(b" ")
         signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
             pid = os.fork()
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
-            tell(connection, {"refused": start["folder"], "why": str(error)})
+            tell(connection, {"refused": folder.decode(), "why": str(error)})
             return
         if pid == 0:
             self._become_shim(start, connection)
         self._shims.add(pid)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
-        tell(connection, {"forked": start["folder"], "pid": pid})
+        with contextlib.suppress(OSError):
+            connection.send(b'{"forked": "%b", "pid": %d}\n' % (folder, pid), socket.MSG_NOSIGNAL)
 
-    def _become_shim(self, start: dict[str, Any], connection: socket.socket) -> None:
+    def _become_shim(self, start: bytes, connection: socket.socket) -> None:
         """In the child: leave everything of the launcher behind; never returns."""
         try:
-            self._listener.close()
-            for other in self._sockets.values():
+            os.close(self._listening)
+            for descriptor, other in self._sockets.items():
                 if other is not connection:
-                    other.close()
-            shim.run(start, self._boot, lambda said: tell(connection, said, last=True))
+                    os.close(descriptor)
+            shim.run(json.loads(start), self._boot, lambda said: tell(connection, said, last=True))
         except Exception as error:
-            sys.stderr.write(f"ERROR shim {start['folder']} {type(error).__name__}: {error}\n")
+            sys.stderr.write(f"ERROR shim {type(error).__name__}: {error}\n")
             sys.stderr.flush()
         finally:
             os._exit(0)

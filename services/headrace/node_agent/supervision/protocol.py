@@ -1,14 +1,16 @@
 """What agent, launcher and shim say to each other, over one socket and in an attempt's folder.
 
-Rule: the folder is the truth; lines on the socket only make it quick. Lines are JSON.
+Rule: the folder is the truth; lines on the socket only make it quick. Answers are JSON.
 
-To the launcher: `{"start": {...}}` (see `shim.Attempt`) and `{"quit": true}`. From it: first
-`{"launcher": VERSION, "pid": n}`, then per start `{"forked": FOLDER, "pid": n}` or `{"refused":
-FOLDER, "why": text}`, and from the shim itself `{"started": FOLDER, "at_us": n}`.
+To the launcher: `start FOLDER {...}` (see `shim.Start`; the shim reads it, for what the launcher
+touches is copied at its next fork) and `{"quit": true}`. From it: first `{"launcher": VERSION,
+"pid": n}`, then per start `{"forked": FOLDER, "pid": n}` or `{"refused": FOLDER, "why": text}`, and
+from the shim itself `{"started": FOLDER, "at_us": n}`.
 """
 
-VERSION = 2  # another version is asked to quit and replaced; its shims are not touched
+VERSION = 3  # another version is asked to quit and replaced; its shims are not touched
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
+QUIT = b'{"quit": true}'  # to a launcher of any version
 CONNECTIONS_MAX = 8  # the agent, one that replaces it, and the operator's stop
 
 SOCKET = "launcher.sock"  # in the node's folder, as are the next two

@@ -40,7 +40,8 @@ _LOOK_NS = int(LOOK_S * 1e9)
 Tell = Callable[[dict[str, Any]], None]
 Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
-`command`, `setup`, `cwd`, `env`, `processes` (each process's own env), `grace_s`,
+`command`, `setup`, `cwd`, `env`, `processes` (each process's own env), `files` (by path in the
+folder, `[mode, content]`), `grace_s`,
 `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
 `enforcement`, `confinement` (see there)."""
 
@@ -115,10 +116,23 @@ class _Attempt:
         try:
             self._confinement.create()
             kernel.write(STOP_REASON, b"")
-            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON)
+            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON, *self._put_files())
         except OSError as error:
             message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
             raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None
+
+    def _put_files(self) -> list[str]:
+        """Write what the worker finds in its folder; all paths that there are now."""
+        paths: list[str] = []
+        for path, (mode, content) in self._spec["files"].items():
+            folder = os.path.dirname(path)
+            if folder and folder not in paths:
+                os.mkdir(folder)
+                paths.append(folder)
+            kernel.write(path, content.encode())
+            os.chmod(path, mode)
+            paths.append(path)
+        return paths
 
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""

@@ -1,0 +1,80 @@
+"""`sbatch`: a batch script written for Slurm, submitted as it is."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.cli.exits import DONE, REFUSED, printable, report
+from headrace.client.client import Client
+from headrace.slurm import OPTIONS, Batch, SlurmError, batch_of
+from headrace.slurm.batch import SCRIPT_BYTES_MAX, script_of
+from headrace.slurm.words import read_words
+
+HELP = """usage: headrace sbatch [OPTION…] SCRIPT [ARGUMENT…]
+       headrace sbatch [OPTION…] --wrap COMMAND
+
+submit a batch script written for Slurm. #SBATCH lines are read; what Headrace has no use for is
+refused by name, with what to use instead. The project is --account, else that of the config file.
+
+  headrace sbatch --gpus-per-node=2 --time=1:00:00 train.sh
+  headrace sbatch --nodes=2 --wrap 'srun python train.py'
+
+options:"""
+
+
+def sbatch(words: Sequence[str]) -> int:
+    """Submit the script. Prints `Submitted batch job ID`, as scripts around `sbatch` expect."""
+    try:
+        said, _ = read_words(words)
+        if not words or {"help", "usage"} & said.keys():
+            return _help()
+        batch = batch_of(words, _script(script_of(words)), os.environ)
+    except SlurmError as error:
+        return report(f"refused: {error}", REFUSED)
+    return _submit(batch)
+
+
+def _submit(batch: Batch) -> int:
+    from headrace.cli.files import checked, with_folder
+
+    account = str(batch.document.get("project", ""))
+    client = Client.from_config(url="", token="", project=account)
+    document = with_folder({"project": client.project, **batch.document}, Path.cwd())
+    document = checked(document)
+    if "test-only" in batch.switches:
+        return DONE
+    answer = client.submit(document)
+    if "parsable" in batch.switches:
+        print(printable(answer.job), flush=True)
+    elif "quiet" not in batch.switches:
+        print(f"Submitted batch job {printable(answer.job)}", flush=True)
+    if "wait" not in batch.switches:
+        return DONE
+    from headrace.cli.follow import follow_job
+
+    return follow_job(client, answer.job, quiet=True)
+
+
+def _script(name: str) -> str:
+    """The text of the script, which is read where this runs. Raises `SlurmError`."""
+    try:
+        if name == "-":
+            return sys.stdin.read(SCRIPT_BYTES_MAX + 1)
+        return Path(name).read_text()[: SCRIPT_BYTES_MAX + 1] if name else ""
+    except OSError as error:
+        raise SlurmError(f"{name}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SlurmError(f"{name}: is not text") from None
+
+
+def _help() -> int:
+    print(HELP)
+    width = max(len(option.name) for option in OPTIONS)
+    for option in OPTIONS:
+        letter = f"-{option.letter}," if option.letter else ""
+        what = option.field or f"no: {option.instead.removeprefix('nothing: ')}"
+        print(f"  {letter:<4}--{option.name:<{width}}  {what}")
+    return DONE

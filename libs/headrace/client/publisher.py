@@ -1,0 +1,112 @@
+"""Submitting over the bus, for pipelines that publish events already: `pip install headrace[bus]`.
+
+Rule: CloudEvents, request and reply; without a reply the same request is sent again under the same
+key, so that it is one job however often it was sent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from headrace.client.connection import ClientError, Refused, Unreachable
+from headrace.client.model import Answer
+
+if TYPE_CHECKING:
+    from nats.aio.client import Client as Nats
+
+REPLY_S_MAX = 5.0  # of one try
+DEADLINE_S = 60.0  # of a request, all tries together
+RETRY_S = 0.3
+QUEUED_EVENTS_MAX = 10_000  # that came and nobody has taken yet
+
+
+class Publisher:
+    """A publisher's place on the bus. `credential` is the file that `headrace publisher create`
+    wrote, `name` the publisher's, the file's own name by default.
+
+    Use it as `async with Publisher(url, "nightly-etl.creds", "ads") as publisher`. Raises
+    `ClientError`: `Refused`, `Unreachable`.
+    """
+
+    def __init__(self, url: str, credential: str | Path, project: str, name: str = "") -> None:
+        self.project = project
+        self._url, self._credential = url, str(credential)
+        self._inbox = f"_INBOX_pub_{name or Path(credential).stem}"
+        self._bus: Nats | None = None
+
+    async def __aenter__(self) -> Self:
+        import nats
+        from nats.errors import Error
+
+        try:
+            self._bus = await nats.connect(
+                self._url,
+                user_credentials=self._credential,
+                inbox_prefix=self._inbox,
+                allow_reconnect=True,
+                max_reconnect_attempts=-1,
+            )
+        except (Error, OSError, TimeoutError) as error:
+            raise Unreachable(f"{self._url}: {error or type(error).__name__}") from error
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        assert self._bus is not None
+        await self._bus.close()
+
+    async def submit(self, job: Mapping[str, Any], *, key: str = "", source: str = "") -> Answer:
+        """Submit a job file; the answer has the job's id and its position in the log."""
+        headers = {
+            "ce-id": key or uuid.uuid4().hex,
+            "ce-type": "headrace.job.submit.v1",
+            "ce-source": source or f"/{self._inbox.removeprefix('_INBOX_pub_')}",
+            "ce-specversion": "1.0",
+        }
+        subject = f"headrace.request.{self.project}.job.submit"
+        answer = await self._asked(subject, msgspec.json.encode(job), headers)
+        if not answer.accepted:
+            raise Refused(answer)
+        answer.key = headers["ce-id"]
+        return answer
+
+    async def outcomes(self, types: str = ">") -> AsyncIterator[dict[str, Any]]:
+        """What happens to the project's jobs from now on: `types` such as `job.finished.v1`, or all.
+        Events are data without the envelope; their type is under `type`.
+        """
+        assert self._bus is not None
+        prefix = f"headrace.event.{self.project}."
+        heard = await self._bus.subscribe(f"{prefix}{types}", pending_msgs_limit=QUEUED_EVENTS_MAX)
+        try:
+            async for message in heard.messages:
+                data = msgspec.json.decode(message.data)
+                yield {"type": message.subject.removeprefix(prefix), **data}
+        finally:
+            await heard.unsubscribe()
+
+    async def _asked(self, subject: str, body: bytes, headers: dict[str, str]) -> Answer:
+        from nats.errors import Error, NoRespondersError
+
+        assert self._bus is not None
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + DEADLINE_S
+        failure = ""
+        while loop.time() < deadline_s:
+            try:
+                reply = await self._bus.request(
+                    subject, body, timeout=REPLY_S_MAX, headers=dict(headers)
+                )
+                return msgspec.json.decode(reply.data, type=Answer)
+            except NoRespondersError:
+                failure = "admission does not run"
+            except (Error, TimeoutError) as error:
+                failure = str(error) or type(error).__name__
+            except msgspec.DecodeError as error:
+                raise ClientError(f"the answer cannot be read: {error}") from error
+            await asyncio.sleep(RETRY_S)
+        raise Unreachable(f"{self._url}: {failure}; the key to repeat it with: {headers['ce-id']}")

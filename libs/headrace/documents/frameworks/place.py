@@ -1,0 +1,88 @@
+"""Where one process of a gang stands: all that any framework's environment is made from.
+
+Rule: what is in here is the same on every node of the gang but `node_rank`, `local` and `folder`.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """The process `local` of `processes` on node `node_rank`.
+
+    By node, in the order of ranks: `names`, `addresses`, the first of its `ports` (one for each of
+    its processes) and its `slots` (GPUs, at least 1). `port` is where rank 0 listens for its peers.
+    `devices` and `cores` (0: as many as the node has) are the node's. `folder` is the attempt's.
+    An elastic gang has between `nodes_min` and `nodes_max` nodes; for others both are 0.
+    """
+
+    job: str
+    attempt: int
+    folder: str
+    names: tuple[str, ...] = ("localhost",)
+    addresses: tuple[str, ...] = ("127.0.0.1",)
+    ports: tuple[int, ...] = (0,)
+    slots: tuple[int, ...] = (1,)
+    port: int = 0
+    node_rank: int = 0
+    processes: int = 1
+    local: int = 0
+    devices: int = 0
+    cores: int = 0
+    nodes_min: int = 0
+    nodes_max: int = 0
+
+    @property
+    def nodes(self) -> int:
+        """How many nodes the gang has."""
+        return len(self.addresses)
+
+    @property
+    def world(self) -> int:
+        """How many processes Headrace starts in all."""
+        return self.nodes * self.processes
+
+    @property
+    def rank(self) -> int:
+        """Which of all processes this is."""
+        return self.node_rank * self.processes + self.local
+
+    @property
+    def is_elastic(self) -> bool:
+        """Whether nodes come and go: then nobody can be told who all the others are."""
+        return self.nodes_max > 0
+
+    @property
+    def shares_a_machine(self) -> bool:
+        """Whether several of the gang's nodes are one machine, as simulated ones are."""
+        return len(set(self.addresses)) < self.nodes
+
+    @property
+    def head(self) -> str:
+        """The address of rank 0's node."""
+        return self.addresses[0]
+
+    @property
+    def endpoints(self) -> tuple[str, ...]:
+        """Of every process in the order of ranks, the address and port it may listen at."""
+        return tuple(
+            f"{address}:{port + local}"
+            for address, port in zip(self.addresses, self.ports, strict=True)
+            for local in range(self.processes)
+        )
+
+    @property
+    def hostfile(self) -> str:
+        """One line per node: its name and its slots. One node alone is reached as itself."""
+        names = self.names if self.nodes > 1 else ("localhost",)
+        named = zip(names, self.slots, strict=True)
+        return "".join(f"{name} slots={slots}\n" for name, slots in named)
+
+    @property
+    def hostfile_path(self) -> str:
+        """Where `hostfile` is to be read."""
+        return f"{self.folder}/{HOSTFILE}"
+
+
+HOSTFILE = "hostfile"  # in the attempt's folder

@@ -1,0 +1,165 @@
+"""Tells webhooks what happens to their projects' jobs, one after the other in the order of the log.
+
+Rule: at least once, in order, nothing skipped. A message that is not taken is tried again, later each
+time; its webhook waits meanwhile and the others do not. How far a webhook has come is recorded now
+and then, and whoever leads next goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from concurrent.futures import ThreadPoolExecutor
+
+from headrace.admission.posting import Message, NotTaken, post
+from headrace.admission.state import Hook
+from headrace.admission.webhook_requests import secret_of
+from headrace.events.webhooks import Webhook, WebhookFailing, WebhookReached, WebhookStopped
+from headrace.runtime.outcomes import Outcome, outcome_of
+from headrace.runtime.service import Runtime
+from headrace.store.interface import StoreError
+from headrace.vault.project_keys import ProjectKeys
+
+POSTS_MAX = 16  # at a time
+READ_EVENTS = 500  # of the log, for one webhook
+LOOK_S = 1.0  # how often it is looked whether the log has grown
+RECORD_S = 30.0  # how often it is recorded how far a webhook has come: so much may be told again
+PASSED_EVENTS = 10_000  # that were of no interest to it: worth recording
+LOUD_TRIES = 3  # tries that nobody hears of
+WAITS_S = (1.0, 5.0, 30.0, 120.0, 600.0, 3_600.0)  # between tries; the last for ever
+FAILING_S_MAX = 3 * 86_400  # then it is stopped
+
+_LOG = logging.getLogger("headrace.webhooks")
+
+
+class Courier:
+    """One task per webhook, as long as this instance leads."""
+
+    def __init__(self, runtime: Runtime, keys: ProjectKeys) -> None:
+        self._runtime, self._keys = runtime, keys
+        self._threads = ThreadPoolExecutor(POSTS_MAX, thread_name_prefix="webhook")
+        self._rounds: dict[tuple[str, str], tuple[Webhook, asyncio.Task[None]]] = {}
+
+    def follow(self) -> None:
+        """Begin with webhooks that are new, changed or resumed, leave those that are gone."""
+        hooks = self._runtime.state.hooks_by_name()
+        for name, (webhook, task) in list(self._rounds.items()):
+            if name not in hooks or hooks[name].webhook != webhook or task.done():
+                task.cancel()
+                del self._rounds[name]
+        for name, hook in hooks.items():
+            if name not in self._rounds and not hook.stopped:
+                task = asyncio.create_task(_Round(self, name, hook).run())
+                self._rounds[name] = hook.webhook, task
+
+    async def close(self) -> None:
+        """Leadership ended."""
+        tasks = [task for _, task in self._rounds.values()]
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def runtime(self) -> Runtime:
+        """What it reads, and records with."""
+        return self._runtime
+
+    async def post(self, name: tuple[str, str], hook: Hook, outcome: Outcome) -> None:
+        """One try. Raises `NotTaken`."""
+        try:
+            secret = await secret_of(*name, hook.secret, hook.secret_key, self._keys)
+        except StoreError as error:
+            raise NotTaken("its secret cannot be read now") from error
+        if secret is None:
+            raise NotTaken("its project was erased: apply it again", is_final=True)
+        at_s = self._runtime.now_us() // 1_000_000
+        message = Message(hook.webhook.url, outcome, secret, at_s, hook.webhook.private)
+        await asyncio.get_running_loop().run_in_executor(self._threads, post, message)
+
+
+class _Round:
+    """One webhook's way along the log."""
+
+    def __init__(self, courier: Courier, name: tuple[str, str], hook: Hook) -> None:
+        self._courier, self._name, self._hook = courier, name, hook
+        self._runtime = courier.runtime
+        self._now_s = asyncio.get_running_loop().time
+        self._reached = self._recorded = hook.reached
+        self._recorded_s = self._now_s()
+        self._has_told = False
+
+    async def run(self) -> None:
+        try:
+            is_on = True
+            while is_on:
+                is_on = await self._go_on()
+                await asyncio.sleep(LOOK_S)
+        finally:
+            self._record(at_once=True)
+
+    async def _go_on(self) -> bool:
+        """Tell what the log has for it now; whether to look again."""
+        while self._reached < self._runtime.position:
+            try:
+                events = await self._runtime.store.read(self._reached, READ_EVENTS)
+            except StoreError as error:
+                _LOG.warning("log not reached webhook=%s/%s error=%s", *self._name, error)
+                break
+            for event in events:
+                is_ours = event.project == self._name[0] and event.type.startswith(
+                    self._hook.webhook.types
+                )
+                outcome = outcome_of(event) if is_ours else None
+                if outcome is not None and not await self._told(event.position, outcome):
+                    return False
+                self._reached = event.position
+                self._has_told |= outcome is not None
+            self._record()
+        self._record()
+        return True
+
+    async def _told(self, position: int, outcome: Outcome) -> bool:
+        """Try until it is taken; False when it is given up, which the log says then."""
+        began_s, tries = self._now_s(), 0
+        while True:
+            try:
+                await self._courier.post(self._name, self._hook, outcome)
+            except NotTaken as error:
+                tries += 1
+                given_up = error.is_final or self._now_s() - began_s > FAILING_S_MAX
+                self._say(position, str(error), tries, given_up=given_up)
+                if given_up:
+                    return False
+                await asyncio.sleep(WAITS_S[min(tries, len(WAITS_S)) - 1])
+            else:
+                if tries >= LOUD_TRIES:
+                    self._reached, self._has_told = position, True
+                    self._record(at_once=True)
+                return True
+
+    def _say(self, position: int, reason: str, tries: int, *, given_up: bool) -> None:
+        project, name = self._name
+        _LOG.warning(
+            "not taken webhook=%s/%s position=%d reason=%s", project, name, position, reason
+        )
+        if given_up:
+            said = WebhookStopped(name=name, project=project, at=position, reason=reason)
+            self._runtime.record(said)
+        elif tries == LOUD_TRIES:
+            failing = WebhookFailing(name=name, project=project, at=position, reason=reason)
+            self._runtime.record(failing)
+
+    def _record(self, *, at_once: bool = False) -> None:
+        """How far it has come, if that is worth an event: what was told is, and a long way. Else a
+        platform without jobs would write for ever about what it wrote.
+        """
+        is_due = at_once or self._now_s() - self._recorded_s > RECORD_S
+        if not is_due or not (self._has_told or self._reached - self._recorded > PASSED_EVENTS):
+            return
+        project, name = self._name
+        self._runtime.record(WebhookReached(name=name, project=project, reached=self._reached))
+        self._recorded, self._recorded_s, self._has_told = self._reached, self._now_s(), False

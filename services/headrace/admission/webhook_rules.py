@@ -1,0 +1,63 @@
+"""Webhooks: which may be, and what becomes of one that is applied again.
+
+Rule: applying never loses a place in the log nor a secret that somebody checks signatures with.
+"""
+
+from __future__ import annotations
+
+from headrace.admission.access_rules import unknown_project
+from headrace.admission.hearing import Hearing
+from headrace.admission.state import Hook
+from headrace.events import Decision, Refusal
+from headrace.events.webhooks import (
+    WebhookApplyRequested,
+    WebhookConfigured,
+    WebhookDeleted,
+    WebhookDeleteRequested,
+    WebhookRefused,
+)
+
+WEBHOOKS_MAX = 64  # in all: each reads along with the log
+
+
+def apply_webhook(hearing: Hearing, position: int, event: WebhookApplyRequested) -> Decision:
+    """It is told from here on, or goes on from where it was."""
+    del position
+    project, name = event.project, event.name
+    before = hearing.hook(project, name)
+    refusal = unknown_project(hearing.state, project)
+    if refusal is None and before is None and hearing.hooks >= WEBHOOKS_MAX:
+        rule = f"there are {WEBHOOKS_MAX} webhooks, which is as many as there may be"
+        instead = "delete one that nobody needs"
+        refusal = Refusal(field="webhook", value=name, rule=rule, instead=instead)
+    if refusal is not None:
+        return WebhookRefused(project=project, name=name, refusal=refusal)
+    kept = before or Hook(webhook=event.webhook, secret=event.secret, secret_key=event.secret_key)
+    return WebhookConfigured(
+        project=project,
+        name=name,
+        webhook=event.webhook,
+        secret=kept.secret,
+        secret_key=kept.secret_key,
+        change=_change(before, event),
+    )
+
+
+def delete_webhook(hearing: Hearing, position: int, event: WebhookDeleteRequested) -> Decision:
+    """It is told no more."""
+    del position
+    project, name = event.project, event.name
+    if hearing.hook(project, name) is None:
+        known = sorted(hook for of, hook in hearing.state.hooks_by_name() if of == project)
+        instead = f"webhooks: {', '.join(known)}" if known else "the project has none"
+        refusal = Refusal(field="webhook", value=name, rule="does not exist", instead=instead)
+        return WebhookRefused(project=project, name=name, refusal=refusal)
+    return WebhookDeleted(project=project, name=name)
+
+
+def _change(before: Hook | None, event: WebhookApplyRequested) -> str:
+    if before is None:
+        return "created"
+    if before.stopped:
+        return "resumed"
+    return "unchanged" if before.webhook == event.webhook else "updated"

@@ -1,0 +1,12 @@
+"""Programs that are put into a worker's own folder and run with its rights.
+
+Rule: each is one module of Python's standard library alone, because a worker's interpreter is the
+job's; its text is read once, when the agent starts.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SHEBANG = "#!/usr/bin/env python3\n"
+GANG_LAUNCH = SHEBANG + (Path(__file__).parent / "gang_launch.py").read_text()

@@ -1,0 +1,51 @@
+"""Batch scripts submitted at the command line."""
+
+import json
+
+from tests.cli.program import accept
+
+SCRIPT = "#!/bin/bash\n#SBATCH --gpus-per-node=2 --job-name=train\n#SBATCH -D /srv\nnvidia-smi\n"
+
+
+async def test_a_batch_script_is_submitted_and_answered_as_slurm_does(world, headrace, tmp_path):
+    await accept(world, "job.submit", job="train-k3f9")
+    (tmp_path / "train.sh").write_text(SCRIPT)
+    assert await headrace("sbatch", "-A", "vision", "train.sh") == (
+        0,
+        "Submitted batch job train-k3f9\n",
+        "",
+    )
+    document = json.loads(world.asked[0].data)
+    assert document["resources"] == {"gpus": 2}
+    assert document["project"] == "vision"
+
+
+async def test_scripts_around_sbatch_get_the_id_alone(world, headrace, tmp_path):
+    await accept(world, "job.submit", job="train-k3f9")
+    (tmp_path / "train.sh").write_text(SCRIPT)
+    assert await headrace("sbatch", "-A", "vision", "--parsable", "train.sh") == (
+        0,
+        "train-k3f9\n",
+        "",
+    )
+
+
+async def test_an_option_that_is_not_there_is_refused_by_name(headrace):
+    code, out, err = await headrace("sbatch", "--mail-type=END", "train.sh")
+    assert (code, out) == (120, "")
+    assert err.startswith("refused: --mail-type: not here; instead: headrace events")
+
+
+async def test_a_script_that_cannot_be_read_is_one_line(headrace):
+    assert await headrace("sbatch", "nowhere.sh") == (
+        120,
+        "",
+        "refused: nowhere.sh: No such file or directory\n",
+    )
+
+
+async def test_its_help_lists_every_option_of_slurm(headrace):
+    code, out, err = await headrace("sbatch", "--help")
+    assert (code, err) == (0, "")
+    assert "-G, --gpus " in out
+    assert "--mail-user             no: headrace events" in out

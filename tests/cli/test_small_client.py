@@ -1,0 +1,71 @@
+"""What a laptop needs: three small packages, and nothing that only Linux has."""
+
+import asyncio
+import os
+import subprocess
+import sys
+
+import pytest
+from tests.gateway.world import TOKEN
+
+# Imports as on a laptop with macOS or Windows after `pip install headrace`, and nothing else there.
+LAPTOP = """
+import sys
+
+LINUX = {"fcntl", "termios", "tty", "pty", "pwd", "grp", "resource"}
+CLIENT = {"headrace", "msgspec", "yaml", "websockets", "_yaml"}
+
+
+class Laptop:
+    def find_spec(self, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if top in LINUX or not (top in CLIENT or top in sys.stdlib_module_names):
+            raise ModuleNotFoundError(f"No module named {name!r} on a laptop", name=name)
+
+
+for name in LINUX:
+    sys.modules.pop(name, None)
+sys.meta_path.insert(0, Laptop())
+import signal
+for name in ("SIGWINCH", "SIGKILL", "SIGUSR1", "SIGHUP"):
+    if hasattr(signal, name) and sys.argv[1] == "windows":
+        delattr(signal, name)
+from headrace.cli.__main__ import main
+for line in sys.argv[2:]:
+    sys.argv = ["headrace", *line.split()]
+    try:
+        code = main()
+    except SystemExit as error:
+        code = error.code
+    print("ended", code, line, flush=True)
+"""
+
+LINES = (
+    "ps",
+    "projects",
+    "node list",
+    "events -o json",
+    "submit --help",
+    "run --help",
+    "exec --help",
+    "port-forward --help",
+    "sbatch --help",
+    "completion zsh",
+)
+
+
+@pytest.mark.parametrize("system", ["macos", "windows"])
+async def test_a_laptop_needs_no_more_than_the_client(world, tmp_path, system):
+    env = {
+        "HEADRACE_URL": world.url,
+        "HEADRACE_TOKEN": TOKEN,
+        "XDG_CONFIG_HOME": str(tmp_path),
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+    }
+    command = [sys.executable, "-c", LAPTOP, system, *LINES]
+    done = await asyncio.to_thread(
+        subprocess.run, command, env=env, capture_output=True, text=True, timeout=60
+    )
+    assert done.stderr == ""
+    ended = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
+    assert ended == [f"ended 0 {line}" for line in LINES]

@@ -1,0 +1,125 @@
+"""Batch scripts run by real shells: what they find, and what `srun` starts."""
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from headrace.slurm import batch_of
+
+DEADLINE_S = 20
+
+
+@pytest.fixture
+def attempt(tmp_path):
+    """Runs a batch script as a worker of node `rank` of `nodes` would be run."""
+
+    def begun(script, *words, rank=0, nodes=1, job="train-k3f9", stderr=subprocess.PIPE, **more):
+        document = batch_of([*words, "train.sh"], script, {}).document
+        env = {
+            "PATH": os.environ["PATH"],
+            "HEADRACE_JOB_ID": job,
+            "HEADRACE_NODE_RANK": str(rank),
+            "HEADRACE_NUM_NODES": str(nodes),
+            "HEADRACE_STOP_REASON_FILE": str(tmp_path / "stop"),
+            **document.get("env", {}),
+            **more,
+        }
+        work = tmp_path / f"work-{rank}"
+        work.mkdir(exist_ok=True)
+        return subprocess.Popen(
+            document["command"], env=env, cwd=work, text=True,
+            stdout=subprocess.PIPE, stderr=stderr, start_new_session=True,
+        )  # fmt: skip
+
+    return begun
+
+
+def ended(process):
+    out, err = process.communicate(timeout=DEADLINE_S)
+    return process.returncode, out, err
+
+
+def test_the_script_is_run_by_its_own_interpreter_with_its_arguments(attempt):
+    script = "#!/usr/bin/env python3\nimport sys; print(sys.argv[1:]); sys.exit(3)\n"
+    assert ended(attempt(script)) == (3, "[]\n", "")
+
+
+def test_slurm_names_are_there(attempt):
+    script = (
+        "#!/bin/sh\n"
+        "echo $SLURM_JOB_ID $SLURM_JOB_NAME $SLURM_NNODES $SLURM_NODEID $SLURM_NTASKS"
+        " $SLURM_NTASKS_PER_NODE $SLURM_CPUS_PER_TASK\n"
+    )
+    words = ["-N2", "--ntasks-per-node=4", "-c2", "-J", "My Job"]
+    assert ended(attempt(script, *words, rank=1, nodes=2))[1] == "train-k3f9 My Job 2 1 8 4 2\n"
+
+
+def test_srun_starts_the_tasks_of_every_node_once(attempt):
+    script = "#!/bin/bash\nsrun bash -c 'echo $SLURM_PROCID.$SLURM_LOCALID/$SLURM_NTASKS'\n"
+    words = ["-N2", "--ntasks-per-node=2"]
+    told = [ended(attempt(script, *words, rank=rank, nodes=2))[1].split() for rank in (0, 1)]
+    assert [sorted(lines) for lines in told] == [["0.0/4", "1.1/4"], ["2.0/4", "3.1/4"]]
+
+
+@pytest.mark.parametrize(("step", "counts"), [("-n1", (1, 0)), ("-n 3", (2, 1)), ("-N1", (2, 0))])
+def test_a_smaller_step_is_the_first_ranks(attempt, step, counts):
+    script = f"#!/bin/bash\nsrun {step} echo here\n"
+    words = ["-N2", "--ntasks-per-node=2"]
+    told = [ended(attempt(script, *words, rank=rank, nodes=2)) for rank in (0, 1)]
+    assert tuple(out.count("here") for _, out, _ in told) == counts
+    assert [code for code, _, _ in told] == [0, 0]
+
+
+def test_srun_ends_with_the_worst_code_and_labels_its_tasks(attempt):
+    script = "#!/bin/bash\nsrun -l bash -c 'echo hi; exit $((SLURM_PROCID * 3))'\n"
+    code, out, _ = ended(attempt(script, "--ntasks-per-node=3"))
+    assert (code, sorted(out.splitlines())) == (6, ["0: hi", "1: hi", "2: hi"])
+
+
+@pytest.mark.parametrize("step", ["--mpi=pmix true", "-n x true", "-N3 true", ""])
+def test_srun_refuses_what_it_cannot_do(attempt, step):
+    code, _, err = ended(attempt(f"#!/bin/bash\nsrun {step}\n"))
+    assert code == 2
+    assert err.startswith("srun: ")
+
+
+def test_output_is_in_its_file_and_followed_too(attempt, tmp_path):
+    script = "#!/bin/bash\necho out; echo err >&2\n"
+    words = ["-o", "logs/%x-%A_%a-%%.out", "-a", "0-3"]
+    process = attempt(script, *words, job="train-k3f9/2", SLURM_ARRAY_TASK_ID="2")
+    code, out, _ = ended(process)
+    assert (code, sorted(out.split())) == (0, ["err", "out"])
+    kept = tmp_path / "work-0" / "logs" / "train-train-k3f9_2-%.out"
+    assert sorted(kept.read_text().split()) == ["err", "out"]
+
+
+def test_errors_have_a_file_of_their_own(attempt, tmp_path):
+    script = "#!/bin/bash\necho out; echo err >&2\n"
+    code, out, err = ended(attempt(script, "-o", "o", "-e", "e"))
+    assert (code, out, err) == (0, "out\n", "err\n")
+    kept = [(tmp_path / "work-0" / name).read_text() for name in "oe"]
+    assert kept == ["out\n", "err\n"]
+
+
+def test_the_script_hears_a_signal_that_is_for_it(attempt):
+    script = (
+        "#!/bin/bash\ntrap 'echo saved; exit 7' USR1\necho ready\nwhile :; do sleep 0.05; done\n"
+    )
+    process = attempt(script, "--signal=B:USR1@60")
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGUSR1)
+    assert ended(process)[:2] == (7, "saved\n")
+
+
+def test_a_signal_for_the_tasks_leaves_the_script_alone(attempt):
+    script = (
+        "#!/bin/bash\n"
+        "srun bash -c 'trap \"echo saved; exit 7\" USR1; echo ready; while :; do sleep 0.05; done'\n"
+        'echo "ended with $?"\n'
+    )
+    process = attempt(script, "--signal=USR1@60")
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGUSR1)
+    assert ended(process)[:2] == (0, "saved\nended with 7\n")
