@@ -12,6 +12,7 @@ from tests.gateway.histories import (
     finished,
     joined,
     placed,
+    project_made,
     released,
     requested,
     started,
@@ -43,6 +44,7 @@ async def test_run_follows_a_command_to_its_end_and_exits_as_it_does(world, star
 
 
 async def test_run_sends_the_job_file_that_says_the_same(world, headrace):
+    await in_log(world, project_made("default"))
     await accept(world, "job.submit", job="python3-a")
     words = [
         "run",
@@ -63,7 +65,7 @@ async def test_run_sends_the_job_file_that_says_the_same(world, headrace):
     code, out, _ = await headrace(*words, "/usr/bin/python3", "-c", "print(1)", COPIED="here")
     assert code == 0
     document = json.loads(world.asked[0].data)
-    assert document.pop("workdir").startswith("/")
+    assert document.pop("workdir").startswith("sha256:")
     assert document == {
         "name": "python3",
         "project": "default",
@@ -161,9 +163,12 @@ async def test_files_are_checked_with_their_lines_before_anything_is_sent(
 async def test_a_folder_of_a_job_file_is_where_the_file_is(world, headrace, tmp_path):
     (tmp_path / "jobs").mkdir()
     (tmp_path / "jobs" / "job.yaml").write_text("name: a\nworkdir: .\ncommand: [a]\n")
+    await in_log(world, project_made("default"))
     await accept(world, "job.submit", job="a-1")
     await headrace("submit", "jobs/job.yaml")
-    assert json.loads(world.asked[0].data)["workdir"] == str(tmp_path / "jobs")
+    name = json.loads(world.asked[0].data)["workdir"].removeprefix("sha256:")
+    files = world.gateway.keeper.of("default").tree(name).files
+    assert [file.path for file in files] == ["job.yaml"]
 
 
 async def test_a_repeated_key_is_a_key_per_document(world, headrace):

@@ -15,6 +15,7 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import Device, NodeJoined
+from headrace.events.queues import Queue, QueueConfigured
 from headrace.gateway.evolve import evolve
 from headrace.gateway.projection import Projection
 
@@ -37,6 +38,10 @@ def folded(*events: Event, into: Projection | None = None) -> Projection:
             ),
         )
     return projection
+
+
+def project_made(name: str) -> Event:
+    return QueueConfigured(name=name, queue=Queue(queue=name, kind="project"), change="created")
 
 
 def requested(job: str = "hello-a", project: str = "vision", gang: Gang = HALF, **more) -> Event:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -34,6 +36,7 @@ class World:
 
     def __init__(self) -> None:
         self.log = MemoryLog()
+        self.folder = tempfile.TemporaryDirectory(prefix="headrace-files-")
         self.broker = MemoryBroker()
         self.bus = MemoryBus(self.broker, "services")
         self.vault_key, public_key = vault.new_box_keys()
@@ -45,6 +48,7 @@ class World:
             follower=Follower(self.store, bus, time.monotonic),
             token=TOKEN,
             vault_key=public_key,
+            files_dir=Path(self.folder.name),
         )
         self.asked: list[Message] = []
         self.url = ""
@@ -111,6 +115,7 @@ async def served_world() -> AsyncIterator[World]:
     serving = asyncio.create_task(server.run_until_stopped())
     async with asyncio.timeout(TIMEOUT_S):
         await server.up.wait()
+        await made.gateway.node_files.open()
         while not made.gateway.follower.ready:
             await made.gateway.follower.changed(TIMEOUT_S)
     yield made
@@ -119,3 +124,5 @@ async def served_world() -> AsyncIterator[World]:
         accepting.close()
     serving.cancel()
     following.cancel()
+    await made.gateway.node_files.close()
+    made.folder.cleanup()

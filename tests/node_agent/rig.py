@@ -31,17 +31,20 @@ from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
+from headrace.node_agent.workplaces.fetching import Files
+from headrace.node_agent.workplaces.preparing import Workplaces
+from headrace.node_agent.workplaces.repositories import Repositories
 
 
 class Node:
     """A node's folder, and the agents that work in it one after the other."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, broker: MemoryBroker | None = None) -> None:
         self.dir = folder / "node"
         self.keys_dir = folder / "keys"
         self.dir.mkdir(mode=0o700)
         self.keys_dir.mkdir(mode=0o700)
-        self.broker = MemoryBroker()
+        self.broker = broker or MemoryBroker()
         self.placement = Placement(MemoryBus(self.broker, "placement"), self.keys_dir)
         self.attempt_journal = folder / "attempts.journal"
         self.simulated = folder / "simulated"
@@ -53,9 +56,11 @@ class Node:
         self.accounts = Accounts(root_allowed=True)
         self.task: asyncio.Task[None] | None = None
         self.incarnations = 0
+        self.silence_s_max = 5.0
 
     async def start(self) -> Agent:
         """Start an agent, with no memory but the folder's."""
+        bus = MemoryBus(self.broker, f"agent-{time.monotonic_ns()}")
         enforcer = Enforcer(self.devices(), self.dir, self.mps)
         keys = NodeKeys(self.dir, self.keys_dir)
         self.lease = FileLease(self.dir)
@@ -79,7 +84,7 @@ class Node:
         self.agent = Agent(
             Surroundings(
                 node=self._joined(enforcer.devices, keys),
-                bus=MemoryBus(self.broker, f"agent-{time.monotonic_ns()}"),
+                bus=bus,
                 machine=machine,
                 journal=self.journal,
                 enforcer=enforcer,
@@ -87,6 +92,7 @@ class Node:
                 is_granted=keys.is_granted,
                 unseal=keys.unseal,
                 now_us=lambda: time.time_ns() // 1000,
+                workplaces=self._workplaces(bus),
             )
         )
         self.task = asyncio.create_task(self.agent.run())
@@ -132,6 +138,14 @@ class Node:
         if self.task is not None:
             await self.kill_agent()
         await asyncio.to_thread(stop_all, self.dir)
+
+    def _owner_of(self, user: str) -> tuple[int, int] | None:
+        account = self.accounts.of(user)
+        return account[:2] if account else None
+
+    def _workplaces(self, bus: MemoryBus) -> Workplaces:
+        files = Files(bus, NODE, silence_s_max=self.silence_s_max)
+        return Workplaces(files, self.dir, self._owner_of, Repositories(("https", "file")))
 
     def _incarnation(self) -> str:
         self.incarnations += 1

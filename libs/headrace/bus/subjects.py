@@ -17,6 +17,7 @@ REQUESTS_ALL = "headrace.request.>"
 GATEWAY_ALL = "headrace.gateway.>"
 POSTS_ALL = "headrace.post.*.*.*"  # no deeper: nobody would answer what lies there
 AGENTS_UP = "headrace.agent.*.up.*"
+FILES_ASKED = "headrace.agent.*.up.files.*"  # of the gateway; placement need not hear it
 SERVICES_INBOX = "_SERVICES"  # answers to services: no publisher and no node may listen there
 WHY = "headrace.query.placement.why"  # a job's id in, an `Explanation` (or null) out
 
@@ -81,6 +82,11 @@ def session_down(node: str, session: str) -> str:
 def session_up(node: str, session: str) -> str:
     """From the agent's end of a session. Deeper than `AGENTS_UP`: placement need not hear it."""
     return f"{agent_up(node, 'session')}.{token(session)}"
+
+
+def files_asked(node: str, what: str) -> str:
+    """From an agent to the gateway: files of jobs placed on the node. See `bus.files`."""
+    return f"{agent_up(node, 'files')}.{token(what)}"
 
 
 @lru_cache(maxsize=65_536)

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 from headrace.client.connection import ClientError, Refused
 from headrace.client.model import Answer
 from headrace.documents import plan, read_fleet, read_job
+from headrace.documents.workdir import BUNDLE, GIT
 from headrace.documents.yaml_text import Document, parse_documents
 from headrace.events import Refusal
 
@@ -54,10 +55,16 @@ def job_documents(
 
 def with_folder(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The same job file with its working directory seen from `folder`."""
-    workdir = fields.get("workdir")
-    if isinstance(workdir, str) and workdir and not workdir.startswith("git+"):
-        fields["workdir"] = os.path.normpath(folder / Path(workdir).expanduser())
+    if isinstance(fields.get("workdir"), str):
+        fields["workdir"] = workdir_from(folder, fields["workdir"])
     return fields
+
+
+def workdir_from(folder: Path, workdir: str) -> str:
+    """What a job file in `folder` means by its `workdir`: a folder here in full, or as it is."""
+    if not workdir or workdir.startswith((GIT, BUNDLE)):
+        return workdir
+    return os.path.normpath(folder / Path(workdir).expanduser())
 
 
 def checked(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from argparse import REMAINDER, ArgumentParser
+from pathlib import Path
 from typing import Any
 
 from headrace.cli.arguments import add_connection
@@ -59,6 +60,8 @@ def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> in
 
 def _document(project: str, command: list[str], given: dict[str, Any]) -> dict[str, Any]:
     """The job file that says the same."""
+    from headrace.cli.files import workdir_from
+
     resources = {name: given[name] for name in ("gpus", "gpu_memory", "cpu", "memory")}
     document = {
         "name": given["name"] or _name_of(command[0]),
@@ -71,7 +74,7 @@ def _document(project: str, command: list[str], given: dict[str, Any]) -> dict[s
         "processes_per_node": "per-gpu" if given["per_gpu"] else None,
         "env": dict(_variable(word) for word in given["env"]),
         "secrets": given["secret"],
-        "workdir": os.path.abspath(given["workdir"]) if given["workdir"] else None,
+        "workdir": workdir_from(Path.cwd(), given["workdir"]),
     }
     return {name: value for name, value in document.items() if value}
 

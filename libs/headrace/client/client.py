@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
+from headrace.client.webhook_model import WebhookRow
 
 from headrace.client.config import DEFAULT_PROJECT, Context, context
 from headrace.client.connection import RETRY_S, Connection, Unreachable, path_with
@@ -27,7 +30,7 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.session import Session
-from headrace.client.webhook_model import WebhookRow
+from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 from headrace.trust.join_token import JoinToken
@@ -75,9 +78,12 @@ class Client:
 
     def submit(self, job: Document, *, key: str = "") -> Answer:
         """Submit a job file (a mapping, or JSON); the answer has the job's id. Sent again under
-        the same key until it is accepted or refused.
+        the same key until it is accepted or refused. A mapping's `workdir` that is a folder here
+        travels with the job.
         """
         key = key or uuid.uuid4().hex
+        if isinstance(job, Mapping):
+            job = self._sent_ahead(job)
         return self._change("POST", "/v1/jobs", _encoded(job), lambda: key)
 
     def jobs(self, /, **wanted: str | int) -> JobPage:
@@ -223,6 +229,17 @@ class Client:
     def status(self) -> Status:
         """The platform in numbers."""
         return self._get("/v1/status", Status)
+
+    def _sent_ahead(self, job: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The job file with its folder's name, once the platform has the folder."""
+        workdir = job.get("workdir")
+        if not isinstance(workdir, str) or not os.path.isdir(workdir):
+            return job  # a repository, a folder of the nodes, or for the platform to refuse
+        from headrace.client.folders import send_folder
+
+        project = str(job.get("project") or self.project)
+        name = send_folder(self._http, project, Path(workdir).absolute())
+        return {**job, "workdir": f"{BUNDLE}{name}"}
 
     def _get(self, path: str, kind: type[T]) -> T:
         return msgspec.json.decode(self._http.get(path), type=kind)

@@ -91,6 +91,10 @@ class Connection:
         """The body of an answer. Raises `ClientError`."""
         return _checked(self._until_answered("GET", path_with(path, query), None, {}))
 
+    def send(self, method: str, path: str, body: bytes) -> bytes:
+        """The body of an answer to what may be sent any number of times. Raises `ClientError`."""
+        return _checked(self._until_answered(method, path, body, {}))
+
     def change(
         self, method: str, path: str, body: bytes | None, *, key: Callable[[], str]
     ) -> Answer:

@@ -44,6 +44,15 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     refusal: dict[str, str] | None = None
 
 
+class BundleAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is kept of a folder that travels: its name, and which contents are missing (their
+    SHA-256). With none missing it is kept.
+    """
+
+    bundle: str = ""
+    missing: list[str] = []
+
+
 def signed_text(node: str, at_s: int) -> bytes:
     """What a member's key signs to ask for its credential, at `at_s` seconds since 1970."""
     return f"headrace:credential:{node}:{at_s}".encode()

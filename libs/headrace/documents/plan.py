@@ -22,13 +22,13 @@ from headrace.documents.quantities import MILLI, byte_size, duration_us, milli, 
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
+from headrace.documents.workdir import workdir_of
 from headrace.events import Refusal
 from headrace.events.jobs import Accelerator, Gang
 
 NODES_MAX = 1_024
 COMMAND_BYTES_MAX = 65_536  # command and setup each
 ARGUMENTS_MAX = 1_024
-WORKDIR_LENGTH_MAX = 1_024
 DURATION_US_MAX = 366 * 86_400_000_000
 DEFAULT_NAME = "job"
 DEFAULT_CPU_MILLI = 1_000  # of a job without GPUs; one with GPUs is bounded by them
@@ -90,7 +90,7 @@ def _plan(job: JobFile) -> Plan:
         setup=_argv("setup", job.setup) if job.setup else (),
         env=environment(job.env, allow_plain_secret=job.allow_plain_secret),
         secrets=secret_names(job.secrets, job.env),
-        workdir=_workdir(job.workdir),
+        workdir=workdir_of(job.workdir),
         processes=max(1, gang.accelerators[0].milli // MILLI) if gang.per_gpu_processes else 1,
         priority=job.priority,
         preemptible=_preemptible(job.preemptibility, gang),
@@ -225,17 +225,6 @@ def _argument(part: str | float | bool) -> str:
     if isinstance(part, bool):
         return "true" if part else "false"
     return repr(part) if isinstance(part, float) else str(part)
-
-
-def _workdir(value: str) -> str:
-    if not value:
-        return ""
-    if value.startswith("git+") or not value.startswith("/"):
-        instead = "an absolute path that exists on the node"
-        not_yet("workdir", value=value, instead=instead)
-    if len(value) > WORKDIR_LENGTH_MAX or not value.isprintable():
-        refuse("workdir", f"has at most {WORKDIR_LENGTH_MAX} printable characters", value=value)
-    return value
 
 
 def max_duration_us(value: str) -> int:

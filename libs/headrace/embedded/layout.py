@@ -40,6 +40,7 @@ class Layout:
         self.nodes = data_dir / "nodes"
         self.run = data_dir / "run"
         self.logs = data_dir / "logs"
+        self.files = data_dir / "files"
         self.settings = data_dir / "settings.json"
         self.state = data_dir / "supervisor.json"
 

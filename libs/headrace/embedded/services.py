@@ -86,6 +86,7 @@ def _of_service(layout: Layout, servers: Servers, name: str, listen: str) -> dic
     }
     if name == "gateway":
         env["HEADRACE_TOKEN_FILE"] = str(secrets.token_file(layout))
+        env["HEADRACE_FILES_DIR"] = str(layout.files)
         env |= _tls(servers)
     return env
 

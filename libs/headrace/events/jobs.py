@@ -59,7 +59,8 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     `job` is the id the shell drew. `launch` is the sealed `Launch`, under the project key
     `launch_key`. `trials` holds the parameters of a sweep's trials or an array's indexes, each a
     mapping of names to strings, drawn by the shell; empty for a single job. `protected_minimum`:
-    only what an elastic gang has above its minimum may be taken from it.
+    only what an elastic gang has above its minimum may be taken from it. `bundle` is the SHA-256 of
+    the folder that travels with it, as its manifest has it.
     """
 
     owner: ClassVar[str] = "admission"
@@ -82,6 +83,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     stop_after_failures: int = 0
     kind_of_group: str = ""  # "sweep" or "array" when `trials` is set
     protected_minimum: bool = False
+    bundle: str = ""
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):

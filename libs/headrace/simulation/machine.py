@@ -217,8 +217,9 @@ class SimulatedProcesses:
             end=worker.end,
         )
 
-    def start(self, assignment: Assignment, launch: Launch) -> None:
+    def start(self, assignment: Assignment, launch: Launch, place: object) -> None:
         """See the agent's `Machine`."""
+        del place
         if not self._crashed:
             self._passing("agent.before_start")
             self._machine.start(assignment, launch)

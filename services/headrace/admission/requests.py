@@ -28,6 +28,7 @@ from headrace.admission.webhook_requests import answer_of, apply_webhook, delete
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
 from headrace.documents import Plan, plan, read_job_json
+from headrace.documents.workdir import bundle_of
 from headrace.events import Event, Fact, Refusal, encode
 from headrace.events.access import (
     ProjectEraseRequested,
@@ -222,6 +223,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         stop_after_failures=tasks.stop_after_failures if tasks else 0,
         kind_of_group=tasks.kind if tasks else "",
         protected_minimum=planned.protected_minimum,
+        bundle=bundle_of(planned.workdir),
     )
 
 

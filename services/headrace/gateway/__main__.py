@@ -21,6 +21,7 @@ from headrace.bus.nats import NatsBus
 from headrace.gateway.app import application
 from headrace.gateway.follower import Follower
 from headrace.gateway.gateway import Gateway
+from headrace.gateway.keeping import erasing_files
 from headrace.gateway.server import Server, listen, write_port
 from headrace.gateway.trust import Trust
 from headrace.runtime.environment import Environment
@@ -63,6 +64,7 @@ async def _run(environment: Environment) -> None:
         follower=Follower(store, bus, time.monotonic),
         token=_token(),
         vault_key=environment.key("vault.pub"),
+        files_dir=Path(os.environ.get("HEADRACE_FILES_DIR") or environment.run_dir / "files"),
         trust=trust,
     )
     try:
@@ -77,6 +79,8 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     server = Server(application(gateway), listening, gateway.trust)
     write_port(environment.run_dir / "gateway.port", listening)
     following = asyncio.create_task(gateway.follower.run())
+    erasing = asyncio.create_task(erasing_files(gateway.follower, gateway.keeper))
+    await gateway.node_files.open()
     serving = asyncio.create_task(server.run_until_stopped())
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.stop)
@@ -86,6 +90,8 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     server.stop()
     await serving
     gone.cancel()
+    erasing.cancel()
+    await gateway.node_files.close()
     if lost.is_set():
         raise ConnectionError("the bus is gone for good")
     if following.done():

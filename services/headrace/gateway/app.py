@@ -15,6 +15,7 @@ from litestar.exceptions import HTTPException
 from litestar.openapi import OpenAPIConfig
 
 from headrace.gateway import (
+    bundles_api,
     events_api,
     fleet_api,
     jobs_api,
@@ -42,6 +43,9 @@ ROUTES = (
     jobs_api.job_why,
     jobs_api.job_logs,
     sessions_api.job_session,
+    bundles_api.has_bundle,
+    bundles_api.put_bundle,
+    bundles_api.put_objects,
     events_api.events,
     fleet_api.list_nodes,
     fleet_api.describe_node,

@@ -44,6 +44,12 @@ class TooMany(GatewayError):
     status = 429
 
 
+class Full(GatewayError):
+    """There is no room for more."""
+
+    status = 507
+
+
 class NotFound(GatewayError):
     """There is nothing of that name."""
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.client.model import why_ended
 from headrace.events import Entry, Event
+from headrace.events.access import ProjectErased
 from headrace.events.gangs import (
     GangEvicted,
     GangGrown,
@@ -60,7 +61,8 @@ def evolve(projection: Projection, entry: Entry) -> None:
 
 
 def _requested(projection: Projection, entry: Entry, event: JobRequested) -> None:
-    _add(projection, entry, event, kind_of_group=event.kind_of_group, tasks=len(event.trials))
+    job = _add(projection, entry, event, kind_of_group=event.kind_of_group, tasks=len(event.trials))
+    job.bundle = event.bundle
 
 
 def _admitted(projection: Projection, entry: Entry, event: JobAdmitted) -> None:
@@ -194,11 +196,16 @@ def _accounted(projection: Projection, _: Entry, event: UsageAccounted) -> None:
     use_of(projection, event.project).gpu_us += event.milli * event.held_us // 1000
 
 
+def _erased(projection: Projection, entry: Entry, event: ProjectErased) -> None:
+    projection.erased_at_us[event.project] = entry.recorded_at_us
+
+
 def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
     projection.services[event.service] = event.epoch
 
 
 _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
+    ProjectErased: _erased,
     **evolve_webhooks.FOLDS,
     JobRequested: _requested,
     JobAdmitted: _admitted,

@@ -127,9 +127,10 @@ async def create_publisher(
     status_code=HTTP_200_OK,
 )
 async def erase_project(gateway: Gate, project: FromPath[str], key: Key = "") -> Response[Answer]:
-    """The project's keys are dropped; the log stays as it is and its chain still verifies."""
-    answer = await gateway.asker.ask("project.erase", project, {}, key=key)
-    return response_of(await gateway.visible(answer))
+    """The project's keys are dropped and its files removed; the log stays as it is and its chain still verifies."""
+    answer = await gateway.visible(await gateway.asker.ask("project.erase", project, {}, key=key))
+    await gateway.keeper.erase_logged(gateway.follower.projection.erased_at_us)
+    return response_of(answer)
 
 
 @get("/status", summary="The platform in numbers")

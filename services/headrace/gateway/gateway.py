@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
@@ -17,8 +18,10 @@ from headrace.gateway.asking import Asker
 from headrace.gateway.errors import Ambiguous, NotFound, NotReady
 from headrace.gateway.evolve import evolve
 from headrace.gateway.follower import Follower
+from headrace.gateway.keeping import Keeper
 from headrace.gateway.limiting import Limiter
 from headrace.gateway.logs import LogStreams
+from headrace.gateway.node_files import NodeFiles
 from headrace.gateway.projection import Job, Projection
 from headrace.gateway.trust import PLAIN, Trust
 from headrace.runtime.reader import entry_of
@@ -32,7 +35,7 @@ GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 
 class Gateway:
     """One gateway process. `token` is the bearer token, `vault_key` what secrets are sealed to,
-    `trust` what machines that join are told.
+    `files_dir` where files are kept, `trust` what machines that join are told.
     """
 
     def __init__(
@@ -43,6 +46,7 @@ class Gateway:
         follower: Follower,
         token: str,
         vault_key: bytes,
+        files_dir: Path,
         trust: Trust = PLAIN,
     ) -> None:
         self.store, self.bus, self.follower = store, bus, follower
@@ -50,6 +54,8 @@ class Gateway:
         self.limiter = Limiter(time.monotonic)
         self.asker = Asker(bus)
         self.logs = LogStreams(bus, follower)
+        self.keeper = Keeper(files_dir, self._needed)
+        self.node_files = NodeFiles(bus, follower, self.keeper)
 
     @property
     def projection(self) -> Projection:
@@ -114,6 +120,11 @@ class Gateway:
             if isinstance(event, GangPlaced | GangGrown):
                 found[event.attempt] = (*found.get(event.attempt, ()), *event.workers)
         return found
+
+    def _needed(self, project: str) -> frozenset[str]:
+        """The folders that live jobs of a project work in."""
+        live = self.follower.projection.live.values()
+        return frozenset(job.bundle for job in live if job.bundle and job.project == project)
 
     def _by_prefix(self, prefix: str) -> Job | None:
         names = rows.names_like(self.projection, prefix)

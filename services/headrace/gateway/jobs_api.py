@@ -11,6 +11,8 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Response, Stream
 from litestar.status_codes import HTTP_200_OK
 
+from headrace.bundles.manifest import is_name
+from headrace.bus.subjects import is_token
 from headrace.client.model import (
     LOGS_END,
     LOGS_HEARTBEAT,
@@ -19,6 +21,7 @@ from headrace.client.model import (
     Description,
     JobPage,
 )
+from headrace.documents.workdir import bundle_of
 from headrace.gateway import rows
 from headrace.gateway.answering import response_of
 from headrace.gateway.errors import BadRequest
@@ -29,6 +32,7 @@ from headrace.scheduling.explanation import Explanation
 
 DEFAULT_PROJECT = "default"
 LINES = "application/x-ndjson"
+NOT_KEPT = "this folder is not kept here, or no longer"
 
 Key = Annotated[str, HeaderParameter(name="Idempotency-Key")]
 Trace = Annotated[str, HeaderParameter(name="traceparent")]
@@ -41,9 +45,10 @@ _ENCODE = msgspec.json.Encoder().encode
 
 
 class _Outline(msgspec.Struct):
-    """What the gateway reads of a job file: whose inbox it goes to."""
+    """What the gateway reads of a job file: whose inbox it goes to, and what has to be here."""
 
     project: str = DEFAULT_PROJECT
+    workdir: Any = ""
 
 
 _OUTLINES = msgspec.json.Decoder(_Outline)
@@ -59,6 +64,10 @@ async def submit(
         outline = _OUTLINES.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadRequest("body", "", f"not a job file in JSON: {error}") from error
+    bundle = bundle_of(str(outline.workdir))
+    is_asked = is_token(outline.project) and is_name(bundle)
+    if is_asked and not gateway.keeper.of(outline.project).has_tree(bundle):
+        raise BadRequest("workdir", outline.workdir, NOT_KEPT, "send the folder again")
     answer = await gateway.asker.ask(
         "job.submit", outline.project, body, key=key, traceparent=trace
     )

@@ -7,8 +7,8 @@ changes it.
 from __future__ import annotations
 
 import msgspec
-
 from headrace.client.webhook_model import WebhookRow
+
 from headrace.events.gangs import Worker
 from headrace.events.jobs import Gang
 from headrace.events.members import JoinWaiting
@@ -50,6 +50,7 @@ class Job(msgspec.Struct, kw_only=True):
     why: str = ""
     warning: str = ""
     exit_code: int | None = None
+    bundle: str = ""
 
 
 class Node(msgspec.Struct, kw_only=True):
@@ -82,6 +83,7 @@ class Projection(msgspec.Struct, kw_only=True):
     use: dict[str, ProjectUse] = {}
     held: dict[str, dict[str, int]] = {}
     services: dict[str, int] = {}
+    erased_at_us: dict[str, int] = {}  # by project, the last time
     webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name
 
     def job(self, job_id: str) -> Job | None:

@@ -28,13 +28,15 @@ from headrace.node_agent.journal import Journal
 from headrace.node_agent.lease import Lease
 from headrace.node_agent.leasing import Leasing
 from headrace.node_agent.log_requests import LogRequests
-from headrace.node_agent.machine import AttemptKey, End, Machine, Seen, Unopenable
+from headrace.node_agent.machine import AttemptKey, End, Machine, Seen
 from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.reporting import Reporter, record_run, report_of
 from headrace.node_agent.saying import Saying
 from headrace.node_agent.sessions import Sessions
+from headrace.node_agent.starting import Starter
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks, wait_until
+from headrace.node_agent.workplaces.preparing import Workplaces
 
 PULL_S = 30.0  # between two asks for the whole document
 HELLO_S_FIRST, HELLO_S_MAX = 0.2, 10.0  # between two hellos while nobody answers
@@ -50,7 +52,7 @@ class Surroundings:
     """What the agent is given. `node` says everything but boot and incarnation, which the journal
     knows. `is_granted` tells whether placement signed a document; `unseal` opens an assignment's
     launch or raises `Unopenable`; `now_us` is the wall clock, for people. `aside` runs what may keep
-    the agent waiting, `prober` measures the network.
+    the agent waiting, `prober` measures the network, `workplaces` prepares folders that travelled.
     """
 
     node: NodeJoined
@@ -64,6 +66,7 @@ class Surroundings:
     now_us: Callable[[], int]
     aside: Aside = in_turn
     prober: Prober | None = None
+    workplaces: Workplaces | None = None
 
 
 class Agent:
@@ -89,6 +92,7 @@ class Agent:
             now_us=given.now_us,
             reported=lambda: self._reporter.wake(linger=False),
         )
+        self._starter = Starter(given.machine, self._care, given.unseal, given.workplaces)
         self._saying = Saying(given.node, self._journal, self._machine, self._care, given.prober)
         self._heartbeats = Heartbeats(
             self._bus,
@@ -143,9 +147,9 @@ class Agent:
                 self._care.guard(),
                 self._keep_in_touch(),
                 self._dismissal.given(),
+                self._starter.tend(),
             ]
-            if self._given.prober is not None:
-                works.append(self._given.prober.run(self._bus))
+            works += [self._given.prober.run(self._bus)] if self._given.prober is not None else []
             tasks.extend(asyncio.create_task(work) for work in works)
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             for task in tasks:
@@ -154,6 +158,7 @@ class Agent:
         finally:
             await end_tasks(tasks)
             await self._care.close()
+            await self._starter.close()
             await self._reporter.stop()
             await self._logs.stop()
             await self._sessions.stop()
@@ -238,6 +243,8 @@ class Agent:
     def _look_at(self, key: AttemptKey) -> None:
         """Bring one attempt closer to what is wanted of it."""
         assignment, seen = self._desired.get(key), self._machine.look(key)
+        if assignment is None or assignment.stop:
+            self._starter.drop(key)
         reported = self._journal.reported(key)
         for action in todo.reconcile(assignment, seen, reported, self._journal.rebooted_at):
             self._do(key, action, assignment, seen)
@@ -247,7 +254,7 @@ class Agent:
     ) -> None:
         match action:
             case todo.Start() if self._leasing.may_start(action.assignment):
-                self._start(action.assignment)
+                self._start(key, action.assignment)
             case todo.Start():
                 self._leasing.want(key, self._pull_due)
             case todo.Stop():
@@ -260,17 +267,10 @@ class Agent:
                 self._journal.forget(key)
                 self._machine.forget(key)
 
-    def _start(self, assignment: Assignment) -> None:
-        key = todo.key_of(assignment)
-        if not self._care.is_ready(key, assignment, then=lambda: self._look_at(key)):
-            return
-        try:
-            launch = self._given.unseal(assignment)
-        except Unopenable as error:
-            end = End(reason="start-failed", exit_code=126, message=str(error))
+    def _start(self, key: AttemptKey, assignment: Assignment) -> None:
+        end = self._starter.start(assignment, then=lambda: self._look_at(key))
+        if end is not None:
             self._report_end(key, end, assignment, None)
-            return
-        self._machine.start(assignment, launch)
 
     def _report_end(
         self, key: AttemptKey, end: End, assignment: Assignment | None, seen: Seen | None

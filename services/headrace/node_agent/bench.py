@@ -16,7 +16,7 @@ from pathlib import Path
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent import folders
-from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.machine import AttemptKey, Workplace
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
@@ -113,6 +113,7 @@ def _start(machine: ProcessMachine, job: str, *command: str) -> AttemptKey:
     machine.start(
         Assignment(job=job, attempt=1, rank=0, position=1, project="bench"),
         Launch(command=command),
+        Workplace(),
     )
     return AttemptKey(job, 1, 0)
 

@@ -57,6 +57,15 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     end: End | None = None
 
 
+class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a worker works: `tree` is a folder that becomes its own by being moved there ("": it
+    begins with an empty one), `cwd` one of the node's in which it works instead.
+    """
+
+    tree: str = ""
+    cwd: str = ""
+
+
 class Inside(NamedTuple):
     """A running attempt from within: its folder, its shim, and how its processes are told from
     others (the mark in their environment, the sessions of its first ones, its control groups).
@@ -86,8 +95,8 @@ class Machine(Protocol):
         """What is true of this attempt; None when it was never started here."""
         ...
 
-    def start(self, assignment: Assignment, launch: Launch) -> None:
-        """Start the worker, once in its life. A failure shows as an end, `start-failed`."""
+    def start(self, assignment: Assignment, launch: Launch, place: Workplace) -> None:
+        """Start the worker there, once in its life. A failure shows as an end, `start-failed`."""
         ...
 
     def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:

@@ -44,6 +44,9 @@ from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.tasks import end_tasks
+from headrace.node_agent.workplaces.fetching import Files
+from headrace.node_agent.workplaces.preparing import Workplaces
+from headrace.node_agent.workplaces.repositories import Repositories
 from headrace.runtime.health import Answer, Health, json_answer
 
 NOT_ADMITTED = 78  # EX_CONFIG: starting again changes nothing
@@ -112,6 +115,7 @@ async def _run(settings: NodeSettings) -> None:
             now_us=_now_us,
             aside=asyncio.to_thread,
             prober=_prober(settings, keys),
+            workplaces=_workplaces(settings, bus),
         )
     )
     health = Health(_pages(agent, settings.node))
@@ -137,6 +141,19 @@ def _prober(settings: NodeSettings, keys: NodeKeys) -> Prober:
         is_granted=keys.is_granted,
         opened=keys.opened,
         now_us=_now_us,
+    )
+
+
+def _workplaces(settings: NodeSettings, bus: NatsBus) -> Workplaces:
+    def owner_of(user: str) -> tuple[int, int] | None:
+        account = settings.accounts.of(user)
+        return account[:2] if account is not None else None
+
+    return Workplaces(
+        Files(bus, settings.node),
+        settings.node_dir,
+        owner_of,
+        Repositories(settings.git_protocols),
     )
 
 

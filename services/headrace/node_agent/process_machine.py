@@ -23,7 +23,7 @@ import msgspec
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.node_agent import folders, logs
 from headrace.node_agent.launcher_link import LauncherLink
-from headrace.node_agent.machine import AttemptKey, End, Inside, Seen
+from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
@@ -86,7 +86,7 @@ class ProcessMachine:
         end = folders.read_exit(folder)
         return None if end is None else folders.seen_of(folders.read_intent(folder), end)
 
-    def start(self, assignment: Assignment, launch: Launch) -> None:
+    def start(self, assignment: Assignment, launch: Launch, place: Workplace) -> None:
         key = key_of(assignment)
         if key in self._held:
             return
@@ -99,7 +99,7 @@ class ProcessMachine:
         )
         marker = secrets.token_hex(16)
         try:
-            spec = spec_of(assignment, launch, settings=self._settings, marker=marker)
+            spec = spec_of(assignment, launch, place, settings=self._settings, marker=marker)
         except ValueError as error:
             held = self._held[key] = _Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))

@@ -13,6 +13,7 @@ from headrace.bus.subjects import token
 from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
 from headrace.node_agent.isolation.cgroups import CHOICES
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
+from headrace.node_agent.workplaces.repositories import PROTOCOLS
 
 PORTS = "20000-20499"
 
@@ -37,6 +38,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     attempt_journal: str
     isolation: str
     accounts: Accounts
+    git_protocols: tuple[str, ...]
 
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> NodeSettings:
@@ -67,6 +69,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 attempt_journal=_absolute(env.get("HEADRACE_ATTEMPT_JOURNAL", "")),
                 isolation=_choice("HEADRACE_NODE_ISOLATION", env, CHOICES),
                 accounts=_accounts(env),
+                git_protocols=_words(env.get("HEADRACE_NODE_GIT", ",".join(PROTOCOLS))),
             )
         except ValueError as error:
             raise SystemExit(f"headrace node_agent: {error}") from None
@@ -108,6 +111,10 @@ def _accounts(env: Mapping[str, str]) -> Accounts:
         ),
         root_allowed=_choice("HEADRACE_NODE_ROOT_JOBS", env, ("never", "allow")) == "allow",
     )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, (word.strip() for word in text.split(","))))
 
 
 def _ports(text: str) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from headrace.node_agent.folders import name_of
 from headrace.node_agent.gang_files import files_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
+from headrace.node_agent.machine import Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
 from headrace.node_agent.worker_environment import environment_of, place_of, processes_of
@@ -35,7 +36,12 @@ class MachineSettings:
 
 
 def spec_of(
-    assignment: Assignment, launch: Launch, *, settings: MachineSettings, marker: str
+    assignment: Assignment,
+    launch: Launch,
+    place: Workplace,
+    *,
+    settings: MachineSettings,
+    marker: str,
 ) -> dict[str, Any]:
     """The `start` line's content; see `supervision.shim.Start`. Raises `ValueError` for an id that
     is none, for a launch without a command, and for a job that may run as nobody here.
@@ -54,26 +60,33 @@ def spec_of(
         folder=path,
         marker=marker,
     )
-    return {
+    return _granted(assignment) | {
         "folder": folder,
-        "job": assignment.job,
-        "attempt": assignment.attempt,
-        "rank": assignment.rank,
-        "project": assignment.project,
-        "traceparent": assignment.traceparent,
         "enforcement": bound.enforcement,
         "confinement": plan_of(settings.isolation, os.path.basename(folder), limits, account),
         "marker": marker,
         "command": launch.command,
         "setup": launch.setup,
-        "cwd": launch.workdir,
+        "cwd": place.cwd,
+        "tree": place.tree,
         "env": env,
         "processes": processes_of(assignment, launch, path),
         "files": files_of(place_of(assignment, launch, path), launch.framework),
+        "output_bytes_max": settings.output_bytes_max,
+        "journal": settings.journal,
+    }
+
+
+def _granted(assignment: Assignment) -> dict[str, Any]:
+    """What placement says of the attempt."""
+    return {
+        "job": assignment.job,
+        "attempt": assignment.attempt,
+        "rank": assignment.rank,
+        "project": assignment.project,
+        "traceparent": assignment.traceparent,
         "grace_s": assignment.grace_s,
         "max_duration_s": assignment.max_duration_s,
         "replace_after_s": assignment.replace_after_s,
-        "output_bytes_max": settings.output_bytes_max,
-        "journal": settings.journal,
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
     }

@@ -40,8 +40,9 @@ _LOOK_NS = int(LOOK_S * 1e9)
 Tell = Callable[[dict[str, Any]], None]
 Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
-`command`, `setup`, `cwd`, `env`, `processes` (each process's own env), `files` (by path in the
-folder, `[mode, content]`), `grace_s`,
+`command`, `setup`, `cwd` (a folder of the node's, or ""), `tree` (a folder that becomes the
+attempt's own, or ""), `env`, `processes` (each process's own env), `files` (by path in the folder,
+`[mode, content]`), `grace_s`,
 `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
 `enforcement`, `confinement` (see there)."""
 
@@ -89,7 +90,10 @@ class _Attempt:
         """Start, supervise to the end, and say how it ended."""
         try:
             self._record.meant(self._spec, self._end["boot"])
-            os.mkdir(WORK)
+            if self._spec["tree"]:
+                os.rename(self._spec["tree"], WORK)
+            else:
+                os.mkdir(WORK)
             os.mkdir(OUTPUT)
         except OSError as error:
             why = f"its folder cannot be written: {error.strerror}"

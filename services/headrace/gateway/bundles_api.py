@@ -1,0 +1,99 @@
+"""`/v1/projects/{project}/bundles` and `…/objects`: folders that travel with jobs.
+
+Rule: a client asks first whether the folder of that name is here; if not it sends its manifest, then
+the contents that are missing, then the manifest again, until nothing is missing. A body is taken as
+it comes, and what does not match its name is refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from litestar import Request, get, post, put
+from litestar.params import FromPath
+from litestar.status_codes import HTTP_200_OK
+
+from headrace.bundles.frames import BadFrame, Frames
+from headrace.bundles.manifest import (
+    BUNDLE_BYTES_MAX,
+    MANIFEST_BYTES_MAX,
+    BadManifest,
+    is_name,
+    name_of,
+    read_manifest,
+)
+from headrace.bundles.objects import Damaged
+from headrace.client.model import BundleAnswer
+from headrace.gateway.errors import BadRequest, Full, NotFound
+from headrace.gateway.gateway import Gate, Gateway
+
+BODY_BYTES_MAX = BUNDLE_BYTES_MAX + 16_777_216  # the largest file, or many, with their heads
+PIECE_BYTES = 1_048_576  # of a body, looked at together
+
+
+@get("/projects/{project:str}/bundles/{name:str}", summary="Whether a folder is kept here")
+async def has_bundle(gateway: Gate, project: FromPath[str], name: FromPath[str]) -> BundleAnswer:
+    """404 when it is not, or no longer, or not all of it."""
+    _check(gateway, project)
+    if not is_name(name) or not gateway.keeper.of(project).has_tree(name):
+        raise NotFound(f"no folder {name[:80]} is kept for project {project}")
+    return BundleAnswer(bundle=name)
+
+
+@put(
+    "/projects/{project:str}/bundles",
+    summary="Bring a folder; the body is its manifest",
+    request_max_body_size=MANIFEST_BYTES_MAX,
+)
+async def put_bundle(
+    gateway: Gate, project: FromPath[str], request: Request[Any, Any, Any]
+) -> BundleAnswer:
+    """The answer says which contents are missing; with none the folder is kept."""
+    _check(gateway, project)
+    body = await request.body()
+    try:
+        manifest = await asyncio.to_thread(read_manifest, body)
+        missing = await asyncio.to_thread(gateway.keeper.of(project).put_tree, body)
+    except BadManifest as error:
+        raise BadRequest("workdir", "", str(error)) from error
+    sizes = manifest.digests()
+    full = await gateway.keeper.received(project, sum(sizes[digest] for digest in missing))
+    if full:
+        raise Full(full)
+    return BundleAnswer(bundle=name_of(body), missing=missing)
+
+
+@post(
+    "/projects/{project:str}/objects",
+    summary="Bring contents, framed with their names and sizes",
+    request_max_body_size=BODY_BYTES_MAX,
+    status_code=HTTP_200_OK,
+)
+async def put_objects(
+    gateway: Gate, project: FromPath[str], request: Request[Any, Any, Any]
+) -> BundleAnswer:
+    """Each is kept as soon as it is complete, whatever comes of the rest."""
+    _check(gateway, project)
+    frames = Frames(gateway.keeper.of(project).put)
+    held: list[bytes] = []
+    size = 0
+    try:
+        async for piece in request.stream():
+            held.append(piece)
+            size += len(piece)
+            if size >= PIECE_BYTES:
+                await asyncio.to_thread(frames.feed, b"".join(held))
+                held, size = [], 0
+        await asyncio.to_thread(frames.feed, b"".join(held))
+        frames.close()
+    except (BadFrame, Damaged) as error:
+        raise BadRequest("workdir", "", str(error)) from error
+    return BundleAnswer()
+
+
+def _check(gateway: Gateway, project: str) -> None:
+    """Raises `NotFound` for a project that is none: its name becomes part of a path."""
+    queue = gateway.projection.queues.get(project)
+    if queue is None or queue.kind != "project":
+        raise NotFound(f"there is no project {project[:80]} (headrace projects)")

@@ -1,0 +1,73 @@
+"""From an assignment to a worker that starts: what holds it to its share, what it runs, where.
+
+Rule: called again and again until the worker has started; whatever takes time is done beside, and
+calls back when it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from headrace.bus.agents import Assignment, Launch
+from headrace.node_agent.device_care import DeviceCare
+from headrace.node_agent.machine import (
+    AttemptKey,
+    End,
+    Machine,
+    Unopenable,
+    Workplace,
+)
+from headrace.node_agent.reconcile import key_of
+from headrace.node_agent.workplaces.preparing import Workplaces
+
+NOT_EXECUTABLE = 126  # as a shell has it
+
+
+class Starter:
+    """Starts workers. Without `workplaces` they work in folders that the node has."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        care: DeviceCare,
+        unseal: Callable[[Assignment], Launch],
+        workplaces: Workplaces | None,
+    ) -> None:
+        self._machine, self._care, self._unseal = machine, care, unseal
+        self._workplaces = workplaces
+
+    def start(self, assignment: Assignment, then: Callable[[], None]) -> End | None:
+        """Bring the worker closer to its start; how it ended if it never can. `then` is called when
+        there is more to do.
+        """
+        key = key_of(assignment)
+        if not self._care.is_ready(key, assignment, then=then):
+            return None
+        try:
+            launch = self._unseal(assignment)
+        except Unopenable as error:
+            return End(reason="start-failed", exit_code=NOT_EXECUTABLE, message=str(error))
+        place: Workplace | End | None = Workplace(cwd=launch.workdir)
+        if self._workplaces is not None:
+            place = self._workplaces.prepared(assignment, launch, then)
+        if isinstance(place, Workplace):
+            self._machine.start(assignment, launch, place)
+            return None
+        return place
+
+    async def tend(self) -> None:
+        """Look after what is kept for workers that will start, for ever."""
+        if self._workplaces is not None:
+            await self._workplaces.tend()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        """Leave; what was being prepared is prepared anew."""
+        if self._workplaces is not None:
+            await self._workplaces.close()
+
+    def drop(self, key: AttemptKey) -> None:
+        """It is not to start any more."""
+        if self._workplaces is not None:
+            self._workplaces.drop(key)

@@ -1,0 +1,235 @@
+"""Folders that travelled, from a real gateway to a real agent's workers."""
+
+import asyncio
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.gateway.histories import admitted, eligible, joined, placed, requested
+from tests.gateway.world import served_world
+from tests.node_agent.placement_twin import until
+from tests.node_agent.rig import Node
+
+from headrace.bundles.manifest import encode_manifest, name_of
+from headrace.bundles.packing import pack
+from headrace.gateway import node_files
+
+LIST = [sys.executable, "-c", "import os; print(sorted(os.listdir('.')), open('a.py').read())"]
+SPOIL = ["/bin/sh", "-c", "echo spoilt > a.py; rm -r src; cat a.py"]
+
+
+@pytest.fixture
+async def world():
+    async with served_world() as served:
+        yield served
+
+
+@pytest.fixture
+async def node(world, tmp_path):
+    made = Node(tmp_path, world.broker)
+    await made.placement.open()
+    await made.start()
+    await made.ready()
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    made = tmp_path / "folder"
+    (made / "src").mkdir(parents=True)
+    (made / "a.py").write_text("one")
+    (made / "src" / "b.py").write_text("two" * 700_000)
+    (made / "run.sh").write_text("#!/bin/sh\necho ran $0")
+    (made / "run.sh").chmod(0o755)
+    return made
+
+
+def kept(world, folder, project="vision"):
+    """The folder as the gateway has it; its name."""
+    manifest = pack(folder, {}).manifest
+    objects = world.gateway.keeper.of(project)
+    for file in manifest.files:
+        objects.put(file.digest, (folder / file.path).read_bytes())
+    assert objects.put_tree(encode_manifest(manifest)) == []
+    return f"sha256:{name_of(encode_manifest(manifest))}"
+
+
+def spoil(path):
+    Path(path).write_bytes(b"0ne")
+
+
+async def place(world, *jobs, project="vision"):
+    """The log has these jobs on the node."""
+    for job in jobs:
+        of = {"job": job, "project": project}
+        await world.append(joined(), requested(**of), admitted(**of), eligible(**of), placed(**of))
+
+
+async def ran(node, job, *command, **of):
+    """What a worker wrote, and how it ended."""
+    key = await node.placement.want(job, *command, **of)
+    end = await node.placement.ended(key)
+    return (await node.placement.logs(key)).data.decode(), end
+
+
+async def test_a_worker_finds_its_folder_and_spoils_nobody_elses(world, node, folder):
+    workdir = kept(world, folder)
+    await place(world, "one", "two", "three")
+    said, end = await ran(node, "one", *LIST, workdir=workdir)
+    assert (said, end.exit_code) == ("['a.py', 'run.sh', 'src'] one\n", 0)
+    assert (await ran(node, "two", *SPOIL, workdir=workdir))[0] == "spoilt\n"
+    said, _ = await ran(node, "three", "./run.sh", workdir=workdir)
+    assert said == "ran ./run.sh\n"
+
+
+async def test_the_next_worker_takes_a_copy_that_was_made_ahead(world, node, folder):
+    workdir = kept(world, folder)
+    await place(world, "one", "two")
+    await ran(node, "one", *LIST, workdir=workdir)
+    spares = node.dir / "bundles" / "vision" / "spares"
+    await until(lambda: [s for s in spares.glob("*") if s.name[0] != "."], "a spare")
+    shutil.rmtree(world.gateway.keeper.of("vision").root)  # and nobody is asked any more
+    (spare,) = spares.iterdir()
+    inode = (spare / "a.py").stat().st_ino
+    command = [sys.executable, "-c", "import os; print(os.stat('a.py').st_ino)"]
+    said, _ = await ran(node, "two", *command, workdir=workdir)
+    assert int(said) == inode
+
+
+async def test_many_at_once_fetch_once_and_each_has_its_own(world, node, folder):
+    workdir = kept(world, folder)
+    jobs = [f"job-{n}" for n in range(4)]
+    await place(world, *jobs)
+    results = await asyncio.gather(*(ran(node, job, *SPOIL, workdir=workdir) for job in jobs))
+    assert [(said, end.exit_code) for said, end in results] == [("spoilt\n", 0)] * 4
+
+
+async def test_a_folder_that_is_not_kept_any_more_is_the_reason(world, node, folder):
+    workdir = kept(world, folder)
+    await place(world, "one")
+    shutil.rmtree(world.gateway.keeper.of("vision").root)
+    _, end = await ran(node, "one", *LIST, workdir=workdir)
+    assert (end.reason, end.exit_code) == ("start-failed", 126)
+    assert end.message.startswith("cannot start: workdir: the platform does not keep folder")
+    assert "submit the job again" in end.message
+
+
+async def test_a_file_that_is_damaged_where_it_is_kept_is_noticed_and_thrown_away(
+    world, node, folder
+):
+    workdir = kept(world, folder)
+    await place(world, "one", "two")
+    objects = world.gateway.keeper.of("vision")
+    spoil(objects.path_of(name_of(b"one")))
+    _, end = await ran(node, "one", *LIST, workdir=workdir)
+    assert end.message.startswith("cannot start: workdir: a file came damaged from the platform")
+    assert not objects.has_tree(workdir.removeprefix("sha256:"))
+    kept(world, folder)
+    assert (await ran(node, "two", *LIST, workdir=workdir))[1].exit_code == 0
+
+
+async def test_a_file_that_was_damaged_on_the_node_is_fetched_anew(world, node, folder):
+    workdir = kept(world, folder)
+    await place(world, "one", "two")
+    await ran(node, "one", *LIST, workdir=workdir)
+    project = node.dir / "bundles" / "vision"
+    await until(lambda: [s for s in (project / "spares").glob("*") if s.name[0] != "."], "a spare")
+    shutil.rmtree(project / "spares")
+    digest = name_of(b"one")
+    spoil(project / "objects" / digest[:2] / digest[2:])
+    said, _ = await ran(node, "two", *LIST, workdir=workdir)
+    assert said.endswith("one\n")
+
+
+async def test_no_node_gets_files_of_a_job_that_is_not_placed_on_it(
+    world, node, folder, monkeypatch
+):
+    monkeypatch.setattr(node_files, "BEHIND_S_MAX", 0.2)
+    workdir = kept(world, folder, "ads")
+    await place(world, "mine")
+    _, end = await ran(node, "not-mine", *LIST, workdir=workdir)
+    assert "job not-mine is not placed on n1" in end.message
+    _, end = await ran(node, "mine", *LIST, workdir=workdir)  # it is vision's, the folder ads'
+    assert "does not keep folder" in end.message
+
+
+async def test_a_platform_that_does_not_answer_is_the_reason_after_a_while(world, node, folder):
+    workdir = kept(world, folder)
+    await place(world, "one")
+    await world.gateway.node_files.close()
+    await node.kill_agent()
+    node.silence_s_max = 0.1
+    await node.start()
+    _, end = await ran(node, "one", *LIST, workdir=workdir)
+    assert "the platform did not answer for 0 s when asked for files" in end.message
+
+
+async def test_a_job_that_is_cancelled_while_its_folder_is_fetched_never_starts(
+    world, node, folder
+):
+    workdir = kept(world, folder)
+    await place(world, "one")
+    await world.gateway.node_files.close()
+    key = await node.placement.want("one", *LIST, workdir=workdir)
+    await node.placement.stop(key)
+    end = await node.placement.ended(key)
+    assert (end.reason, end.message) == ("stopped", "stopped before it started: cancelled")
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A repository with two commits; its address and their names."""
+    made = tmp_path / "repository"
+    made.mkdir()
+    who = ("-c", "user.name=ada", "-c", "user.email=ada@example.org")
+
+    def git(*words):
+        command = ["git", "-C", made, *who, *words]
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    commits = []
+    for word in ("one", "two"):
+        (made / "a.py").write_text(word)
+        git("add", "-A")
+        git("commit", "-qm", word)
+        commits.append(git("rev-parse", "HEAD"))
+    return f"git+{made.as_uri()}", commits
+
+
+async def test_a_commit_is_checked_out_on_the_node_and_fetched_once(node, repository):
+    url, (first, second) = repository
+    show = ["/bin/sh", "-c", "cat a.py; echo; git rev-parse HEAD"]
+    said, _ = await ran(node, "one", *show, workdir=f"{url}@{first}")
+    assert said == f"one\n{first}\n"
+    said, _ = await ran(node, "two", *show, workdir=f"{url}@{second[:7]}")
+    assert said == f"two\n{second}\n"
+    shutil.rmtree(url.removeprefix("git+file://"))
+    said, _ = await ran(node, "three", *show, workdir=f"{url}@{first[:9]}")
+    assert said == f"one\n{first}\n"
+
+
+NO_COMMIT = "0123456789abcdef0123456789abcdef01234567"
+UNREACHABLE = [
+    (f"git+https://127.0.0.1:1/repo@{NO_COMMIT}", "unable to access 'https://127.0.0.1:1/repo/'"),
+    (f"git+file:///nowhere@{NO_COMMIT}", "does not appear to be a git repository"),
+    (f"git+ssh://127.0.0.1/repo@{NO_COMMIT}", "over https, file, not ssh"),
+]
+
+
+@pytest.mark.parametrize(("workdir", "said"), UNREACHABLE)
+async def test_a_repository_that_cannot_be_had_is_the_reason(node, workdir, said):
+    _, end = await ran(node, "one", "true", workdir=workdir)
+    assert end.reason == "start-failed"
+    assert said in end.message
+    assert "\n" not in end.message
+
+
+async def test_a_commit_that_is_not_there_is_the_reason(node, repository):
+    url, _ = repository
+    _, end = await ran(node, "one", "true", workdir=f"{url}@{NO_COMMIT}")
+    assert end.message.endswith(f"has no commit {NO_COMMIT} in its branches and tags")
