@@ -2,14 +2,8 @@
 
 from headrace.admission.decide import DECIDER
 from headrace.decider.testing import given
-from headrace.events.jobs import (
-    Accelerator,
-    Gang,
-    JobCancelRequested,
-    JobEnterRequested,
-    JobFinished,
-    JobRequested,
-)
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobCancelRequested, JobEnterRequested, JobFinished, JobRequested
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.queues import Queue, QueueConfigured
 

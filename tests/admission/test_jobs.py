@@ -6,13 +6,8 @@ import pytest
 from headrace.admission.decide import DECIDER
 from headrace.decider.testing import given
 from headrace.events.access import SecretSet
-from headrace.events.jobs import (
-    Gang,
-    JobAdmitted,
-    JobCancelling,
-    JobCancelRefused,
-    JobRefused,
-)
+from headrace.events.asked import Gang
+from headrace.events.jobs import JobAdmitted, JobCancelling, JobCancelRefused, JobRefused
 from headrace.events.platform import ServiceLed
 
 from .facts import (

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from headrace.admission.decide import DECIDER
 from headrace.decider.testing import given as history_of
-from headrace.events.jobs import Accelerator, Gang, JobAdmitted
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobAdmitted
 from headrace.events.nodes import Device
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.queues import Allowance, Queue, QueueConfigured

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.nodes import NodeChanged
 
 from .facts import GB, decided, gang, history, node, requested

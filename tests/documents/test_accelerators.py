@@ -4,7 +4,7 @@ import pytest
 
 from headrace.documents.accelerators import accelerators
 from headrace.documents.refusing import DocumentError
-from headrace.events.jobs import Accelerator
+from headrace.events.asked import Accelerator
 
 GB = 10**9
 

@@ -25,6 +25,13 @@ PER_NODE = msgspec.structs.replace(GANG, processes=1, local=0)
 ALONE = Place(job="hello", attempt=1, folder="/n/a", port=20_007)
 ELASTIC = msgspec.structs.replace(PER_NODE, nodes_min=2, nodes_max=8, node_rank=5)
 
+ROLES = Place(
+    job="ps", attempt=1, folder="/n/a", names=("n1", "n1", "n2"),
+    addresses=("10.0.0.1", "10.0.0.1", "10.0.0.2"), ports=(20_011, 20_021, 20_011),
+    slots=(1, 2, 2), port=20_010, node_rank=2, processes=2, local=1, devices=2,
+    counts=(1, 2, 2), roles=("ps", "worker", "worker"), role="worker",
+)  # fmt: skip
+
 TOLD = {
     "pytorch": (GANG, {
         "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2",
@@ -34,6 +41,12 @@ TOLD = {
     "pytorch, elastic": (ELASTIC, {
         "PET_NNODES": "2:8", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "10.0.0.1:20007",
         "PET_RDZV_ID": "pretrain-b0c4-3", "PET_RDZV_CONF": "is_host=false",
+    }),
+    "pytorch, roles": (ROLES, {"RANK": "4", "WORLD_SIZE": "5", "LOCAL_RANK": "1"}),
+    "tensorflow, roles": (ROLES, {
+        "TF_CONFIG": '{"cluster":{"ps":["10.0.0.1:20011"],"worker":["10.0.0.1:20021",'
+        '"10.0.0.1:20022","10.0.0.2:20011","10.0.0.2:20012"]},'
+        '"task":{"type":"worker","index":3}}',
     }),
     "tensorflow": (GANG, {
         "TF_CONFIG": '{"cluster":{"worker":["10.0.0.1:20011","10.0.0.1:20012",'

@@ -12,6 +12,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     setup: tuple[str, ...] = ()
     env: dict[str, str] = {}
     workdir: str = ""
+    commands: dict[str, tuple[str, ...]] = {}
 
 
 def filled(launch, **values):

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from headrace.events import Entry, Event, Header
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import Act, GangEvicted, GangPlaced, GangReleased, Share, Worker
-from headrace.events.jobs import (
-    Accelerator,
-    Gang,
-    JobAdmitted,
-    JobEligible,
-    JobFinished,
-    JobRequested,
-    JobStarted,
-)
+from headrace.events.jobs import JobAdmitted, JobEligible, JobFinished, JobRequested, JobStarted
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.gateway.evolve import evolve

@@ -4,8 +4,9 @@ import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.events import Entry, Header
+from headrace.events.asked import Gang
 from headrace.events.gangs import Act, GangPlaced, GangReleased
-from headrace.events.jobs import Gang, JobAdmitted, JobFinished, JobStarted
+from headrace.events.jobs import JobAdmitted, JobFinished, JobStarted
 from headrace.events.nodes import Device, NodeJoined, NodeSilent
 from headrace.events.platform import UsageAccounted
 from headrace.metrics.decide import DECIDER

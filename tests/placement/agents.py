@@ -10,13 +10,8 @@ from headrace.bus import subjects
 from headrace.bus.agents import Desired, Hello, Launch, Report, Reports, Signed
 from headrace.bus.memory import MemoryBroker, MemoryBus
 from headrace.events import Header, decode, encode, stream_of, tag_of
-from headrace.events.jobs import (
-    Accelerator,
-    Gang,
-    JobAdmitted,
-    JobEligible,
-    JobRequested,
-)
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobAdmitted, JobEligible, JobRequested
 from headrace.events.nodes import Device, NodeJoined
 from headrace.placement.decide import DECIDER
 from headrace.placement.requests import change_node

@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from headrace.events import Entry, Header
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import GangGrown, GangPlaced
-from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobCancelling, JobEligible
+from headrace.events.jobs import JobAdmitted, JobCancelling, JobEligible
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.placement.decide import DECIDER

@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangPlaced
-from headrace.events.jobs import Accelerator, Gang
 from headrace.events.nodes import Device
 from headrace.events.performance import PerformanceMeasured
 from headrace.events.pools import Pool, PoolConfigured

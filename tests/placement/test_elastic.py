@@ -3,8 +3,9 @@
 import pytest
 
 from headrace.events import tag_of
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangEvicted, GangGrown, GangPlaced, GangShrunk, WorkersReleased
-from headrace.events.jobs import Accelerator, Gang, JobFinished
+from headrace.events.jobs import JobFinished
 from headrace.events.nodes import NodeSilent
 from headrace.placement.explain_rules import explain
 

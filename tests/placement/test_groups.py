@@ -1,7 +1,8 @@
 """Sweeps and arrays: how a group follows its tasks."""
 
+from headrace.events.asked import Gang
 from headrace.events.gangs import GangEvicted
-from headrace.events.jobs import Gang, JobAdmitted, JobFinished
+from headrace.events.jobs import JobAdmitted, JobFinished
 
 
 def group_of(tasks, **fields):

@@ -260,12 +260,12 @@ def test_a_held_job_waits_until_it_is_eligible(history):
 def test_gangs_at_one_address_never_share_a_port(empty_history):
     history = empty_history
     for name in ("n1", "n2"):
-        history.node(name, gpus=2, address="127.0.0.1", port_first=5000, port_last=5003)
+        history.node(name, gpus=2, address="127.0.0.1", port_first=5000, port_last=5008)
     history.queue("default")
     for number in range(4):
         history.job(f"j{number}")
     ports = [event.port for event in history.settled()]
-    assert sorted(ports) == [5000, 5001, 5002, 5003]
+    assert sorted(ports) == [5000, 5002, 5004, 5006]
     history.exits("j1")
     history.job("next")
     assert history.settled()[-1].port == history.placed("j1").port

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.decider import fold
 from headrace.events import decode
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.performance import PerformanceMeasured
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.placement.decide import DECIDER

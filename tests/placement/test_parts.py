@@ -5,8 +5,8 @@ from collections import Counter
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangEvicted, GangPlaced, GuardTripped
-from headrace.events.jobs import Accelerator, Gang
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.queues import Allowance
 from headrace.placement.explain_rules import explain

@@ -7,6 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.decider import fold
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import (
     GangEvicted,
     GangGrown,
@@ -17,7 +18,7 @@ from headrace.events.gangs import (
     WorkersReleased,
 )
 from headrace.events.guards import guards_of
-from headrace.events.jobs import Accelerator, Gang, JobFinished, JobHeld
+from headrace.events.jobs import JobFinished, JobHeld
 from headrace.events.nodes import NodeChangeRequested, NodeHeard, NodeSilent
 from headrace.placement.decide import DECIDER
 from headrace.placement.derived import index_of

@@ -3,11 +3,11 @@
 import msgspec
 
 from headrace.events import tag_of
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangEvicted, GangPlaced
-from headrace.events.jobs import Accelerator, Gang
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.placement.explain_rules import explain
-from headrace.scheduling.explain import ELSEWHERE
+from headrace.scheduling.exclusions import ELSEWHERE
 
 GB = 10**9
 

@@ -6,17 +6,10 @@ import pytest
 from headrace.bus import subjects
 from headrace.bus.agents import Hello, Launch, Signal
 from headrace.events.access import SecretSet
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import GangEvicted, GangGrown
-from headrace.events.jobs import (
-    Accelerator,
-    Gang,
-    JobAdmitted,
-    JobCancelling,
-    JobEligible,
-    JobFinished,
-    JobRequested,
-)
+from headrace.events.jobs import JobAdmitted, JobCancelling, JobEligible, JobFinished, JobRequested
 from headrace.events.nodes import NodeFilled, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.placement import claims

@@ -2,7 +2,8 @@
 
 import pytest
 
-from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobEligible, JobHeld
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobAdmitted, JobEligible, JobHeld
 from headrace.events.queues import Allowance, Queue, QueueApplyRequested
 
 from .test_quota import History

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.events import Entry, Header
-from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobEligible, JobFinished, JobHeld
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobAdmitted, JobEligible, JobFinished, JobHeld
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.queues import (
     Queue,

@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.decider.testing import given as history_of
-from headrace.events.jobs import Accelerator, Gang, JobAdmitted
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobAdmitted
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.queues import Allowance, Queue, QueueApplyRequested, QueueConfigured
 from headrace.quota.decide import DECIDER

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.decider.testing import given as history_of
-from headrace.events.jobs import Accelerator, Gang, JobAdmitted
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobAdmitted
 from headrace.events.queues import Queue, QueueApplyRequested, QueueConfigured
 from headrace.quota.decide import DECIDER
 

@@ -7,8 +7,9 @@ import asyncio
 import msgspec
 
 from headrace.bus.memory import MemoryBus
+from headrace.events.asked import Gang
 from headrace.events.gangs import GuardTripped
-from headrace.events.jobs import Gang, JobAdmitted
+from headrace.events.jobs import JobAdmitted
 from headrace.runtime import log_messages
 from headrace.runtime.relay import POLL_S, Relay
 

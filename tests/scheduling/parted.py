@@ -48,7 +48,7 @@ def gang(name, queue="vision", *, tasks=1, devices=1, model="", pool="", options
         root=Group(roles=(Role(name="default", minimum=tasks),)),
         preemptible=not firm,
         age=int(name[1:]),
-        options=tuple(shapes) if options else (),
+        options=tuple((one,) for one in shapes) if options else (),
     )
     for rank in range(tasks):
         made.add(Task(name=f"{name}-{rank}", gang=name, shape=shapes[0], rank=rank))

@@ -89,7 +89,7 @@ def gang(number, one):
     )
     made = Gang(
         name=f"g{number}", queue=queue, root=root, age=number, preemptible=preemptible,
-        priority=priority, options=tuple(options) if len(options) > 1 else (),
+        priority=priority, options=tuple((one,) for one in options) if len(options) > 1 else (),
     )  # fmt: skip
     for rank in range(tasks):
         made.add(Task(name=f"g{number}-{rank}", gang=made.name, shape=options[0], rank=rank))

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import msgspec
 
 from headrace.events import Decision, Entry, Event, Header, encode, stream_of, tag_of
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import (
     Act,
@@ -18,15 +19,7 @@ from headrace.events.gangs import (
     Worker,
     WorkersReleased,
 )
-from headrace.events.jobs import (
-    Accelerator,
-    Gang,
-    JobAdmitted,
-    JobEligible,
-    JobFinished,
-    JobRequested,
-    JobStarted,
-)
+from headrace.events.jobs import JobAdmitted, JobEligible, JobFinished, JobRequested, JobStarted
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.platform import UsageAccounted
 from headrace.events.queues import Queue, QueueConfigured

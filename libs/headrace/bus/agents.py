@@ -181,7 +181,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a worker runs, as the project sealed it into `job.requested`, and what placement's shell
     adds when it seals it to a node: the substituted values, `environment` and `secrets`.
 
-    `command` is argv. `processes` is how many copies run on the node, each with its own local rank.
+    `command` is argv, and `commands` those of roles that have their own, of which placement's shell
+    leaves the one that runs. `processes` is how many copies run on the node, each with its own local rank.
     `framework` says which names they find in their environment, see `documents.frameworks`.
     """
 
@@ -192,3 +193,4 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     processes: int = 1
     secrets: dict[str, str] = {}
     framework: str = ""
+    commands: dict[str, tuple[str, ...]] = {}

@@ -75,9 +75,10 @@ def _attempt(attempt: AttemptRow) -> list[str]:
     ]
     for worker in attempt.workers:
         code = "" if worker.exit_code is None else f"  exit {worker.exit_code}"
+        role = f"  {worker.role}" if worker.role else ""
         level = f"  isolation {worker.isolation}" if worker.isolation else ""
         lines.append(
-            f"    rank {worker.rank}  {worker.node}  {worker.state}{code}{level}  {worker.message}"
+            f"    rank {worker.rank}{role}  {worker.node}  {worker.state}{code}{level}  {worker.message}"
         )
     if attempt.evicted:
         gainer = f" for {attempt.gainer}" if attempt.gainer else ""
@@ -105,6 +106,7 @@ def _spec(spec: dict[str, Any]) -> str:
     topology = (gang.get("topology_required", ""), gang.get("topology_preferred", ""))
     parts = {
         "nodes": gang.get("nodes", 1),
+        "succeeds_when": gang.get("succeeds_when", ""),
         "gpus": " | ".join(_choice(choice) for choice in gang.get("accelerators", [])),
         "cpu": gpus(int(gang.get("cpu_milli", 0))) if gang.get("cpu_milli") else "",
         "memory": size(int(gang["memory_bytes"])) if gang.get("memory_bytes") else "",

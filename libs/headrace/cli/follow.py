@@ -135,7 +135,7 @@ class _Following:
 
 class OutputLines:
     """Prints the output of processes line by line, each behind `label` and where it comes from:
-    its rank when there are `ranks`, its process when there are `processes`.
+    its role and its rank when there are `ranks`, its process when there are `processes`.
     """
 
     def __init__(self, label: str, *, ranks: bool = False, processes: bool = False) -> None:
@@ -164,7 +164,7 @@ class OutputLines:
         self._open.clear()
 
     def _prefix(self, piece: LogPiece) -> str:
-        where = f"{piece.rank}" if self._ranks else ""
+        where = f"{piece.role} {piece.rank}".lstrip() if self._ranks else ""
         where += f".{piece.process}" if self._processes else ""
         label = " ".join(part for part in (printable(self._label), where) if part)
         return f"{label} | " if label else ""
@@ -172,7 +172,8 @@ class OutputLines:
 
 def output_lines(label: str, found: Description, attempt: AttemptRow) -> OutputLines:
     """The printer that fits the attempt's workers."""
-    per_gpu = bool(found.spec.get("gang", {}).get("per_gpu_processes"))
+    gang = found.spec.get("gang", {})
+    per_gpu = any(each.get("per_gpu_processes") for each in (gang, *gang.get("roles", ())))
     return OutputLines(label, ranks=len(attempt.workers) > 1, processes=per_gpu)
 
 

@@ -22,6 +22,7 @@ def logs_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("-f", "--follow", action="store_true", help="until it has ended")
     parser.add_argument("--rank", type=int, help="only this worker")
+    parser.add_argument("--role", default="", help="only the workers of this role")
     parser.add_argument("--process", type=int, help="only this process of each worker")
     parser.add_argument("--attempt", type=int, help="the latest by default")
     add_connection(parser)
@@ -32,6 +33,7 @@ def logs(
     job: str,
     follow: bool,
     rank: int | None,
+    role: str,
     process: int | None,
     attempt: int | None,
     url: str,
@@ -45,9 +47,10 @@ def logs(
     client = Client.from_config(url=url, token=token)
     found = client.job(job)
     lines = output_lines("", found, found.attempts[-1]) if found.attempts else OutputLines("")
-    for piece in client.logs(
-        found.job.job, follow=follow, rank=rank, process=process, attempt=attempt
-    ):
+    pieces = client.logs(
+        found.job.job, follow=follow, rank=rank, role=role, process=process, attempt=attempt
+    )
+    for piece in pieces:
         lines.add(piece)
     lines.close()
     return DONE

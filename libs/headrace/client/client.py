@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import msgspec
-from headrace.client.webhook_model import WebhookRow
 
 from headrace.client.config import DEFAULT_PROJECT, Context, context
 from headrace.client.connection import RETRY_S, Connection, Unreachable, path_with
@@ -30,6 +29,7 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.session import Session
+from headrace.client.webhook_model import WebhookRow
 from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
@@ -114,12 +114,14 @@ class Client:
         job: str,
         *,
         rank: int | None = None,
+        role: str = "",
         process: int | None = None,
         attempt: int | None = None,
         follow: bool = False,
     ) -> Iterator[LogPiece]:
         """What its workers wrote; with `follow` until it has ended, over broken connections."""
-        query = {"rank": rank, "process": process, "attempt": attempt, "follow": follow}
+        query: dict[str, int | str | None] = {"rank": rank, "process": process, "attempt": attempt}
+        query |= {"role": role, "follow": follow}
         offsets: dict[tuple[int, int, int], int] = {}
         pieces = msgspec.json.Decoder(LogPiece)
 

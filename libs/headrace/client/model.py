@@ -141,6 +141,7 @@ class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     state: str = "starting"
     exit_code: int | None = None
     message: str = ""
+    role: str = ""
 
 
 class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -243,6 +244,7 @@ class LogPiece(msgspec.Struct, kw_only=True, omit_defaults=True):
     text: str = ""
     ended: bool = False
     missing: str = ""
+    role: str = ""
 
 
 class Status(msgspec.Struct, kw_only=True):

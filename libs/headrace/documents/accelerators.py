@@ -11,7 +11,7 @@ import re
 
 from headrace.documents.quantities import MILLI, byte_size, is_size, milli, number_text
 from headrace.documents.refusing import not_yet, refuse
-from headrace.events.jobs import Accelerator
+from headrace.events.asked import Accelerator
 
 GPUS_PER_NODE_MAX = 64
 PREFERENCES_MAX = 8

@@ -35,6 +35,17 @@ class Resources(Part):
     shm: NotYet = None
 
 
+class RoleFile(Part):
+    """Some workers of a job whose workers differ. Without a `command` they run the job's."""
+
+    parts: ClassVar[Parts] = {"resources": Resources}
+
+    nodes: Number = 1
+    resources: Resources = msgspec.field(default_factory=Resources)
+    command: str | list[str | int | float | bool] = ""
+    processes_per_node: Number = 1
+
+
 class Sweep(Part):
     """The same command with other parameters each time. `method` is grid, random or list."""
 
@@ -61,11 +72,11 @@ class JobFile(Part):
 
     not_yet: ClassVar[tuple[str, ...]] = (
         "volumes", "outputs", "checkpoint", "image", "python", "retry", "after",
-        "schedule", "triggers", "deadline", "notify", "roles",
-        "succeeds_when", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
+        "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
         "drain",
     )  # fmt: skip
     parts: ClassVar[Parts] = {"resources": Resources, "sweep": Sweep, "topology": Topology}
+    each: ClassVar[Parts] = {"roles": RoleFile}
 
     type: str = "training"
     name: str = ""
@@ -99,8 +110,8 @@ class JobFile(Part):
     triggers: NotYet = None
     deadline: NotYet = None
     notify: NotYet = None
-    roles: NotYet = None
-    succeeds_when: NotYet = None
+    roles: dict[str, RoleFile] = {}
+    succeeds_when: str = ""
     app: NotYet = None
     idle: NotYet = None
     port: NotYet = None

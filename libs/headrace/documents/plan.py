@@ -6,32 +6,29 @@ admission on receiving) gets the same refusals. What needs the platform's state 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
 
-from headrace.documents.accelerators import accelerators
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
 from headrace.documents.frameworks import FRAMEWORKS
-from headrace.documents.job_file import JobFile, Resources
-from headrace.documents.names import level_of, name_of, pool_names
+from headrace.documents.gangs import gang_of
+from headrace.documents.job_file import JobFile
+from headrace.documents.names import name_of
 from headrace.documents.nearest import nearest
-from headrace.documents.quantities import MILLI, byte_size, duration_us, milli, whole
+from headrace.documents.quantities import duration_us
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.documents.workdir import workdir_of
 from headrace.events import Refusal
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.asked import Gang
 
-NODES_MAX = 1_024
 COMMAND_BYTES_MAX = 65_536  # command and setup each
 ARGUMENTS_MAX = 1_024
 DURATION_US_MAX = 366 * 86_400_000_000
 DEFAULT_NAME = "job"
-DEFAULT_CPU_MILLI = 1_000  # of a job without GPUs; one with GPUs is bounded by them
 
 TYPES = ("training", "workspace", "inference")
 PRIORITIES = {
@@ -46,11 +43,9 @@ PRIORITIES = {
 PREEMPTIBILITIES = ("preemptible", "semi-preemptible", "non-preemptible")
 SHELL = ("/bin/bash", "-eu", "-o", "pipefail", "-c")
 
-_ELASTIC = re.compile(r"([0-9]{1,9}) ?\.\. ?([0-9]{1,9})")
-
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job file with every value understood. `processes` is how many run on each node."""
+    """A job file with every value understood. `commands` are those of roles."""
 
     name: str
     project: str  # "": the door's
@@ -60,7 +55,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     secrets: tuple[str, ...] = ()
     workdir: str = ""
-    processes: int = 1
+    commands: dict[str, tuple[str, ...]] = {}
     priority: str = "medium"
     preemptible: bool = True
     max_duration_us: int = 0
@@ -80,18 +75,18 @@ def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
 
 def _plan(job: JobFile) -> Plan:
     _check_words(job)
-    gang = _gang(job)
+    gang = gang_of(job)
     tasks = _tasks(job)
     planned = Plan(
         name=name_of("name", job.name or DEFAULT_NAME),
         project=name_of("project", job.project) if job.project else "",
         gang=gang,
-        command=_argv("command", job.command),
+        command=() if job.roles and not job.command else _argv("command", job.command),
+        commands=_commands(job),
         setup=_argv("setup", job.setup) if job.setup else (),
         env=environment(job.env, allow_plain_secret=job.allow_plain_secret),
         secrets=secret_names(job.secrets, job.env),
         workdir=workdir_of(job.workdir),
-        processes=max(1, gang.accelerators[0].milli // MILLI) if gang.per_gpu_processes else 1,
         priority=job.priority,
         preemptible=_preemptible(job.preemptibility, gang),
         max_duration_us=max_duration_us(job.max_duration),
@@ -129,73 +124,13 @@ def _preemptible(preemptibility: str, gang: Gang) -> bool:
     return preemptibility == "preemptible"
 
 
-def _gang(job: JobFile) -> Gang:
-    resources = job.resources
-    kinds = accelerators("resources.gpus", resources.gpus)
-    gpu_memory = _gpu_memory(resources, kinds)
-    cpu = DEFAULT_CPU_MILLI if not kinds and not gpu_memory else 0
-    if resources.cpu != "":
-        cpu = milli("resources.cpu", resources.cpu)
-    memory = byte_size("resources.memory", resources.memory) if resources.memory else 0
-    per_gpu = _per_gpu(job)
-    if per_gpu:
-        if not kinds:
-            rule = "there is no GPU to start a process for"
-            refuse("processes_per_node", rule, value="per-gpu", instead="resources: {gpus: 2}")
-        if any(kind.milli != kinds[0].milli for kind in kinds):
-            instead = "the same number of GPUs in every preference"
-            not_yet("processes_per_node", value="per-gpu", instead=instead)
-    nodes, nodes_max = _nodes(job.nodes)
-    required, preferred = job.topology.required, job.topology.preferred
-    return Gang(
-        nodes=nodes,
-        accelerators=kinds,
-        gpu_memory_bytes=gpu_memory,
-        cpu_milli=cpu,
-        memory_bytes=memory,
-        per_gpu_processes=per_gpu,
-        nodes_max=nodes_max,
-        pools=pool_names("pools", job.pools),
-        topology_required=required and level_of("topology.required", required),
-        topology_preferred=preferred and level_of("topology.preferred", preferred),
-        kind=job.type,
-    )
-
-
-def _gpu_memory(resources: Resources, kinds: tuple[Accelerator, ...]) -> int:
-    if not resources.gpu_memory:
-        return 0
-    rule = instead = ""
-    if any(kind.milli != MILLI for kind in kinds):
-        rule, instead = "is memory of one GPU", "leave gpus out, or name one GPU (gpus: H100)"
-    if any(kind.profile for kind in kinds):
-        rule, instead = "shares cannot be cut from MIG slices", "leave it out"
-    if rule:
-        refuse("resources.gpu_memory", rule, value=resources.gpu_memory, instead=instead)
-    return byte_size("resources.gpu_memory", resources.gpu_memory)
-
-
-def _per_gpu(job: JobFile) -> bool:
-    value = job.processes_per_node
-    if value == "per-gpu":
-        return True
-    if str(value) != "1":
-        instead = "1, and let the command start its own, or per-gpu"
-        if str(value).isdecimal() and str(value) != "0":
-            not_yet("processes_per_node", value=value, instead=instead)
-        refuse("processes_per_node", "must be 1 or per-gpu", value=value, instead=instead)
-    return False
-
-
-def _nodes(value: object) -> tuple[int, int]:
-    """How many nodes at least, and up to how many an elastic gang grows (0: it does not)."""
-    found = _ELASTIC.fullmatch(value) if isinstance(value, str) else None
-    if found is None:
-        return whole("nodes", value, 1, NODES_MAX), 0
-    low, high = (whole("nodes", end, 1, NODES_MAX) for end in found.groups())
-    if low > high:
-        refuse("nodes", "the minimum is above the maximum", value=value, instead=f"{high}..{low}")
-    return low, high if high > low else 0
+def _commands(job: JobFile) -> dict[str, tuple[str, ...]]:
+    """What each role runs: its own command, or the job's."""
+    return {
+        name: _argv(f"roles.{name}.command", role.command)
+        for name, role in job.roles.items()
+        if role.command or not job.command
+    }
 
 
 def _tasks(job: JobFile) -> Tasks | None:
@@ -240,6 +175,8 @@ def max_duration_us(value: str) -> int:
 def _texts(planned: Plan) -> Iterator[tuple[str, str]]:
     """Everything that may have templates, with the field it stands in."""
     yield from (("command", part) for part in planned.command)
+    for name, command in planned.commands.items():
+        yield from ((f"roles.{name}.command", part) for part in command)
     yield from (("setup", part) for part in planned.setup)
     yield from ((f"env.{name}", value) for name, value in planned.env.items())
     yield "workdir", planned.workdir

@@ -23,7 +23,9 @@ L = TypeVar("L", bound=msgspec.Struct)
 
 
 def substitute(launch: L, *, params: Mapping[str, str], job: str, index: int, project: str) -> L:
-    """The launch (any Struct with `command`, `setup`, `env`, `workdir`) with its templates filled."""
+    """The launch (any Struct with `command`, `commands`, `setup`, `env`,
+    `workdir`) with its templates filled.
+    """
     values = {f"params.{name}": value for name, value in params.items()}
     values |= {"job.id": job, "job.index": str(index), "project": project}
 
@@ -34,6 +36,7 @@ def substitute(launch: L, *, params: Mapping[str, str], job: str, index: int, pr
     return msgspec.structs.replace(
         launch,
         command=_each(fill, filled.command),
+        commands={role: _each(fill, command) for role, command in filled.commands.items()},
         setup=_each(fill, filled.setup),
         env={name: fill(value) for name, value in filled.env.items()},
         workdir=fill(filled.workdir),

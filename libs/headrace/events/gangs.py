@@ -25,12 +25,20 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One node's part of a gang: rank, node, and the devices it got there, in order.
 
     Ranks of an attempt are given in ascending order and never again, so that each names one worker.
+    Its peers reach it at `address`, where `ports` ports from `port` on are its own: one for what it
+    does as a whole (rank 0 listens there for all), and one for each of its processes.
+    Of a gang with roles it has one, and `cpu_milli` and `memory_bytes` are booked for it.
     """
 
     rank: int
     node: str
     address: str
     devices: tuple[Share, ...] = ()
+    role: str = ""
+    port: int = 0
+    ports: int = 0
+    cpu_milli: int = 0
+    memory_bytes: int = 0
 
 
 class Act(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,7 +53,7 @@ class GangPlaced(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="g
     """All workers of this attempt have their devices. Books them.
 
     `port` is where rank 0 listens for its peers. `milli` sums over the gang. Per-node booking of
-    CPU and memory is in `cpu_milli` and `memory_bytes`.
+    CPU and memory is in `cpu_milli` and `memory_bytes`, of a gang with roles each worker's own.
     """
 
     owner: ClassVar[str] = "placement"
@@ -102,7 +110,7 @@ class GangShrunk(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="g
 
 class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.evicted.v1"):
     """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed,
-    device-faulty, …
+    device-faulty, finished (the role that counts has), …
 
     Its devices stay booked until `gang.released`.
     """

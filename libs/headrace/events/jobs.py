@@ -8,49 +8,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-import msgspec
-
+from headrace.events.asked import Gang
 from headrace.events.base import Decision, Fact, Refusal
-
-
-class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One acceptable kind of GPU and how much of it, per node.
-
-    `milli` is thousandths of a GPU: 2000 is two whole GPUs, 250 a quarter of one. An empty `model`
-    means any. The memory bounds are the marketed sizes in bytes (0: unbounded). With a MIG
-    `profile` (`1g.10gb`), 1000 is one slice of that profile and there are no shares.
-    """
-
-    milli: int
-    model: str = ""
-    memory_bytes_min: int = 0
-    memory_bytes_max: int = 0
-    profile: str = ""
-
-
-class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a job asks for. `nodes` workers at once or none; everything else is per node.
-
-    `accelerators` is a list in order of preference, never mixed inside one gang; empty means no
-    GPU. `gpu_memory_bytes` asks for this much memory of one GPU instead of a share. An elastic gang
-    grows from `nodes` to `nodes_max` (0: it does not). `pools` are tried in this order (none: every
-    node). Its nodes share a domain of the level `topology_required`, and of `topology_preferred`
-    where that can be had. `kind` is the job's type, which says what pools its project has for it;
-    `by_price`: its pools are in no order of its own, so the cheapest that fits is tried first.
-    """
-
-    nodes: int = 1
-    accelerators: tuple[Accelerator, ...] = ()
-    gpu_memory_bytes: int = 0
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-    per_gpu_processes: bool = False
-    nodes_max: int = 0
-    pools: tuple[str, ...] = ()
-    topology_required: str = ""
-    topology_preferred: str = ""
-    kind: str = "training"
-    by_price: bool = False
 
 
 class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.requested.v1"):

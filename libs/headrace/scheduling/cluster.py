@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headrace.events.gangs import Share, Worker
+from headrace.events.gangs import Share
 
 DEVICE_MILLI = 1000  # one whole GPU
 
@@ -68,16 +68,3 @@ class Node(msgspec.Struct, kw_only=True, omit_defaults=True):
                 if device.device == share.device:
                     device.used_milli = max(0, device.used_milli + sign * share.milli)
                     break
-
-
-class Booking(msgspec.Struct, frozen=True, kw_only=True):
-    """What a gang holds: its workers' devices, and CPU and memory on each of their nodes."""
-
-    workers: tuple[Worker, ...]
-    cpu_milli: int = 0
-    memory_bytes: int = 0
-
-    @property
-    def milli(self) -> int:
-        """Thousandths of GPUs over the whole gang."""
-        return sum(share.milli for worker in self.workers for share in worker.devices)

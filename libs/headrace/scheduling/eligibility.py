@@ -5,7 +5,7 @@ Rule: what a machine is decides, never what is booked on it.
 
 from __future__ import annotations
 
-from headrace.scheduling.gangs import Shape
+from headrace.scheduling.gangs import Gang, Shape
 from headrace.scheduling.machines import Machine, takes
 
 
@@ -21,3 +21,11 @@ def is_eligible(shape: Shape, machine: Machine, *, closed: bool = False) -> bool
     if spec.taints and not all(taint in shape.tolerations for taint in spec.taints):
         return False
     return not shape.devices or any(takes(shape, bank.kind) for bank in machine.banks)
+
+
+def asked_by(gang: Gang, role: str) -> tuple[Shape, ...]:
+    """What any task of the role may ask for, the best first."""
+    if not gang.options:
+        return tuple(dict.fromkeys(task.shape for task in gang.tasks.get(role, ())))
+    at = [known.name for known in gang.roles].index(role)
+    return tuple(dict.fromkeys(option[at] for option in gang.options))

@@ -14,10 +14,11 @@ import msgspec
 from headrace.scheduling.accounts import Barrier
 from headrace.scheduling.amounts import CPU, GPU, MEMORY
 from headrace.scheduling.eviction_budgets import EvictionBudgets, Spent
+from headrace.scheduling.exclusions import searches
 from headrace.scheduling.explanation import Explanation
 from headrace.scheduling.gangs import PIPELINED, PLACED, Gang, Shape, Task, next_tasks
 from headrace.scheduling.legality import Taker, may_lose, may_take
-from headrace.scheduling.machines import Machine, takes
+from headrace.scheduling.machines import Machine
 from headrace.scheduling.part_barriers import barred_cells
 from headrace.scheduling.placing import barrier_of, choices, place_gang, request_of, taker_of
 from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
@@ -27,14 +28,6 @@ from headrace.scheduling.world import World
 HOLDERS_MAX = 2_000  # running gangs judged for one explanation
 UNITS = {GPU: "GPUs", CPU: "CPUs", MEMORY: "of memory"}
 
-NOT_ACCEPTING = "silent or cordoned"
-DISK_FULL = "its disk is full"
-ELSEWHERE = "outside its pools, volumes or labels"
-OTHER_KIND = "another kind of GPU"
-TOO_SMALL = "too small"
-TAKEN = "taken"
-BARRED = "of GPUs of which its project has all it may have"
-OWN = "already has a worker of it"
 COULD_GO = "could go"
 
 
@@ -75,15 +68,14 @@ def _unit(barrier: Barrier) -> str:
 
 
 def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
-    needed = len(tasks) if tasks[0].shape.apart else 1
-    shapes = gang.options or tuple(dict.fromkeys(task.shape for task in tasks))
-    excluded = min((_excluded(world, gang, shape) for shape in shapes), key=_exclusion_rank)
-    nodes = len(world.machines)
-    fits = nodes - excluded.total()
-    open_to = (TAKEN, OWN, BARRED, NOT_ACCEPTING, DISK_FULL)
-    able = fits + sum(excluded[reason] for reason in open_to)
+    worst = searches(world, gang, tasks)[0]
+    needed, able, fits, shapes = worst.needed, worst.able, worst.fits, worst.shapes
+    excluded, nodes = worst.excluded, len(world.machines)
     numbers = {"nodes_needed": needed, "nodes_free": fits, "nodes_able": able, "nodes": nodes}
-    wanted = " or ".join(dict.fromkeys(_wanted(shape, len(tasks)) for shape in shapes))
+    count = len(worst.tasks)
+    wanted = " or ".join(dict.fromkeys(_wanted(shape, count) for shape in shapes))
+    if len(gang.roles) > 1:
+        wanted = f"{wanted} as {worst.tasks[0].role}"
     told = {name: count for name, count in sorted(excluded.items()) if count}
     if able < needed:
         text = f"needs {wanted}; only {able} of {nodes} nodes could ever hold that"
@@ -112,36 +104,6 @@ def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
         evicts=_evicts(kept),
         sooner=_sooner(world, gang, tasks),
     )
-
-
-def _excluded(world: World, gang: Gang, shape: Shape) -> Counter[str]:
-    """The machines without room for a task of this shape, by the first thing that excludes them."""
-    own = {p.node for t in gang.all_tasks() if t.state in PLACED and (p := t.coming or t.place)}
-    found: Counter[str] = Counter()
-    barred = barred_cells(world, gang, shape)
-    for name, machine in world.machines.items():
-        spec = machine.spec
-        if (shape.only is not None and name not in shape.only) or any(
-            spec.labels.get(label) != value for label, value in shape.labels
-        ):
-            found[ELSEWHERE] += 1
-        elif shape.devices and not any(takes(shape, kind) for kind, _ in spec.usable):
-            found[OTHER_KIND] += 1
-        elif Machine(spec).fit(shape) is None:
-            found[TOO_SMALL] += 1
-        elif not spec.accepting:
-            found[DISK_FULL if spec.is_full else NOT_ACCEPTING] += 1
-        elif shape.apart and name in own:
-            found[OWN] += 1
-        elif barred and barred.keys() >= set(world.parted.cells_on(machine, shape)):
-            found[BARRED] += 1
-        elif (fit := machine.fit(shape)) is None or not fit[1]:
-            found[TAKEN] += 1
-    return found
-
-
-def _exclusion_rank(excluded: Counter[str]) -> tuple[int, int]:
-    return excluded.total(), excluded.total() - excluded[TAKEN]
 
 
 def _tried(world: World, gang: Gang) -> str:
@@ -235,7 +197,9 @@ def _standing(world: World, gang: Gang) -> str:
 
 
 def _sooner(world: World, gang: Gang, tasks: list[Task]) -> str:
-    """The largest smaller request that would start now."""
+    """The largest smaller request that would start now, of a gang without roles."""
+    if len(gang.roles) > 1:
+        return ""
     mark = world.mark()
     for count in range(len(tasks) - 1, 0, -1):
         found = place_gang(world, gang, promised=False, most=count)

@@ -65,7 +65,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     given, `device_memory_bytes` of each; of a `model` and with so much memory in all, if given.
 
     `only` names the nodes it may run on, `labels` what they must be labelled; `apart` means that no
-    other task of its gang may be on the same node.
+    other task of its role may be on the same node.
     """
 
     devices: int = 0
@@ -138,8 +138,8 @@ class Task(msgspec.Struct, kw_only=True, eq=False):
 
 
 class Gang(msgspec.Struct, kw_only=True, eq=False):
-    """Tasks that are of use only together. `age` orders equals: lower is older. `options` are what
-    any of its tasks may ask for instead of its shape, the best first; never mixed.
+    """Tasks that are of use only together. `age` orders equals: lower is older. `options` are what its
+    tasks may ask for instead of their shapes, the best first: a shape for each role; never mixed.
     A pending gang younger than `patience_us` evicts nobody; one below its minimum for longer than
     `staleness_grace_us` (below 0: ever) is evicted. By `room_by_us` others have gone for it.
     """
@@ -158,7 +158,7 @@ class Gang(msgspec.Struct, kw_only=True, eq=False):
     staleness_grace_us: int | None = None
     room_by_us: int = 0
     max_duration_us: int = 0  # it is ended that long after its start; 0: the settings' duration
-    options: tuple[Shape, ...] = ()
+    options: tuple[tuple[Shape, ...], ...] = ()
     tasks: dict[str, list[Task]] = {}  # by role, in the order in which they are placed
     counts: dict[str, dict[str, int]] = {}  # by role and state
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from headrace.events.jobs import Accelerator
+from headrace.events.asked import Accelerator
 
 SIZE_TOLERANCE_PERCENT = 8
 

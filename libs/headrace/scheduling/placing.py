@@ -20,7 +20,6 @@ from headrace.scheduling.gangs import (
     Constraint,
     Gang,
     Group,
-    Nearness,
     Place,
     Role,
     Shape,
@@ -32,15 +31,14 @@ from headrace.scheduling.gangs import (
 from headrace.scheduling.legality import Taker
 from headrace.scheduling.machines import COMING, DEVICE_MILLI
 from headrace.scheduling.part_barriers import barred_cells, cell_barrier, part_barrier_of
-from headrace.scheduling.ranking import ranked
-from headrace.scheduling.topology import Demand, Where, node_sets
+from headrace.scheduling.ranking import orders_of, ranked
+from headrace.scheduling.topology import Demand, Where, is_near, node_sets
 from headrace.scheduling.world import World
 
 
 def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = None) -> bool:
-    """Place what the gang asks for next, or the first `most` tasks of it. `promised`: everything
-    waits for what is being released, and what was evicted in this turn may stay. Nothing has
-    changed when this returns false.
+    """Place what the gang asks for next, or the first `most` tasks of it; false: nothing changed.
+    `promised`: everything waits for what is being released, and what was evicted may stay.
     """
     tasks = next_tasks(gang, again=promised)[:most]
     if not tasks or not all(_is_possible(task.shape) for task in tasks):
@@ -66,11 +64,12 @@ def choices(world: World, gang: Gang) -> Iterator[None]:
     if not gang.options or gang.any_in((*PLACED, EVICTED)):
         yield
         return
-    for shape in gang.options:
+    for option in gang.options:
         mark = world.mark()
+        shapes = {role.name: shape for role, shape in zip(gang.roles, option, strict=True)}
         for task in gang.all_tasks():
-            if task.state == PENDING and task.shape != shape:
-                world.reshape(task, shape)
+            if task.state == PENDING and task.shape != shapes[task.role]:
+                world.reshape(task, shapes[task.role])
         yield
         world.back_to(mark)
 
@@ -124,13 +123,27 @@ def _place_member(
         if isinstance(member, Role):
             done = all(_place_task(world, task, site, promised=promised) for task in tasks)
         else:
-            done = all(
-                _place_member(world, inner, mine, site, promised=promised)
-                for inner in ordered_members(demand.gang, member)
-            )
+            orders = orders_of(world, tasks, ordered_members(demand.gang, member))
+            done = any(_place_all(world, o, mine, site, promised=promised) for o in orders)
         if done:
             return True
         world.back_to(mark)
+    return False
+
+
+def _place_all(
+    world: World,
+    members: Iterable[Group | Role],
+    demand: Demand,
+    where: Where,
+    *,
+    promised: bool,
+) -> bool:
+    """Place these members, the ones after the others; nothing has changed when that fails."""
+    mark = world.mark()
+    if all(_place_member(world, m, demand, where, promised=promised) for m in members):
+        return True
+    world.back_to(mark)
     return False
 
 
@@ -146,7 +159,7 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
     for name in _order(world, task, where):
         if name in taken:
             continue
-        if task.shape.near is not None and not _is_near(world, task.shape.near, name):
+        if task.shape.near is not None and not is_near(world, task.shape.near, name):
             continue
         found = world.machines[name].fit(task.shape, spread=world.settings.spread_devices)
         if found is None or not _allowed(world, task, found[0]):
@@ -160,10 +173,11 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
 
 
 def _taken(gang: Gang, task: Task) -> set[str]:
-    """The machines on which the task may not be because others of its gang are."""
+    """The machines on which the task may not be because others of its role are."""
     if not task.shape.apart:
         return set()
-    places = (t.coming or t.place for t in gang.all_tasks() if t is not task and t.state in PLACED)
+    mine = gang.tasks[task.role]
+    places = (t.coming or t.place for t in mine if t is not task and t.state in PLACED)
     return {place.node for place in places if place is not None}
 
 
@@ -279,21 +293,3 @@ def _seated(world: World, gang: Gang, shape: Shape, seat: Place) -> tuple[Place,
     if not shape.is_shared or not machine.still_fits(seat):
         return found
     return seat, found[1] and all(machine.free_on(d)[0] >= seat.milli for d in seat.devices)
-
-
-def _is_near(world: World, near: Nearness, name: str) -> bool:
-    """Whether others with the tags are (or are not) in the machine's domains."""
-    labels = world.machines[name].spec.labels
-    for label, wanted in ((near.with_label, True), (near.apart_label, False)):
-        if not label:
-            continue
-        found = any(
-            world.machines[place.node].spec.labels.get(label) == labels.get(label)
-            for gang in world.gangs.values()
-            for task in gang.all_tasks()
-            if task.state in PLACED and set(near.tags) <= set(task.tags)
-            if (place := task.coming or task.place) is not None and place.node in world.machines
-        )
-        if found != wanted:
-            return False
-    return True

@@ -7,12 +7,12 @@ since is tried again, and when other arrivals are expected, what was tried is on
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from headrace.scheduling.eligibility import is_eligible
 from headrace.scheduling.fragmentation import Expected
-from headrace.scheduling.gangs import Shape
+from headrace.scheduling.gangs import Group, Role, Shape, Task, roles_of
 from headrace.scheduling.machines import Machine, MachineSpec
 from headrace.scheduling.policies import Rank, policy_of
 from headrace.scheduling.trials import Trial
@@ -125,6 +125,27 @@ class Bench:
                 judge = self._judges[self._policies.get(spec.pool, self._usual)]
             known = self._known[spec.name] = (spec, judge)
         return known[1]
+
+
+def orders_of(
+    world: World, tasks: Sequence[Task], members: Sequence[Group | Role]
+) -> Iterator[Sequence[Group | Role]]:
+    """In which orders the members of a group are tried: as they are, then those first whose tasks
+    find the fewest machines, which others may have taken else.
+    """
+    yield members
+    if len(members) < 2:
+        return
+
+    def rooms(member: Group | Role) -> int:
+        roles = [member] if isinstance(member, Role) else roles_of(member)
+        names = {role.name for role in roles}
+        shapes = dict.fromkeys(task.shape for task in tasks if task.role in names)
+        return min((sum(1 for _ in ranked(world, shape)) for shape in shapes), default=0)
+
+    by_room = sorted(members, key=rooms)
+    if by_room != members:
+        yield by_room
 
 
 def ranked(world: World, shape: Shape) -> Iterator[str]:

@@ -17,6 +17,7 @@ from headrace.scheduling.gangs import (
     Constraint,
     Gang,
     Group,
+    Nearness,
     Role,
     Task,
     members_of,
@@ -105,13 +106,31 @@ def _could_gather(
         return True
     depth = levels.index(constraint.required) + 1
     ask, rooms = _least(world, mine), dict[Domain, int]()
-    most = 1 if all(task.shape.apart for task in mine) else len(mine)
+    most = _most(mine)
     for machine in world.machines.values():
         domain = domain_of(machine.spec, levels)[:depth]
         if len(domain) == depth:
             room = min(most, _room(room_of(machine), ask, len(mine)))
             rooms[domain] = rooms.get(domain, 0) + room
     return max(rooms.values(), default=0) >= len(mine)
+
+
+def is_near(world: World, near: Nearness, name: str) -> bool:
+    """Whether others with the tags are (or are not) in the machine's domains."""
+    labels = world.machines[name].spec.labels
+    for label, wanted in ((near.with_label, True), (near.apart_label, False)):
+        if not label:
+            continue
+        found = any(
+            world.machines[place.node].spec.labels.get(label) == labels.get(label)
+            for gang in world.gangs.values()
+            for task in gang.all_tasks()
+            if task.state in PLACED and set(near.tags) <= set(task.tags)
+            if (place := task.coming or task.place) is not None and place.node in world.machines
+        )
+        if found != wanted:
+            return False
+    return True
 
 
 def domain_of(spec: MachineSpec, levels: Sequence[str]) -> Domain:
@@ -184,9 +203,15 @@ def _fits(world: World, names: Sequence[str], free: Amounts, tasks: Sequence[Tas
     if len(kinds) > 1:
         return _filled(free, total(world.request_of(task) for task in tasks)) <= 1
     ask = _least(world, tasks)
-    most = 1 if all(task.shape.apart for task in tasks) else len(tasks)
+    most = _most(tasks)
     rooms = (min(most, _room(world.machines[name].free_later, ask, most)) for name in names)
     return sum(rooms) >= len(tasks)
+
+
+def _most(tasks: Sequence[Task]) -> int:
+    """How many of them may be on one machine."""
+    apart = all(task.shape.apart for task in tasks)
+    return len({task.role for task in tasks}) if apart else len(tasks)
 
 
 def _least(world: World, tasks: Sequence[Task]) -> Amounts:

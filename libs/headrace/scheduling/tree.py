@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from headrace.events.jobs import Gang
+from headrace.events.asked import Gang
 from headrace.events.queues import Queue
 from headrace.scheduling.amounts import UNLIMITED
 
@@ -80,12 +80,14 @@ class Tree:
 
 
 def asked_milli(gang: Gang) -> int:
-    """Thousandths of GPUs the whole gang asks for (its first preference); 0 when it asks for
+    """Thousandths of GPUs the whole gang asks for (its first preference); none where it asks for
     memory of a GPU, which is a share that depends on the GPU.
     """
-    if gang.gpu_memory_bytes or not gang.accelerators:
-        return 0
-    return gang.accelerators[0].milli * gang.nodes
+    return sum(
+        part.accelerators[0].milli * part.nodes
+        for part in gang.by_role().values()
+        if part.accelerators and not part.gpu_memory_bytes
+    )
 
 
 def path_of(queues: Mapping[str, Queue], queue: str) -> list[str]:

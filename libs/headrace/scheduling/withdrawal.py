@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from headrace.scheduling.amounts import GPU, UNLIMITED, at_most, total
 from headrace.scheduling.claims import Reservation
-from headrace.scheduling.eligibility import is_eligible
+from headrace.scheduling.eligibility import asked_by, is_eligible
 from headrace.scheduling.gangs import BELOW, PENDING, Gang, Place, Task, is_ready, next_tasks
 from headrace.scheduling.machines import Machine
 from headrace.scheduling.topology import domain_of
@@ -90,8 +90,9 @@ def _is_where_asked(
     world: World, gang: Gang, tasks: Sequence[Task], machines: Sequence[Machine]
 ) -> bool:
     """Whether these machines are such as the gang asks for, and as near to each other."""
-    options = gang.options or tuple(dict.fromkeys(task.shape for task in tasks))
-    if not all(any(is_eligible(shape, machine) for shape in options) for machine in machines):
+    roles = dict.fromkeys(task.role for task in tasks)
+    shapes = [shape for role in roles for shape in asked_by(gang, role)]
+    if not all(any(is_eligible(shape, machine) for shape in shapes) for machine in machines):
         return False
     constraint = gang.root.constraint
     if constraint is None or not constraint.required:

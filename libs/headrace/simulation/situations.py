@@ -25,7 +25,9 @@ from headrace.events.nodes import NodeChanged, NodeJoined, NodeSilent
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
 
-EVICTIONS = ("moved", "preempted", "reclaimed", "timeout", "cancelled", "worker-failed")
+EVICTIONS = (
+    "moved", "preempted", "reclaimed", "timeout", "cancelled", "worker-failed", "finished",
+)  # fmt: skip
 SITUATIONS = (
     *(f"evicted.{reason}" for reason in EVICTIONS),
     "gang.again",
@@ -40,6 +42,7 @@ SITUATIONS = (
     "job.max_duration",
     "job.non_preemptible",
     "job.preferences",
+    "job.roles",
     "job.semi_preemptible",
     "job.slice",
     "job.sweep",
@@ -187,6 +190,7 @@ _TRAITS: dict[str, Callable[[JobAdmitted], bool]] = {  # of a job that is placed
     "job.max_duration": lambda job: job.max_duration_us < 5_000_000,
     "job.non_preemptible": lambda job: not job.preemptible,
     "job.preferences": lambda job: len(job.gang.accelerators) > 1,
+    "job.roles": lambda job: bool(job.gang.roles),
     "job.semi_preemptible": lambda job: job.preemptible and job.protected_minimum,
     "job.slice": lambda job: any(kind.profile for kind in job.gang.accelerators),
     "job.sweep": lambda job: bool(job.group),

@@ -173,6 +173,21 @@ def _elastic(chance: random.Random, fleet: Fleet, body: Body) -> None:
     body["command"][1] = f"{chance.uniform(RUN_S_MAX / 2, RUN_S_MAX):.3f}"
 
 
+def _roles(chance: random.Random, fleet: Fleet, body: Body) -> None:
+    """Workers of two kinds, of which those that have no GPU would run on when the others are done."""
+    seconds, code = body["command"][1:]
+    most = max(2, len(fleet.nodes))
+    servers: Body = {"nodes": chance.choice([1, 1, f"1..{most}"]), "resources": {"cpu": 1}}
+    servers["command"] = ["simulated", f"{RUN_S_MAX * 4}", "0"]
+    workers: Body = {"nodes": chance.choice([1, 2, f"1..{most}"]), "resources": body["resources"]}
+    workers["command"] = ["simulated", seconds, code]
+    del body["command"], body["resources"]
+    body["roles"] = {"ps": servers, "worker": workers}
+    body["succeeds_when"] = "worker"
+    if chance.random() < 0.3:
+        body["preemptibility"] = "semi-preemptible"
+
+
 def _near(chance: random.Random, fleet: Fleet, body: Body) -> None:
     """A gang within one rack, or rather so; without a pool nobody knows of racks."""
     _gang(chance, fleet, body)
@@ -208,6 +223,7 @@ KINDS: dict[Callable[[random.Random, Fleet, Body], None], int] = {  # how often
     _memory: 1,
     _gang: 3,
     _elastic: 4,
+    _roles: 3,
     _large: 2,
     _near: 4,
     _choosy: 2,

@@ -16,7 +16,7 @@ UNLIMITED = -1
 DEPTH_MAX = 32  # levels of the queue tree that are looked at
 
 Found = tuple[str, str]  # invariant, what
-FirmOf = Callable[[str, int], int]  # of a job, how many of so many workers
+FirmOf = Callable[[str, list[int]], list[int]]  # of a job, which of these ranks, in order
 Models = Counter[str]  # milli-GPUs by the model of the GPU
 
 
@@ -53,8 +53,8 @@ class Bookings:
             self._use(held, 1)
 
     def booked(self, entry: Entry, event: GangPlaced | GangGrown, firm: FirmOf) -> Iterator[Found]:
-        """Book these workers; what is wrong with that. `firm` says how many of so many workers of
-        the job cannot be preempted.
+        """Book these workers; what is wrong with that. `firm` says which workers of the job cannot
+        be preempted.
         """
         for worker in event.workers:
             for share in worker.devices:
@@ -128,11 +128,11 @@ class Bookings:
                 yield "I5", f"{queue.queue} holds {firmly} of {name} firmly above its quota"
 
     def _count(self, job: str, held: _Held, firm: FirmOf) -> None:
-        """What the job has now, instead of what it had: the lowest ranks of it firmly."""
+        """What the job has now, instead of what it had, and of that firmly."""
         self._use(held, -1)
         ranks = sorted(held.workers)
         held.models = _summed(held.workers[rank] for rank in ranks)
-        held.firm_models = _summed(held.workers[rank] for rank in ranks[: firm(job, len(ranks))])
+        held.firm_models = _summed(held.workers[rank] for rank in firm(job, ranks))
         self._use(held, 1)
 
     def _use(self, held: _Held, sign: int) -> None:

@@ -30,12 +30,23 @@ class Grants:
         self._on_node: dict[str, dict[tuple[str, int], None]] = {}  # what is granted there
         self._short: dict[str, None] = {}  # jobs of which a worker has gone and others have not
 
-    def firm_of(self, job: str, workers: int) -> int:
-        """How many of that many workers cannot be preempted, as the job was admitted."""
+    def firm_of(self, job: str, ranks: list[int]) -> list[int]:
+        """Which of these workers cannot be preempted, as the job was admitted: the first of each
+        role, as many as it has at least.
+        """
         life = self._known(job)
-        if life.preemptible:
-            return min(workers, life.nodes) if life.protected else 0
-        return workers
+        if not life.preemptible:
+            return ranks
+        roles = life.grant.roles if life.grant is not None else {}
+        of_role: dict[str, list[int]] = {}
+        for rank in ranks if life.protected else ():
+            of_role.setdefault(roles.get(rank, ""), []).append(rank)
+        parts = life.gang.by_role()
+        return [
+            rank
+            for role, mine in of_role.items()
+            for rank in mine[: parts[role].nodes if role in parts else 0]
+        ]
 
     def placed(self, entry: Entry, event: GangPlaced) -> Iterator[Found]:
         life, job, basis = self._known(event.job), event.job, entry.header.basis
@@ -48,9 +59,9 @@ class Grants:
             yield "I4", f"{job} is placed while it may not compete"
         if life.cancelling <= basis:
             yield "I4", f"{job} is placed although it is to end"
-        got = len(event.workers)
-        if not life.nodes <= got <= life.nodes_max:
-            yield "I7", f"{job} needs {life.nodes}..{life.nodes_max} workers and got {got}"
+        got, roles = len(event.workers), [worker.role for worker in event.workers]
+        if not life.gang.has_minimum(roles) or got > life.nodes_max:
+            yield "I7", f"{job} needs {life.gang.nodes}..{life.nodes_max} workers and got {got}"
         life.attempt = event.attempt
         life.grant = Grant(attempt=event.attempt, nodes={}, milli=event.milli)
         yield from self._joins(job, life.grant, event.workers)
@@ -81,9 +92,9 @@ class Grants:
             yield "I3", f"{event.job} is to give up {unknown}"
         grant.leaving |= dict.fromkeys(event.ranks)
         gone = [rank for rank, at in grant.gone.items() if at <= entry.header.basis]
-        left = len(grant.nodes.keys() - grant.leaving.keys() - set(gone))
-        if left < life.nodes and event.gainer:
-            yield "I7", f"{event.job} is left {left} workers and needs {life.nodes}"
+        left = grant.nodes.keys() - grant.leaving.keys() - set(gone)
+        if event.gainer and not life.gang.has_minimum(grant.roles[rank] for rank in left):
+            yield "I7", f"{event.job} is left {len(left)} workers and needs {life.gang.nodes}"
 
     def workers_released(self, entry: Entry, event: WorkersReleased) -> Iterator[Found]:
         life, grant = self._known(event.job), self._grant(event.job, event.attempt)
@@ -133,6 +144,7 @@ class Grants:
             yield "I3", f"{job} gives ranks {ranks} after {grant.ranks} others"
         for worker in workers:
             grant.nodes[worker.rank] = worker.node
+            grant.roles[worker.rank] = worker.role
             self._on_node.setdefault(worker.node, {})[job, worker.rank] = None
         grant.ranks = max((grant.ranks, *(rank + 1 for rank in ranks)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from headrace.events.asked import Gang
+
 NEVER = 2**62  # a position no log reaches
 
 
@@ -9,7 +11,7 @@ class Grant:
     """A live attempt: where its workers are by rank, and what the log has proof of."""
 
     __slots__ = (
-        "attempt", "begun", "evicted", "first", "gone", "leaving", "milli", "nodes", "ranks",
+        "attempt", "begun", "evicted", "first", "gone", "leaving", "milli", "nodes", "ranks", "roles",
         "short", "short_us", "started",
     )  # fmt: skip
 
@@ -17,6 +19,7 @@ class Grant:
         self.attempt, self.nodes, self.milli = attempt, nodes, milli
         self.ranks = len(nodes)  # ever given
         self.first = len(nodes)  # of them, when it was placed
+        self.roles: dict[int, str] = {}  # of every rank ever given
         self.started: dict[int, int] = {}  # rank to position
         self.gone: dict[int, int] = {}
         self.leaving: dict[int, None] = {}
@@ -27,15 +30,16 @@ class Life:
     """A job's story so far, in positions."""
 
     __slots__ = (
-        "admitted", "attempt", "cancelling", "finished", "grant", "group", "nodes", "nodes_max",
-        "open_tasks", "preemptible", "protected", "replace_after_us", "requested", "standings",
+        "admitted", "attempt", "cancelling", "finished", "gang", "grant", "group", "open_tasks",
+        "preemptible", "protected", "replace_after_us", "requested", "standings",
         "tasks", "unpaid",
     )  # fmt: skip
 
     def __init__(self, requested: int, *, group: str = "", preemptible: bool = True) -> None:
         self.requested, self.group, self.preemptible = requested, group, preemptible
         self.admitted = self.cancelling = self.finished = NEVER
-        self.attempt = self.nodes = self.nodes_max = self.tasks = self.open_tasks = 0
+        self.attempt = self.tasks = self.open_tasks = 0
+        self.gang = Gang(nodes=0)  # what it asks for
         self.protected = False  # of a preemptible job, its minimum
         self.replace_after_us = 0
         self.standings: tuple[tuple[int, bool], ...] = ()
@@ -45,6 +49,11 @@ class Life:
     def stand(self, position: int, *, eligible: bool) -> None:
         """Quota says whether the job may compete from now on."""
         self.standings = (*self.standings[-3:], (position, eligible))
+
+    @property
+    def nodes_max(self) -> int:
+        """How many workers it may have at most."""
+        return max(self.gang.nodes, self.gang.nodes_max)
 
     def was_eligible(self, basis: int) -> bool:
         """Whether the job might compete as the log stood at `basis`."""

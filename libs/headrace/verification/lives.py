@@ -58,8 +58,7 @@ class Lives(Grants):
         if entry.header.basis < life.requested:
             yield "I4", f"{event.job} is admitted before its request was read"
         life.admitted, life.tasks = entry.position, event.tasks
-        life.nodes, life.preemptible = event.gang.nodes, event.preemptible
-        life.nodes_max = max(event.gang.nodes, event.gang.nodes_max)
+        life.gang, life.preemptible = event.gang, event.preemptible
         life.protected = event.protected_minimum
         life.replace_after_us = event.replace_after_us
 
@@ -208,4 +207,5 @@ class Lives(Grants):
 def _is_enough(life: Life, grant: Grant) -> bool:
     """Whether an elastic gang has its minimum without those that have gone or are to."""
     left = grant.nodes.keys() - grant.gone.keys() - grant.leaving.keys()
-    return life.nodes_max > life.nodes and 0 in left and len(left) >= life.nodes
+    is_elastic = life.nodes_max > life.gang.nodes
+    return is_elastic and 0 in left and life.gang.has_minimum(grant.roles[rank] for rank in left)

@@ -15,7 +15,7 @@ from headrace.admission.state import State
 from headrace.documents.nearest import nearest
 from headrace.documents.plan import TYPES
 from headrace.events import Refusal
-from headrace.events.jobs import Gang
+from headrace.events.asked import Gang
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
 from headrace.scheduling.cluster import DEVICE_MILLI
@@ -52,10 +52,11 @@ def refuse_gang(state: State, project: str, asked: Gang, gang: Gang) -> Refusal 
     """Why nothing could ever run this gang; `asked` is as the job file has it."""
     return (
         _refuse_kind(gang)
-        or _refuse_numbers(gang)
+        or _refuse_roles(gang)
+        or next((r for g in gang.by_role().values() if (r := _refuse_numbers(g))), None)
         or _refuse_pools(state, project, asked, gang)
         or _refuse_topology(state, gang)
-        or _refuse_slices(state, gang)
+        or next((r for g in gang.by_role().values() if (r := _refuse_slices(state, g))), None)
     )
 
 
@@ -64,6 +65,21 @@ def _refuse_kind(gang: Gang) -> Refusal | None:
         return None
     known = ", ".join(TYPES)
     return Refusal(field="type", value=gang.kind, rule="is not a type of job", instead=known)
+
+
+def _refuse_roles(gang: Gang) -> Refusal | None:
+    """Roles that are not told apart, whose sums are wrong, or of which the one that counts is none."""
+    names = [role.name for role in gang.roles]
+    if len({*names}) < len(names) or (names and "" in names):
+        return Refusal(field="roles", value=", ".join(names), rule="each has a name of its own")
+    most = sum(max(role.nodes, role.nodes_max) for role in gang.roles)
+    sums = (sum(role.nodes for role in gang.roles), most)
+    if names and sums != (gang.nodes, max(gang.nodes, gang.nodes_max)):
+        return Refusal(field="nodes", value=str(gang.nodes), rule="is not the sum of its roles'")
+    if gang.succeeds_when and gang.succeeds_when not in names:
+        rule = "is not one of its roles"
+        return Refusal(field="succeeds_when", value=gang.succeeds_when, rule=rule)
+    return None
 
 
 def _refuse_numbers(gang: Gang) -> Refusal | None:

@@ -11,7 +11,8 @@ import msgspec
 
 from headrace.admission.state import State
 from headrace.events import Refusal
-from headrace.events.jobs import Accelerator, Gang, JobRequested
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobRequested
 from headrace.events.queues import Queue
 from headrace.scheduling.amounts import UNLIMITED
 from headrace.scheduling.cluster import DEVICE_MILLI
@@ -29,21 +30,36 @@ class Limit(msgspec.Struct, frozen=True, kw_only=True):
 
 def refuse_limits(state: State, event: JobRequested, gang: Gang) -> Refusal | None:
     """A refusal when no preference stays within every limit; for what may not be preempted, within
-    every quota too.
+    every quota too. Roles are judged one by one, then all together by what is theirs of any kind.
     """
-    if not gang.accelerators or gang.gpu_memory_bytes:
-        return None
+    parts = [g for g in gang.by_role().values() if g.accelerators and not g.gpu_memory_bytes]
     path = path_up(state.queues, event.project)
-    least = min(gang.accelerators, key=lambda kind: kind.milli)
-    refusal: Refusal | None = None
+    if len(parts) > 1:
+        least_milli = sum(_least(part).milli * part.nodes for part in parts)
+        together = Accelerator(milli=least_milli)
+        whole = msgspec.structs.replace(gang, roles=(), nodes=1, accelerators=(together,))
+        parts.append(whole)
+    for part in parts:
+        refusal = _refuse_part(state, path, part) or _not_guaranteed(state, path, event, part)
+        if refusal is not None:
+            return refusal
+    return None
+
+
+def _refuse_part(state: State, path: list[Queue], gang: Gang) -> Refusal | None:
+    least, refusal = _least(gang), None
     for kind in gang.accelerators:
         exceeded = _exceeded(path, gang, kind)
         if exceeded is None:
-            return _not_guaranteed(state, path, event, least)
+            return None
         queue, limit = exceeded
         if refusal is None or kind is least:
             refusal = _above(state, queue, limit, gang, kind)
     return refusal
+
+
+def _least(gang: Gang) -> Accelerator:
+    return min(gang.accelerators, key=lambda kind: kind.milli)
 
 
 def shown(kind: Accelerator) -> str:
@@ -94,12 +110,13 @@ def _above(state: State, queue: Queue, limit: Limit, gang: Gang, kind: Accelerat
 
 
 def _not_guaranteed(
-    state: State, path: list[Queue], event: JobRequested, least: Accelerator
+    state: State, path: list[Queue], event: JobRequested, gang: Gang
 ) -> Refusal | None:
     """What is never preempted is within quota, all the way up."""
     if event.preemptible and not event.protected_minimum:
         return None
-    nodes, needed = event.gang.nodes, least.milli * event.gang.nodes
+    least = _least(gang)
+    nodes, needed = gang.nodes, least.milli * gang.nodes
     for queue in path:
         if queue.quota_milli == UNLIMITED or needed <= queue.quota_milli:
             continue

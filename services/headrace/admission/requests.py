@@ -197,8 +197,8 @@ class Requests:
             setup=planned.setup,
             env=planned.env,
             workdir=planned.workdir,
-            processes=planned.processes,
             framework=planned.framework,
+            commands=planned.commands,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import msgspec
 
 from headrace.admission.state import State
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.nodes import Device, NodeJoined
 from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.explain import gpus
@@ -29,7 +29,8 @@ def warning(state: State, gang: Gang) -> str:
     if text is None:
         if len(known) >= REMEMBERED_MAX:
             known.clear()
-        text = known[gang] = _warning(state, gang)
+        parts = gang.by_role().values()
+        text = known[gang] = next((w for part in parts if (w := _warning(state, part))), "")
     return text
 
 

@@ -124,6 +124,7 @@ def _worker(worker: Worker, devices: Mapping[str, Device]) -> WorkerRow:
     known = [devices.get(share.device) for share in worker.devices]
     return WorkerRow(
         rank=worker.rank,
+        role=worker.role,
         node=worker.node,
         gpus=[device.index for device in known if device],
         devices=[share.device for share in worker.devices],

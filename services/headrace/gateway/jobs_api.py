@@ -160,6 +160,7 @@ async def job_logs(
     job: JobName,
     index: Index = None,
     rank: FromQuery[int | None] = None,
+    role: FromQuery[str] = "",
     process: FromQuery[int | None] = None,
     attempt: FromQuery[int | None] = None,
     follow: FromQuery[bool] = False,
@@ -175,6 +176,7 @@ async def job_logs(
     query = LogQuery(
         job=found.job,
         rank=rank,
+        role=_role(found, role),
         process=process,
         attempt=attempt,
         follow=follow,
@@ -188,6 +190,13 @@ async def _lines(gateway: Gateway, query: LogQuery, job: Job) -> AsyncIterator[b
     async for piece in gateway.logs.pieces(query, job, workers):
         yield _ENCODE(piece) + b"\n" if piece else LOGS_HEARTBEAT
     yield LOGS_END
+
+
+def _role(job: Job, role: str) -> str:
+    known = [each.name for each in job.gang.roles]
+    if role and role not in known:
+        raise BadRequest("role", role, "is not a role of this job", ", ".join(known) or "none")
+    return role
 
 
 def _offsets(text: str) -> Offsets:

@@ -45,6 +45,7 @@ class LogQuery:
     attempt: int | None = None
     follow: bool = False
     offsets: Offsets = field(default_factory=dict)
+    role: str = ""  # any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,11 +172,13 @@ def _sources(query: LogQuery, job: Job, attempt: int, workers: tuple[Worker, ...
         for worker in workers
         for process in range(_processes(job, worker))
         if query.rank in (None, worker.rank) and query.process in (None, process)
+        if query.role in ("", worker.role)
     ]
 
 
 def _processes(job: Job, worker: Worker) -> int:
-    return max(1, len(worker.devices)) if job.gang.per_gpu_processes else 1
+    asked = job.gang.by_role().get(worker.role, job.gang)
+    return max(1, len(worker.devices)) if asked.per_gpu_processes else 1
 
 
 def _piece(
@@ -189,6 +192,7 @@ def _piece(
         offset=offset,
         text=decoder.decode(chunk.data, final=chunk.ended),
         ended=chunk.ended,
+        role=source.worker.role,
     )
 
 
@@ -201,4 +205,5 @@ def _missing(source: _Source, offset: int, missing: str) -> LogPiece:
         offset=offset,
         ended=True,
         missing=missing,
+        role=source.worker.role,
     )

@@ -7,10 +7,10 @@ changes it.
 from __future__ import annotations
 
 import msgspec
-from headrace.client.webhook_model import WebhookRow
 
+from headrace.client.webhook_model import WebhookRow
+from headrace.events.asked import Gang
 from headrace.events.gangs import Worker
-from headrace.events.jobs import Gang
 from headrace.events.members import JoinWaiting
 from headrace.events.nodes import NodeJoined
 from headrace.events.queues import Queue

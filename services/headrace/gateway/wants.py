@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from headrace.events.jobs import Accelerator, Gang
+from headrace.events.asked import Accelerator, Gang
 
 _MEMORY_UNIT = 1_000_000_000
 
 
 def wants(gang: Gang) -> str:
-    """What a gang asks for, in a few characters: `0.5`, `2`, `2×H100:8`, `2..8×4cpu`."""
+    """What a gang asks for, in a few characters: `0.5`, `2`, `2×H100:8`, `2..8×4cpu`,
+    `ps 8cpu + worker 2..6×1`.
+    """
+    if gang.roles:
+        return " + ".join(f"{name} {wants(part)}" for name, part in gang.by_role().items())
     choices = " | ".join(_accelerator(choice) for choice in gang.accelerators)
     if gang.gpu_memory_bytes:
         choices = f"{gang.gpu_memory_bytes // _MEMORY_UNIT}GB"

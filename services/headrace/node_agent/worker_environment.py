@@ -77,6 +77,10 @@ def place_of(assignment: Assignment, launch: Launch, folder: str) -> frameworks.
         devices=devices,
         cores=assignment.cpu_milli // 1000,
     )
+    if "HEADRACE_ROLE" in env:
+        counts = tuple(map(_whole, _list(env, "HEADRACE_NODE_PROCESSES", nodes, "1")))
+        roles = _list(env, "HEADRACE_NODE_ROLES", nodes, env["HEADRACE_ROLE"])
+        told = msgspec.structs.replace(told, counts=counts, roles=roles, role=env["HEADRACE_ROLE"])
     if "HEADRACE_NUM_NODES_MAX" not in env:
         return told
     least, most = _count(env, "HEADRACE_NUM_NODES_MIN"), _count(env, "HEADRACE_NUM_NODES_MAX")

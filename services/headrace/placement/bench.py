@@ -10,9 +10,10 @@ from collections.abc import Sequence
 
 from headrace.decider import Draft
 from headrace.events import Entry, Event, Header
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import GangPlaced
-from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobEligible, JobFinished
+from headrace.events.jobs import JobAdmitted, JobEligible, JobFinished
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.placement.decide import DECIDER

@@ -112,6 +112,7 @@ class DesiredStates:
         run = job.run
         assert run is not None  # `_here` gives workers of live attempts
         known = self._sealed.get((job_id, run.attempt), {}).get(worker.rank)
+        cpu_milli, memory_bytes = run.takes(worker)
         reason = run.evicted or run.leaving.get(worker.rank, "")
         if not _to_start(job, worker):
             known = (public_key, b"")
@@ -131,8 +132,8 @@ class DesiredStates:
             max_duration_s=-(-job.max_duration_us // 1_000_000),
             replace_after_s=job.replace_after_us // 1_000_000,
             user=job.user,
-            cpu_milli=run.cpu_milli,
-            memory_bytes=run.memory_bytes,
+            cpu_milli=cpu_milli,
+            memory_bytes=memory_bytes,
             traceparent=job.traceparent,
         )
 

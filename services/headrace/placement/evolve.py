@@ -13,13 +13,13 @@ import msgspec
 
 from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
+from headrace.events.asked import Gang
 from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import (
     GuardTripped,
     SearchSuspended,
 )
 from headrace.events.jobs import (
-    Gang,
     JobAdmitted,
     JobCancelling,
     JobEligible,
@@ -118,9 +118,9 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
 
 def _arrived(state: State, gang: Gang) -> None:
     """Each worker counts in what is expected to come."""
-    gpu_milli = gang.accelerators[0].milli if gang.accelerators else 0
-    for _ in range(gang.nodes):
-        state.arrivals.add(gpu_milli, gang.cpu_milli)
+    for part in (p for p in gang.by_role().values() for _ in range(p.nodes)):
+        gpu_milli = part.accelerators[0].milli if part.accelerators else 0
+        state.arrivals.add(gpu_milli, part.cpu_milli)
         if state.arrivals.tell:
             state.learned = msgspec.structs.replace(
                 state.arrivals, devices=dict(state.arrivals.devices)

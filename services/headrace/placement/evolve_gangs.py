@@ -21,7 +21,7 @@ from headrace.events.gangs import (
     Worker,
     WorkersReleased,
 )
-from headrace.placement import evolve_nodes
+from headrace.placement import evolve_nodes, port_rules
 from headrace.placement.derived import index_of, settle
 from headrace.placement.life_rules import FOR_OTHERS
 from headrace.placement.modelling import SECOND_US
@@ -55,10 +55,7 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
     )
     _take(state, job.run, event.workers)
     _use(state, job, ((), event.workers), entry.recorded_at_us)
-    if event.workers and event.port:
-        address = event.workers[0].address
-        state.ports.setdefault(address, {})[event.port] = event.job
-        state.ports_next[address] = event.port + 1
+    port_rules.take(state, event.job, event.workers)
     settle(state, event.job, job)
 
 
@@ -72,6 +69,7 @@ def grown(state: State, entry: Entry, event: GangGrown) -> None:
     run.grants |= {worker.rank: grant for worker in event.workers}
     run.ranks = max((run.ranks, *(worker.rank + 1 for worker in event.workers)))
     run.milli += event.milli
+    port_rules.take(state, event.job, event.workers)
     _take(state, run, event.workers)
     _use(state, job, (before, run.workers), entry.recorded_at_us)
     settle(state, event.job, job)
@@ -124,6 +122,7 @@ def workers_released(state: State, entry: Entry, event: WorkersReleased) -> None
         for known in (run.started, run.exits, run.leaving, run.grants):
             known.pop(rank, None)
     run.milli -= event.milli
+    port_rules.give(state, event.job, gone)
     _give(state, run, gone)
     _use(state, job, (before, run.workers), entry.recorded_at_us)
     settle(state, event.job, job)
@@ -146,11 +145,7 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
         return
     _give(state, run, run.workers)
     _use(state, job, (run.workers, ()), entry.recorded_at_us)
-    if run.port and run.workers:
-        address = run.workers[0].address
-        ports = state.ports.get(address, {})
-        if ports.get(run.port) == event.job:
-            del ports[run.port]
+    port_rules.give(state, event.job, run.workers)
     job.lost += int(event.again and run.evicted not in FOR_OTHERS)
     job.run, job.closing = None, not event.again
     settle(state, event.job, job)
@@ -189,14 +184,14 @@ def _take(state: State, run: Run, workers: Workers) -> None:
     for worker in workers:
         node = state.nodes.get(worker.node)
         if node is not None:
-            node.take(worker.devices, run.cpu_milli, run.memory_bytes)
+            node.take(worker.devices, *run.takes(worker))
 
 
 def _give(state: State, run: Run, workers: Workers) -> None:
     for worker in workers:
         node = state.nodes.get(worker.node)
         if node is not None:
-            node.give(worker.devices, run.cpu_milli, run.memory_bytes)
+            node.give(worker.devices, *run.takes(worker))
             evolve_nodes.forget_gone(node)
 
 

@@ -6,6 +6,8 @@ words (`documents.frameworks`). Ranks of an elastic gang name its workers and ar
 
 from __future__ import annotations
 
+import msgspec
+
 from headrace.events.gangs import Worker
 from headrace.placement.runs import Run
 from headrace.placement.state import Job
@@ -23,7 +25,7 @@ def environment_of(job_id: str, job: Job, run: Run, rank: int) -> dict[str, str]
         "HEADRACE_NODE_IPS": ",".join(worker.address for worker in workers),
         "HEADRACE_NODE_NAMES": ",".join(worker.node for worker in workers),
         "HEADRACE_NODE_SLOTS": ",".join(str(max(1, len(worker.devices))) for worker in workers),
-        "HEADRACE_NODE_PORTS": ",".join(map(str, _ports(job, run))),
+        "HEADRACE_NODE_PORTS": ",".join(str(worker.port + 1) for worker in workers),
         "HEADRACE_GPUS_PER_NODE": str(len(mine.devices) if mine is not None else 0),
         "MASTER_ADDR": workers[0].address,
         "MASTER_PORT": str(run.port),
@@ -31,15 +33,28 @@ def environment_of(job_id: str, job: Job, run: Run, rank: int) -> dict[str, str]
     if job.is_elastic:
         told["HEADRACE_NUM_NODES_MIN"] = str(job.gang.nodes)
         told["HEADRACE_NUM_NODES_MAX"] = str(job.gang.nodes_max)
-    return told
+    return told | _role(job, run, mine) if job.gang.roles and mine is not None else told
 
 
-def _ports(job: Job, run: Run) -> list[int]:
-    """By worker, the first of the ports that its processes may listen at, one each."""
-    first, here = run.port + 1, processes_of(job, run.workers[0])
-    return [first + index * here for index in range(len(run.workers))]
+def _role(job: Job, run: Run, mine: Worker) -> dict[str, str]:
+    """Which of the roles the worker has, which of its workers it is, and where all others listen;
+    how many processes each runs, as those of one role may run several on a node.
+    """
+    peers: dict[str, list[str]] = {}
+    for worker in run.workers:
+        peers.setdefault(worker.role, []).append(f"{worker.address}:{worker.port + 1}")
+    ranks = [worker.rank for worker in run.workers if worker.role == mine.role]
+    return {
+        "HEADRACE_ROLE": mine.role,
+        "HEADRACE_ROLE_RANK": str(ranks.index(mine.rank)),
+        "HEADRACE_ROLE_NODES": str(len(ranks)),
+        "HEADRACE_ROLES": msgspec.json.encode(peers).decode(),
+        "HEADRACE_NODE_ROLES": ",".join(worker.role for worker in run.workers),
+        "HEADRACE_NODE_PROCESSES": ",".join(str(processes_of(job, w)) for w in run.workers),
+    }
 
 
 def processes_of(job: Job, worker: Worker) -> int:
     """How many copies of the command run on the worker's node."""
-    return max(1, len(worker.devices)) if job.gang.per_gpu_processes else 1
+    asked = job.gang.by_role()[worker.role]
+    return max(1, len(worker.devices)) if asked.per_gpu_processes else 1

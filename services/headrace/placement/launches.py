@@ -65,6 +65,8 @@ class Launches:
             launch = await self._completed(state, job_id, job, requested, launch)
             launch = msgspec.structs.replace(
                 launch,
+                command=launch.commands.get(worker.role, launch.command),
+                commands={},
                 env=launch.env
                 | environment_of(job_id, job, run, worker.rank)
                 | {"HEADRACE_GANG_KEY": self._gang_key(f"{job_id}/{run.attempt}")},

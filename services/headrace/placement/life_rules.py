@@ -12,11 +12,19 @@ from headrace.decider import Draft
 from headrace.events import Decision
 from headrace.events.gangs import Act, GangEvicted, GangShrunk
 from headrace.events.jobs import JobFinished, JobStarted
-from headrace.placement.release_rules import deciding, dispensable, released, released_early
+from headrace.placement.release_rules import (
+    deciding,
+    dispensable,
+    has_succeeded,
+    released,
+    released_early,
+)
 from headrace.placement.runs import Exit, Run
 from headrace.placement.state import Group, Job, State
 
 EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
+
+FINISHED = "finished"  # why workers are to stop for which nothing is left to do
 
 DEVICE_FAULTY = "device-faulty"  # why an attempt ends whose device is at fault
 
@@ -129,6 +137,9 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
         device, why = run.faulty
         act = Act(rule=DEVICE_FAULTY, names={"device": device, "why": why})
         yield _draft(job, evict(job_id, job, run, DEVICE_FAULTY, act), run.cause)
+    elif not run.evicted and has_succeeded(job, run):
+        act = Act(rule="succeeds-when", names={"role": job.gang.succeeds_when})
+        yield _draft(job, evict(job_id, job, run, FINISHED, act), run.cause)
     elif not run.evicted and (rank := _failing(job, run)) is not None:
         numbers = {"rank": rank, "exit_code": run.exits[rank].exit_code}
         act = Act(rule="worker-failed", numbers=numbers)
@@ -137,8 +148,8 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
         for event in released_early(job_id, job, run):
             yield _draft(job, event, run.cause)
         if late := _late(run):
-            act = Act(rule="finished", numbers={"workers": len(late)})
-            yield _draft(job, shrink(job_id, job, run, (late, "finished"), act), run.cause)
+            act = Act(rule=FINISHED, numbers={"workers": len(late)})
+            yield _draft(job, shrink(job_id, job, run, (late, FINISHED), act), run.cause)
 
 
 def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
@@ -238,7 +249,9 @@ def _begins(run: Run) -> bool:
 
 def _is_short(job: Job, run: Run) -> bool:
     """Whether something follows from who has gone of an attempt that runs."""
-    return _failing(job, run) is not None or bool(dispensable(job, run)) or bool(_late(run))
+    if has_succeeded(job, run) or _failing(job, run) is not None:
+        return True
+    return bool(dispensable(job, run)) or bool(_late(run))
 
 
 def _failing(job: Job, run: Run) -> int | None:

@@ -6,13 +6,14 @@ Nothing here decides.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
+from headrace.events.asked import Accelerator
+from headrace.events.asked import Gang as Asked
 from headrace.events.gangs import Seat, Share, Worker
-from headrace.events.jobs import Accelerator
-from headrace.events.jobs import Gang as Asked
 from headrace.events.pools import Pool
-from headrace.placement.option_rules import NOWHERE, Option, family_of, options_of
+from headrace.placement.option_rules import NOWHERE, Option, family_of, options_by_role
 from headrace.placement.release_rules import dispensable
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, Machine, State
@@ -34,7 +35,6 @@ from headrace.scheduling.machines import Kind, MachineSpec, takes
 from headrace.scheduling.rations import leaf_of, path_up
 from headrace.scheduling.settings import Settings
 
-ROLE = "worker"
 SECOND_US = 1_000_000
 STEPS_MAX = 200  # evictions tried for one gang: a turn has its limit
 POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use
@@ -78,13 +78,17 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
 def gang_of(state: State, job_id: str, job: Job) -> Gang:
     """A job that waits or runs."""
     options = tuple(options_for(state, job_id, job))
+    parts = job.gang.by_role()
     constraint = _constraint(job.gang, state.pools)
     run, queue = job.run, state.queues.get(job.project)
     protected = job.protected_minimum and job.preemptible
     gang = Gang(
         name=job_id,
         queue=leaf_of(queue, job.project, job.user),
-        root=Group(roles=(Role(name=ROLE, minimum=job.gang.nodes),), constraint=constraint),
+        root=Group(
+            roles=tuple(Role(name=name, minimum=part.nodes) for name, part in parts.items()),
+            constraint=constraint,
+        ),
         priority=job.priority,
         preemptible=job.preemptible,
         protected_minimum=protected,
@@ -99,34 +103,51 @@ def gang_of(state: State, job_id: str, job: Job) -> Gang:
     tasks = (
         _wanted(job_id, job, options[0]) if run is None else _had(state, job_id, job, run, options)
     )
-    firm = job.gang.nodes if protected else 0
+    firm = {name: part.nodes if protected else 0 for name, part in parts.items()}
     for task in tasks:
-        task.firm = firm > 0 and task.state in (PENDING, RUNNING)
-        firm -= task.firm
+        task.firm = firm[task.role] > 0 and task.state in (PENDING, RUNNING)
+        firm[task.role] -= task.firm
         gang.add(task)
     return gang
 
 
-def _wanted(job_id: str, job: Job, shape: Shape) -> list[Task]:
-    most = max(job.gang.nodes, job.gang.nodes_max)
-    return [_task(job_id, rank, shape) for rank in range(most)]
+def _wanted(job_id: str, job: Job, option: tuple[Shape, ...]) -> list[Task]:
+    """First what each role has at least, then what each may have."""
+    parts = job.gang.by_role()
+    least = [name for name, part in parts.items() for _ in range(part.nodes)]
+    more = [n for n, part in parts.items() for _ in range(part.nodes_max - part.nodes)]
+    shapes = dict(zip(parts, option, strict=True))
+    return [_task(job_id, rank, (r, shapes[r])) for rank, r in enumerate((*least, *more))]
 
 
-def _had(state: State, job_id: str, job: Job, run: Run, options: tuple[Shape, ...]) -> list[Task]:
+def _had(
+    state: State, job_id: str, job: Job, run: Run, options: tuple[tuple[Shape, ...], ...]
+) -> list[Task]:
     """What runs or goes and, of a gang that may grow, what it lacks for its maximum: of the same
     shape.
     """
+    roles, shapes = list(job.gang.by_role()), dict[str, Shape]()
     staying = {worker.rank for worker in run.staying} if _goes_on(job, run) else ()
     tasks = []
     for worker in run.workers:
-        task = _task(job_id, worker.rank, _shape_of(worker, options, state.nodes))
+        asked = tuple(option[roles.index(worker.role)] for option in options)
+        shape = _shape_of(worker, asked, state.nodes)
+        shapes.setdefault(worker.role, shape)
+        task = _task(job_id, worker.rank, (worker.role, shape))
         task.state = RUNNING if worker.rank in staying else RELEASING
         task.place = _place(worker, run, state.nodes)
         tasks.append(task)
     if job.growing:
-        ranks = range(run.ranks, run.ranks + job.gang.nodes_max - len(staying))
-        tasks += [_task(job_id, rank, tasks[0].shape) for rank in ranks]
+        more = enumerate(_lacking(job, run), run.ranks)
+        tasks += [_task(job_id, rank, (role, shapes[role])) for rank, role in more]
     return tasks
+
+
+def _lacking(job: Job, run: Run) -> list[str]:
+    """The roles of the workers that it has fewer than it may."""
+    have = Counter(worker.role for worker in run.staying)
+    parts = job.gang.by_role()
+    return [name for name, part in parts.items() for _ in range(part.nodes_max - have[name])]
 
 
 def _goes_on(job: Job, run: Run) -> bool:
@@ -153,12 +174,15 @@ def moments_of(state: State, job: Job) -> Iterator[int]:
                     yield started_us + after_us
 
 
-def options_for(state: State, job_id: str, job: Job) -> dict[Shape, Option]:
-    """What one worker of the job may ask for, the best first, and why that is so."""
-    found: dict[Shape, Option] = {}
+def options_for(state: State, job_id: str, job: Job) -> dict[tuple[Shape, ...], tuple[Option, ...]]:
+    """What a worker of each role of the job may ask for, the best first, and why that is so."""
+    found: dict[tuple[Shape, ...], tuple[Option, ...]] = {}
     measured = state.measured.get(family_of(job.project, job_id), ())
-    for option in options_of(job.gang, state.pools, measured):
-        found.setdefault(_shape(job.gang, option.kind, option.pool), option)
+    parts = list(job.gang.by_role().values())
+    for options in options_by_role(job.gang, state.pools, measured):
+        asked = zip(parts, options, strict=True)
+        shapes = tuple(_shape(part, option.kind, option.pool) for part, option in asked)
+        found.setdefault(shapes, options)
     return found
 
 
@@ -170,12 +194,14 @@ def shares_of(place: Place, node: Node) -> tuple[Share, ...]:
 def seat_of(seat: Seat, job: Job, nodes: Mapping[str, Node]) -> Place | None:
     """Where a seat is; None when a device of it is there no more."""
     known = nodes[seat.node].devices if seat.node in nodes else ()
+    least = [part for part in job.gang.by_role().values() for _ in range(part.nodes)]
+    asked = least[min(seat.rank, len(least) - 1)]
     index = {device.device: number for number, device in enumerate(known)}
     if any(device not in index for device in seat.devices):
         return None
     return Place(
         node=seat.node,
-        amounts=(seat.milli, job.gang.cpu_milli, job.gang.memory_bytes),
+        amounts=(seat.milli, asked.cpu_milli, asked.memory_bytes),
         devices=tuple(index[device] for device in seat.devices),
         milli=seat.milli // len(seat.devices) if seat.devices else 0,
         count=seat.count,
@@ -188,8 +214,9 @@ def task_name(job_id: str, rank: int) -> str:
     return f"{job_id}/{rank}"
 
 
-def _task(job_id: str, rank: int, shape: Shape) -> Task:
-    return Task(name=task_name(job_id, rank), gang=job_id, role=ROLE, rank=rank, shape=shape)
+def _task(job_id: str, rank: int, what: tuple[str, Shape]) -> Task:
+    role, shape = what
+    return Task(name=task_name(job_id, rank), gang=job_id, role=role, rank=rank, shape=shape)
 
 
 def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
@@ -248,7 +275,7 @@ def _place(worker: Worker, run: Run, nodes: Mapping[str, Node]) -> Place:
     devices = node.devices if node is not None else ()
     return Place(
         node=worker.node,
-        amounts=(sum(s.milli for s in worker.devices), run.cpu_milli, run.memory_bytes),
+        amounts=(sum(s.milli for s in worker.devices), *run.takes(worker)),
         devices=tuple(i for i, device in enumerate(devices) if device.device in mine),
         milli=worker.devices[0].milli if worker.devices else 0,
     )

@@ -1,6 +1,7 @@
 """What a job may be given, the best first: the one place that decides the order of its options.
 
-Rule: an option is one kind of GPU in one pool (or anywhere), and no gang mixes options. What is
+Rule: an option is one kind of GPU in one pool (or anywhere), and no gang mixes options; of one with
+roles each has its own, all in the same pool and in the order given. What is
 known comes first: of a job whose pools have no order of their own the cheapest for an hour, of
 others the cheapest for a step, as soon as each of the kinds it names was measured with its family.
 Whatever is not known stays behind that in the order given. Prices of different currencies are not
@@ -10,11 +11,12 @@ compared: one currency comes after the other, by name.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
 
 import msgspec
 
-from headrace.events.jobs import Accelerator
-from headrace.events.jobs import Gang as Asked
+from headrace.events.asked import Accelerator
+from headrace.events.asked import Gang as Asked
 from headrace.events.pools import Pool
 from headrace.placement.state import Measured
 from headrace.scheduling.cluster import DEVICE_MILLI
@@ -42,10 +44,25 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         return self.pool.pool if self.pool is not None else ""
 
 
+def options_by_role(
+    asked: Asked, pools: Mapping[str, Pool], measured: Sequence[Measured]
+) -> Iterator[tuple[Option, ...]]:
+    """Every option, the best first, as one for each role in order."""
+    if not asked.roles:
+        yield from ((option,) for option in options_of(asked, pools, measured))
+        return
+    parts = [_given(part, pools) for part in asked.by_role().values()]
+    for name in dict.fromkeys(option.pool_name for option in parts[0]):
+        here = ([option for option in part if option.pool_name == name] for part in parts)
+        yield from islice(product(*here), RANKED_MAX)
+
+
 def options_of(
     asked: Asked, pools: Mapping[str, Pool], measured: Sequence[Measured]
 ) -> tuple[Option, ...]:
-    """Every option, the best first; `measured` is what is known of the job's family."""
+    """Every option of a gang without roles, the best first; `measured` is what is known of the
+    job's family.
+    """
     given = _given(asked, pools)
     if not asked.accelerators:
         return given

@@ -26,7 +26,7 @@ def dispensable(job: Job, run: Run) -> list[int]:
     their machine while enough are left, and who came too late to be of use.
     """
     found = [rank for rank in run.exits if rank in run.leaving]
-    if not job.is_elastic or run.evicted or run.sound < job.gang.nodes:
+    if not job.is_elastic or run.evicted or not job.is_enough(run.sound):
         return found
     first = run.exits.get(0)
     ends = first is not None and first.clean
@@ -73,7 +73,22 @@ def released(
 def deciding(job: Job, run: Run) -> list[Exit]:
     """The ends that tell how the attempt went, in the order recorded."""
     without = dispensable(job, run)
+    if has_succeeded(job, run):
+        without += [worker.rank for worker in run.workers if worker.role != job.gang.succeeds_when]
     return [end for rank, end in run.exits.items() if rank not in without]
+
+
+def has_succeeded(job: Job, run: Run) -> bool:
+    """Whether every worker of the role that counts has come to its own end and said all was well,
+    so that nothing is left for the others to do.
+    """
+    role = job.gang.succeeds_when
+    if not role or not run.exits:
+        return False
+    without = dispensable(job, run)
+    counts = [w.rank for w in run.workers if w.role == role and w.rank not in without]
+    ends = [run.exits.get(rank) for rank in counts]
+    return bool(ends) and all(end is not None and end.clean for end in ends)
 
 
 def _piece(job_id: str, job: Job, run: Run, gone: tuple[list[int], str, int]) -> WorkersReleased:

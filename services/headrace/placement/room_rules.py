@@ -10,7 +10,7 @@ is shrunk, else stopped; nobody is stopped so that somebody else may grow.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -19,13 +19,15 @@ from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, W
 from headrace.placement.derived import index_of, total_milli, world_at
 from headrace.placement.life_rules import evict, shrink
 from headrace.placement.modelling import options_for
-from headrace.placement.option_rules import names_of, numbers_of
+from headrace.placement.option_rules import Option, names_of, numbers_of
 from headrace.placement.part_gate import PartGate, guaranteed_part
+from headrace.placement.port_rules import Ports
 from headrace.placement.reservation_rules import Kept, recorded, reserved_in
 from headrace.placement.state import Job, State
 from headrace.placement.turn_results import Loss, Seated, read
 from headrace.scheduling.actions import Suspended, allocate, take_turn
 from headrace.scheduling.amounts import GPU
+from headrace.scheduling.gangs import Shape
 from headrace.scheduling.legality import leveled
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.reservations import renewed
@@ -129,7 +131,7 @@ class _Placements:
         self._world = world
         self._tree = Tree(state.queues, state.usage, total_milli(state))
         self._parts = PartGate(world)
-        self._ports: dict[str, int] = {}
+        self._ports = Ports(state)
 
     def drafts(self, placed: dict[str, Seated]) -> dict[str, Draft]:
         """By job, a decision for each that no limit forbids, counting all that is held."""
@@ -148,8 +150,8 @@ class _Placements:
         milli, firm_milli = _milli(workers), job.firm_milli(workers)
         if not self._may_have(job, milli, firm_milli):
             return None
-        port = self._port(workers[0])
-        if port is None or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
+        workers = self._ports.given(job, workers)
+        if not workers or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._add(job, milli, firm_milli)
         event = GangPlaced(
@@ -158,11 +160,11 @@ class _Placements:
             attempt=job.attempt + 1,
             workers=workers,
             requested_at=job.requested_at,
-            port=port,
+            port=workers[0].port,
             milli=milli,
             cpu_milli=job.gang.cpu_milli,
             memory_bytes=job.gang.memory_bytes,
-            per_gpu_processes=job.gang.per_gpu_processes,
+            per_gpu_processes=any(g.per_gpu_processes for g in job.gang.by_role().values()),
             act=self._act(job_id, milli, seated),
         )
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
@@ -175,7 +177,8 @@ class _Placements:
         more_firm = job.firm_milli((*run.workers, *workers)) - job.firm_milli(run.workers)
         if not self._may_have(job, milli, more_firm):
             return None
-        if not self._parts.admits(self._world.gangs[job_id], seated.stakes):
+        workers = self._ports.given(job, workers)
+        if not workers or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._add(job, milli, more_firm)
         act = self._act(job_id, milli, seated)
@@ -215,23 +218,22 @@ class _Placements:
         if pool:
             names["pool"] = pool
         if self._world.gangs[job_id].options:
-            options = options_for(self._state, job_id, job)
-            numbers |= numbers_of(options[seated.shape], list(options).index(seated.shape))
-            names |= names_of(options[seated.shape])
+            place, option = _chosen(options_for(self._state, job_id, job), job, seated)
+            numbers |= numbers_of(option, place)
+            names |= names_of(option)
         return Act(rule="made-room" if job.gaining else "fits", numbers=numbers, names=names)
 
-    def _port(self, first: Worker) -> int | None:
-        """A port of rank 0's node that no live gang at its address has, in turn."""
-        said, address = self._state.machines[first.node].said, first.address
-        taken = self._state.ports.get(address, {})
-        count = said.port_last - said.port_first + 1
-        start = self._ports.get(address, self._state.ports_next.get(address, said.port_first))
-        for step in range(min(count, len(taken) + PLACED_MAX + 1)):
-            port = said.port_first + (start - said.port_first + step) % count
-            if port not in taken:
-                self._ports[address] = port + 1
-                return port
-        return None
+
+def _chosen(
+    options: Mapping[tuple[Shape, ...], tuple[Option, ...]], job: Job, seated: Seated
+) -> tuple[int, Option]:
+    """Which option the workers got, and what it says of the first role that asks for GPUs."""
+    roles = list(job.gang.by_role())
+    for place, (shapes, chosen) in enumerate(options.items()):
+        mine = dict(zip(roles, shapes, strict=True))
+        if all(mine[role] == shape for role, shape in seated.shapes.items()):
+            return place, next((option for option in chosen if option.kind.milli), chosen[0])
+    raise AssertionError("a gang is placed as one of its options has it")
 
 
 def _milli(workers: Iterable[Worker]) -> int:

@@ -10,7 +10,6 @@ from bisect import bisect_left
 import msgspec
 
 from headrace.events.gangs import Worker
-from headrace.scheduling.cluster import Booking
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,12 +72,9 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
         """All or part of it is to stop."""
         return bool(self.evicted or self.leaving)
 
-    @property
-    def booking(self) -> Booking:
-        """What it holds until it is released."""
-        return Booking(
-            workers=self.workers, cpu_milli=self.cpu_milli, memory_bytes=self.memory_bytes
-        )
+    def takes(self, worker: Worker) -> tuple[int, int]:
+        """Thousandths of cores and bytes of memory that the worker has on its node."""
+        return self.cpu_milli + worker.cpu_milli, self.memory_bytes + worker.memory_bytes
 
     @property
     def staying(self) -> list[Worker]:
@@ -87,10 +83,10 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
         return [worker for worker in self.workers if worker.rank not in gone]
 
     @property
-    def sound(self) -> int:
-        """How many stay, or came to their own end and said all was well."""
-        clean = (rank for rank, end in self.exits.items() if end.clean)
-        return len(self.staying) + sum(rank not in self.leaving for rank in clean)
+    def sound(self) -> list[Worker]:
+        """The workers that stay, or came to their own end and said all was well."""
+        bad = {rank for rank, end in self.exits.items() if not end.clean}
+        return [w for w in self.workers if w.rank not in bad and w.rank not in self.leaving]
 
     def worker(self, rank: int) -> Worker | None:
         """The worker of this rank; None when it never was, or is released."""

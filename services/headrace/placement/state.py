@@ -6,10 +6,12 @@ Rule: every field is folded from the log and survives a snapshot byte for byte. 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
+from headrace.events.asked import Gang
 from headrace.events.gangs import Seat, Worker
-from headrace.events.jobs import Gang
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
@@ -129,8 +131,22 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
         """What of these workers cannot be taken from the job."""
         if self.preemptible and not self.protected_minimum:
             return 0
-        firm = workers[: self.gang.nodes] if self.preemptible else workers
+        firm = self._minimum(workers) if self.preemptible else workers
         return sum(share.milli for worker in firm for share in worker.devices)
+
+    def is_enough(self, workers: Iterable[Worker]) -> bool:
+        """Whether these workers are its minimum, in every role."""
+        return self.gang.has_minimum(worker.role for worker in workers)
+
+    def _minimum(self, workers: tuple[Worker, ...]) -> list[Worker]:
+        """The first workers of each role, as many as it has at least."""
+        left = {name: part.nodes for name, part in self.gang.by_role().items()}
+        found = []
+        for worker in workers:
+            left[worker.role] = left.get(worker.role, 0) - 1
+            if left[worker.role] >= 0:
+                found.append(worker)
+        return found
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -38,12 +38,12 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seated(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the workers of a gang get their places, and what each of them asked for; of which
-    parts of the fleet that is.
+    """Where the workers of a gang get their places, and what those of each role asked for;
+    of which parts of the fleet that is.
     """
 
     workers: tuple[Worker, ...]
-    shape: Shape
+    shapes: dict[str, Shape]
     stakes: Stakes
 
 
@@ -72,21 +72,32 @@ def read(state: State, world: World, mark: int) -> Room:
 
 def _surplus(job: Job, run: Run, ranks: list[int]) -> tuple[int, ...]:
     """These ranks if the gang can go on without them: never rank 0, where the others meet."""
-    goes_on = 0 not in ranks and len(run.staying) - len(ranks) >= job.gang.nodes
+    left = [worker for worker in run.staying if worker.rank not in ranks]
+    goes_on = 0 not in ranks and job.is_enough(left)
     return tuple(ranks) if goes_on else ()
 
 
 def _seated(state: State, world: World, tasks: list[Task], first: int) -> Seated:
     """The tasks as workers, with their ranks from the first on."""
+    job = state.jobs[tasks[0].gang]
     return Seated(
-        workers=tuple(_worker(state, task, rank) for rank, task in enumerate(tasks, first)),
-        shape=tasks[0].shape,
+        workers=tuple(_worker(state, job, task, rank) for rank, task in enumerate(tasks, first)),
+        shapes={task.role: task.shape for task in tasks},
         stakes=stakes_of(world, (task.place for task in tasks if task.place)),
     )
 
 
-def _worker(state: State, task: Task, rank: int) -> Worker:
+def _worker(state: State, job: Job, task: Task, rank: int) -> Worker:
     place = task.place
     assert place is not None  # it is bound
     node = state.nodes[place.node]
-    return Worker(rank=rank, node=node.node, address=node.address, devices=shares_of(place, node))
+    _, cpu_milli, memory_bytes = place.amounts if job.gang.roles else (0, 0, 0)
+    return Worker(
+        rank=rank,
+        node=node.node,
+        address=node.address,
+        devices=shares_of(place, node),
+        role=task.role,
+        cpu_milli=cpu_milli,
+        memory_bytes=memory_bytes,
+    )

@@ -12,7 +12,8 @@ from typing import Any
 import msgspec
 
 from headrace.events import Entry
-from headrace.events.jobs import Gang, JobAdmitted, JobEligible, JobFinished, JobHeld
+from headrace.events.asked import Gang
+from headrace.events.jobs import JobAdmitted, JobEligible, JobFinished, JobHeld
 from headrace.events.nodes import NodeJoined
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import (
@@ -170,10 +171,14 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
 
 
 def _kinds_of(gang: Gang) -> tuple[tuple[str, int], ...]:
-    """None of a job that asks for a GPU's memory: how much of one that is depends on the GPU."""
-    if gang.gpu_memory_bytes:
+    """None of a job that asks for a GPU's memory: how much of one that is depends on the GPU; nor of
+    one with several roles that have GPUs: which of them is of which kind is placement's to choose.
+    """
+    parts = [p for p in gang.by_role().values() if p.accelerators or p.gpu_memory_bytes]
+    if len(parts) != 1 or parts[0].gpu_memory_bytes:
         return ()
-    return tuple((kind.model, kind.milli * gang.nodes) for kind in gang.accelerators)
+    (part,) = parts
+    return tuple((kind.model, kind.milli * part.nodes) for kind in part.accelerators)
 
 
 def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:

@@ -40,7 +40,7 @@ class Ours:
         if shapes is None:
             shapes = self._shapes[pod] = _shapes(pod)
         world, name = self._world, f"pod-{self._arrivals.number}"
-        gang = Gang(name=name, queue=QUEUE, root=ROOT, options=shapes)
+        gang = Gang(name=name, queue=QUEUE, root=ROOT, options=tuple((one,) for one in shapes))
         gang.add(Task(name=name, gang=name, shape=shapes[0]))
         world.enter(gang)
         if any(place_gang(world, gang, promised=False) for _ in choices(world, gang)):

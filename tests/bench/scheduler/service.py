@@ -6,8 +6,9 @@ Rule: the fleet is full, every project holds as much as any other, and what wait
 from __future__ import annotations
 
 from headrace.events import encode
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangPlaced
-from headrace.events.jobs import Accelerator, Gang, JobAdmitted, JobEligible
+from headrace.events.jobs import JobAdmitted, JobEligible
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.placement.bench import History, fleet, report
 from headrace.placement.derived import world_of

@@ -12,7 +12,8 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """The process `local` of `processes` on node `node_rank`.
 
     By node, in the order of ranks: `names`, `addresses`, the first of its `ports` (one for each of
-    its processes) and its `slots` (GPUs, at least 1). `port` is where rank 0 listens for its peers.
+    its processes) and its `slots` (GPUs, at least 1); where roles differ, how many processes it
+    `counts`, and of which of the `roles` it is. `port` is where rank 0 listens for its peers.
     `devices` and `cores` (0: as many as the node has) are the node's. `folder` is the attempt's.
     An elastic gang has between `nodes_min` and `nodes_max` nodes; for others both are 0.
     """
@@ -32,6 +33,9 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     cores: int = 0
     nodes_min: int = 0
     nodes_max: int = 0
+    counts: tuple[int, ...] = ()
+    roles: tuple[str, ...] = ()
+    role: str = ""
 
     @property
     def nodes(self) -> int:
@@ -41,12 +45,22 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def world(self) -> int:
         """How many processes Headrace starts in all."""
-        return self.nodes * self.processes
+        return sum(self.counts) if self.counts else self.nodes * self.processes
 
     @property
     def rank(self) -> int:
         """Which of all processes this is."""
+        if self.counts:
+            return sum(self.counts[: self.node_rank]) + self.local
         return self.node_rank * self.processes + self.local
+
+    @property
+    def role_rank(self) -> int:
+        """Which of its role's processes this is; without roles, which of all."""
+        if not self.roles:
+            return self.rank
+        before = zip(self.roles[: self.node_rank], self.counts, strict=False)
+        return sum(count for role, count in before if role == self.role) + self.local
 
     @property
     def is_elastic(self) -> bool:
@@ -66,11 +80,21 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def endpoints(self) -> tuple[str, ...]:
         """Of every process in the order of ranks, the address and port it may listen at."""
-        return tuple(
-            f"{address}:{port + local}"
-            for address, port in zip(self.addresses, self.ports, strict=True)
-            for local in range(self.processes)
-        )
+        return tuple(point for points in self._by_node() for point in points)
+
+    @property
+    def endpoints_of_roles(self) -> dict[str, tuple[str, ...]]:
+        """The same by role; under no name in a gang without."""
+        found: dict[str, tuple[str, ...]] = {}
+        roles = self.roles or ("",) * self.nodes
+        for role, points in zip(roles, self._by_node(), strict=True):
+            found[role] = found.get(role, ()) + points
+        return found
+
+    def _by_node(self) -> list[tuple[str, ...]]:
+        counts = self.counts or (self.processes,) * self.nodes
+        listening = zip(self.addresses, self.ports, counts, strict=True)
+        return [tuple(f"{at}:{port + n}" for n in range(count)) for at, port, count in listening]
 
     @property
     def hostfile(self) -> str:

@@ -12,11 +12,13 @@ from headrace.documents.frameworks.place import Place
 
 
 def environment(place: Place) -> dict[str, str]:
-    """Every worker's address, and which of them this is. Worker 0 is the chief, by convention."""
+    """Every worker's address, by role, and which of them this is. Without roles all are workers, of
+    which the first is the chief, by convention.
+    """
     if place.world == 1 or place.is_elastic:
         return {}
     config = {
-        "cluster": {"worker": list(place.endpoints)},
-        "task": {"type": "worker", "index": place.rank},
+        "cluster": {role or "worker": ends for role, ends in place.endpoints_of_roles.items()},
+        "task": {"type": place.role or "worker", "index": place.role_rank},
     }
     return {"TF_CONFIG": msgspec.json.encode(config).decode()}
