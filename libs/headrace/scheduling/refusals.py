@@ -1,7 +1,7 @@
 """Whom nothing could be done for, so that nobody is searched for who asks for the same or more.
 
-Rule: holds only while nothing changes. Gangs are compared within a queue and a rank, of one role
-each; wherever the one that asks for more could go, the other could.
+Rule: holds only while nothing changes. Gangs are compared within a queue and a rank, and if they
+have the same roles: wherever the one that asks for more could go, the other could.
 """
 
 from __future__ import annotations
@@ -43,16 +43,25 @@ class Refusals:
 
 def _sort_of(gang: Gang) -> Hashable:
     """What has to be the same so that sizes can be compared; None where they never can."""
-    root = gang.root
-    if root.groups or len(root.roles) != 1:
+    if gang.root.groups or any(task.state != PENDING for task in gang.all_tasks()):
         return None
-    tasks = list(gang.all_tasks())
-    if any(task.state != PENDING or task.shape != tasks[0].shape for task in tasks):
+    options = _options_of(gang)
+    if not options:
         return None
-    role = root.roles[0]
     rank = (gang.queue, gang.priority, gang.preemptible, gang.protected_minimum)
-    where = (root.constraint, role.constraint, tasks[0].tags)
-    return (rank, gang.max_duration_us, where, *map(_kind_of, gang.options or [tasks[0].shape]))
+    roles = tuple((role.name, role.constraint) for role in gang.roles)
+    tags = tuple(tasks[0].tags for tasks in gang.tasks.values() if tasks)
+    kinds = tuple(tuple(map(_kind_of, option)) for option in options)
+    root = (gang.root.minimum, gang.root.constraint)
+    return (rank, gang.max_duration_us, root, roles, tags, kinds)
+
+
+def _options_of(gang: Gang) -> tuple[tuple[Shape, ...], ...]:
+    """What each of its roles may ask for; none where the tasks of a role differ."""
+    asked = [{task.shape: None for task in tasks} for tasks in gang.tasks.values()]
+    if any(len(shapes) != 1 for shapes in asked):
+        return ()
+    return gang.options or (tuple(shape for shapes in asked for shape in shapes),)
 
 
 def _kind_of(shape: Shape) -> Hashable:
@@ -63,9 +72,9 @@ def _kind_of(shape: Shape) -> Hashable:
 
 
 def _sizes_of(gang: Gang) -> Sizes:
-    shapes = gang.options or [next(gang.all_tasks()).shape]
-    sizes = [gang.root.roles[0].minimum]
-    for shape in shapes:
-        sizes += (shape.devices, shape.device_milli, shape.device_memory_bytes)
-        sizes += (shape.cpu_milli, shape.memory_bytes)
+    sizes = [role.minimum for role in gang.roles]
+    for option in _options_of(gang):
+        for shape in option:
+            sizes += (shape.devices, shape.device_milli, shape.device_memory_bytes)
+            sizes += (shape.cpu_milli, shape.memory_bytes)
     return tuple(sizes)
