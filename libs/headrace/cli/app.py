@@ -40,6 +40,7 @@ VERBS = {
     "events": Verb("following", "the log, from any moment on"),
     "apply": Verb("admin", "create or change departments and projects"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
+    "usage": Verb("accounts", "GPU hours and their cost, by project, user, day, …"),
     "node": Verb("nodes", "list nodes, let machines join, cordon, drain, delete"),
     "completion": Verb("completing", "what a shell needs to complete these verbs"),
     "doctor": Verb("doctoring", "whether this machine can be a good node, and what mends it"),

@@ -23,6 +23,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "events": ("headrace events --job hello --since 10m", "headrace events -f --type gang."),
     "apply": ("headrace apply -f fleet.yaml",),
     "projects": ("headrace projects -o wide",),
+    "usage": ("headrace usage --by project,user --since 7d",),
     "node": (
         "headrace node list",
         "headrace node token --uses 16 --expires 2h --auto-approve",

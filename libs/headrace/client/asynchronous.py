@@ -92,6 +92,7 @@ class AsyncClient:
     apply = _awaited(Client.apply)
     set_secret = _awaited(Client.set_secret)
     create_publisher = _awaited(Client.create_publisher)
+    usage = _awaited(Client.usage)
     webhooks = _awaited(Client.webhooks)
     delete_webhook = _awaited(Client.delete_webhook)
     erase = _awaited(Client.erase)

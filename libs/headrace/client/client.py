@@ -7,13 +7,13 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any
 
 import msgspec
 
-from headrace.client.config import DEFAULT_PROJECT, Context, context
-from headrace.client.connection import RETRY_S, Connection, Unreachable, path_with
+from headrace.client.asking import Document, encoded, part
+from headrace.client.config import context
+from headrace.client.connection import RETRY_S, Unreachable, path_with
 from headrace.client.model import (
     LOGS_END,
     LOGS_HEARTBEAT,
@@ -28,31 +28,22 @@ from headrace.client.model import (
     Status,
     Visit,
 )
+from headrace.client.reports import Reports
 from headrace.client.session import Session
-from headrace.client.webhook_model import WebhookRow
 from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 from headrace.trust.join_token import JoinToken
 
-T = TypeVar("T")
-
 BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
-Document = Mapping[str, Any] | str | bytes
 
 
-class Client:
+class Client(Reports):
     """Asks the gateway at `url`, which has the one certificate in that file when there is one.
 
-    Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at once; `copy` makes one for another thread.
+    Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at
+    once; `copy` makes one for another thread.
     """
-
-    def __init__(
-        self, url: str, token: str = "", project: str = DEFAULT_PROJECT, certificate: str = ""
-    ) -> None:
-        self.project = project
-        self._context = Context(url, token, project, certificate)
-        self._http = Connection(url, token, certificate)
 
     @classmethod
     def from_config(cls, *, url: str = "", token: str = "", project: str = "") -> Client:
@@ -84,7 +75,7 @@ class Client:
         key = key or uuid.uuid4().hex
         if isinstance(job, Mapping):
             job = self._sent_ahead(job)
-        return self._change("POST", "/v1/jobs", _encoded(job), lambda: key)
+        return self._change("POST", "/v1/jobs", encoded(job), lambda: key)
 
     def jobs(self, /, **wanted: str | int) -> JobPage:
         """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
@@ -173,11 +164,11 @@ class Client:
 
     def node(self, node: str) -> NodeRow:
         """One node."""
-        return self._get(f"/v1/nodes/{_part(node)}", NodeRow)
+        return self._get(f"/v1/nodes/{part(node)}", NodeRow)
 
     def change_node(self, node: str, change: str) -> Answer:
         """Cordon, uncordon or fence it."""
-        return self._once("POST", f"/v1/nodes/{_part(node)}", {"change": change})
+        return self._once("POST", f"/v1/nodes/{part(node)}", {"change": change})
 
     def create_join_token(
         self, *, uses: int = 1, lasts_s: int = 3600, auto_approve: bool = False
@@ -190,12 +181,12 @@ class Client:
 
     def revoke_join_token(self, token: str) -> Answer:
         """Take a join token back, by its id."""
-        return self._once("DELETE", f"/v1/join-tokens/{_part(token)}", None)
+        return self._once("DELETE", f"/v1/join-tokens/{part(token)}", None)
 
     def approve_node(self, node: str, *, approved: bool = True) -> Answer:
         """Let the machine in that waits to be this node, or turn it away."""
         body = {"approved": approved}
-        return self._once("POST", f"/v1/nodes/{_part(node)}/approval", body)
+        return self._once("POST", f"/v1/nodes/{part(node)}/approval", body)
 
     def projects(self) -> list[ProjectRow]:
         """Departments and projects."""
@@ -207,7 +198,7 @@ class Client:
 
     def set_secret(self, name: str, value: bytes, *, project: str = "") -> Answer:
         """Set a secret of a project. A try of its own each time: setting it twice is the same."""
-        path = f"/v1/secrets/{_part(project or self.project)}/{_part(name)}"
+        path = f"/v1/secrets/{part(project or self.project)}/{part(name)}"
         return self._change("PUT", path, value, lambda: uuid.uuid4().hex)
 
     def create_publisher(self, name: str, public_key: str, *, project: str = "") -> Answer:
@@ -215,18 +206,9 @@ class Client:
         body = {"name": name, "project": project or self.project, "public_key": public_key}
         return self._once("POST", "/v1/publishers", body)
 
-    def webhooks(self, project: str = "") -> list[WebhookRow]:
-        """Webhooks, of one project or all."""
-        return self._get(path_with("/v1/webhooks", {"project": project}), list[WebhookRow])
-
-    def delete_webhook(self, name: str, *, project: str = "") -> Answer:
-        """Tell this address no more."""
-        path = f"/v1/webhooks/{_part(project or self.project)}/{_part(name)}"
-        return self._once("DELETE", path, None)
-
     def erase(self, project: str) -> Answer:
         """Make what the project's jobs ran unreadable for ever."""
-        return self._once("DELETE", f"/v1/projects/{_part(project)}/data", None)
+        return self._once("DELETE", f"/v1/projects/{part(project)}/data", None)
 
     def status(self) -> Status:
         """The platform in numbers."""
@@ -242,16 +224,6 @@ class Client:
         project = str(job.get("project") or self.project)
         name = send_folder(self._http, project, Path(workdir).absolute())
         return {**job, "workdir": f"{BUNDLE}{name}"}
-
-    def _get(self, path: str, kind: type[T]) -> T:
-        return msgspec.json.decode(self._http.get(path), type=kind)
-
-    def _once(self, method: str, path: str, body: Document | None) -> Answer:
-        key = uuid.uuid4().hex
-        return self._change(method, path, None if body is None else _encoded(body), lambda: key)
-
-    def _change(self, method: str, path: str, body: bytes | None, key: Callable[[], str]) -> Answer:
-        return self._http.change(method, path, body, key=key)
 
     def _pages(self, after: int | None, query: Mapping[str, Any]) -> Iterator[Happening]:
         position = after
@@ -282,16 +254,6 @@ def _resumed(lines: Callable[[], Iterator[bytes]], end: bytes = b"") -> Iterator
         time.sleep(RETRY_S)
 
 
-def _encoded(document: Document) -> bytes:
-    if isinstance(document, bytes):
-        return document
-    return document.encode() if isinstance(document, str) else msgspec.json.encode(document)
-
-
 def _job(job: str) -> str:
     """A job's id as a path: a task's index is a part of its own."""
-    return "/".join(_part(part) for part in job.split("/", 1))
-
-
-def _part(text: str) -> str:
-    return quote(text, safe="")
+    return "/".join(part(each) for each in job.split("/", 1))

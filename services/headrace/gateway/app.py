@@ -21,6 +21,7 @@ from headrace.gateway import (
     jobs_api,
     joining_api,
     sessions_api,
+    usage_api,
     webhooks_api,
 )
 from headrace.gateway.answering import (
@@ -56,6 +57,7 @@ ROUTES = (
     fleet_api.create_publisher,
     fleet_api.erase_project,
     fleet_api.platform_status,
+    usage_api.list_usage,
     webhooks_api.list_webhooks,
     webhooks_api.delete_webhook,
     joining_api.create_join_token,

@@ -40,10 +40,12 @@ from headrace.events.nodes import (
     still_faulted,
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
+from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway import evolve_gangs, evolve_webhooks
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
+    DeviceAt,
     Job,
     Node,
     Projection,
@@ -143,6 +145,8 @@ def _joined(projection: Projection, _: Entry, event: NodeJoined) -> None:
     faults = before.faults if before is not None else {}
     still = still_faulted(faults, before.joined if before is not None else event, event)
     projection.nodes[event.node] = Node(joined=event, change=change, faults=still)
+    for device in event.devices:
+        projection.devices[device.device] = DeviceAt(event.node, device.model)
 
 
 def _silent(projection: Projection, entry: Entry, event: NodeSilent) -> None:
@@ -186,6 +190,10 @@ def _waits_no_more(
 
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
     projection.queues[event.name] = event.queue
+
+
+def _pool(projection: Projection, _: Entry, event: PoolConfigured) -> None:
+    projection.pools[event.name] = event.pool
 
 
 def _divided(projection: Projection, _: Entry, event: SharesDivided) -> None:
@@ -232,6 +240,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,
+    PoolConfigured: _pool,
     ServiceLed: _led,
 }
 

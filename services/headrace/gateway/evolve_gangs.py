@@ -11,12 +11,13 @@ from headrace.events.gangs import (
     GangShrunk,
     WorkersReleased,
 )
+from headrace.gateway.accounting import Booking, account
 from headrace.gateway.projection import Projection, move, use_of
 
 
-def placed(projection: Projection, _: Entry, event: GangPlaced) -> None:
+def placed(projection: Projection, entry: Entry, event: GangPlaced) -> None:
     """The gang has its devices."""
-    _hold(projection, event)
+    _hold(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.attempt, job.workers, job.held_milli = event.attempt, event.workers, event.milli
@@ -24,9 +25,9 @@ def placed(projection: Projection, _: Entry, event: GangPlaced) -> None:
         move(projection, job, "starting")
 
 
-def grown(projection: Projection, _: Entry, event: GangGrown) -> None:
+def grown(projection: Projection, entry: Entry, event: GangGrown) -> None:
     """It has more workers."""
-    _hold(projection, event)
+    _hold(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.workers += event.workers
@@ -50,9 +51,9 @@ def evicted(projection: Projection, _: Entry, event: GangEvicted) -> None:
         move(projection, job, "stopping")
 
 
-def workers_released(projection: Projection, _: Entry, event: WorkersReleased) -> None:
+def workers_released(projection: Projection, entry: Entry, event: WorkersReleased) -> None:
     """Some of its devices are free."""
-    _give_back(projection, event)
+    _give_back(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.workers = tuple(worker for worker in job.workers if worker.rank not in event.ranks)
@@ -61,7 +62,7 @@ def workers_released(projection: Projection, _: Entry, event: WorkersReleased) -
 
 def released(projection: Projection, entry: Entry, event: GangReleased) -> None:
     """All of its devices are free."""
-    _give_back(projection, event)
+    _give_back(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.leaving = ()
@@ -71,24 +72,34 @@ def released(projection: Projection, entry: Entry, event: GangReleased) -> None:
             move(projection, job, "waiting")
 
 
-def _hold(projection: Projection, event: GangPlaced | GangGrown) -> None:
+def _hold(projection: Projection, entry: Entry, event: GangPlaced | GangGrown) -> None:
     """The job has these workers' devices."""
     for worker in event.workers:
         for share in worker.devices:
             holders = projection.held.setdefault(share.device, {})
             holders[event.job] = holders.get(event.job, 0) + share.milli
+            since = projection.since.setdefault(share.device, {})
+            since.setdefault(event.job, entry.recorded_at_us)
     use_of(projection, event.project).held_milli += event.milli
 
 
-def _give_back(projection: Projection, event: GangReleased | WorkersReleased) -> None:
+def _give_back(projection: Projection, entry: Entry, event: GangReleased | WorkersReleased) -> None:
     """The job has these devices no more."""
+    end_us = entry.recorded_at_us
     for share in event.shares:
+        account(
+            projection, Booking(event.job, event.project, share, end_us - event.held_us, end_us)
+        )
         holders = projection.held.get(share.device, {})
         left = holders.pop(event.job, 0) - share.milli
+        since = projection.since.get(share.device, {})
         if left > 0:
             holders[event.job] = left
+        else:
+            since.pop(event.job, None)
         if not holders:
             projection.held.pop(share.device, None)
+            projection.since.pop(share.device, None)
     use_of(projection, event.project).held_milli -= event.milli
     job = projection.live.get(event.job)
     if job is not None:

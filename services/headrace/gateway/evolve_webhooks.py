@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.client.webhook_model import WebhookRow
-
 from headrace.events import Entry, Event
 from headrace.events.webhooks import (
     WebhookConfigured,

@@ -6,6 +6,8 @@ changes it.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from headrace.client.webhook_model import WebhookRow
@@ -13,6 +15,7 @@ from headrace.events.asked import Gang
 from headrace.events.gangs import Worker
 from headrace.events.members import JoinWaiting
 from headrace.events.nodes import NodeJoined
+from headrace.events.pools import Pool
 from headrace.events.queues import Queue
 
 ENDED_JOBS_MAX = 20_000  # jobs and tasks that ended and are still listed; older ones are in the log
@@ -69,8 +72,35 @@ class ProjectUse(msgspec.Struct, kw_only=True):
     gpu_us: int = 0
 
 
+class UsageKey(NamedTuple):
+    """What use is counted by; `day` counts from 1970 (UTC)."""
+
+    day: int
+    project: str
+    user: str
+    model: str
+    pool: str
+    currency: str
+
+
+class Used(msgspec.Struct):
+    """GPU time (µs of whole GPUs), and its cost in millionths of the currency."""
+
+    gpu_us: int = 0
+    cost_micro: int = 0
+
+
+class DeviceAt(NamedTuple):
+    """Where a device is, and what it is."""
+
+    node: str
+    model: str
+
+
 class Projection(msgspec.Struct, kw_only=True):
-    """All of it, as of `position`. `held` maps a device to the thousandths each job has of it."""
+    """All of it, as of `position`. `held` maps a device to the thousandths each job has of it, and
+    `since` to the moment each got them.
+    """
 
     position: int = 0
     at_us: int = 0
@@ -82,6 +112,10 @@ class Projection(msgspec.Struct, kw_only=True):
     shares: dict[str, int] = {}
     use: dict[str, ProjectUse] = {}
     held: dict[str, dict[str, int]] = {}
+    since: dict[str, dict[str, int]] = {}
+    devices: dict[str, DeviceAt] = {}
+    pools: dict[str, Pool] = {}
+    usage: dict[UsageKey, Used] = {}  # of what was given back, the oldest days first
     services: dict[str, int] = {}
     erased_at_us: dict[str, int] = {}  # by project, the last time
     webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name

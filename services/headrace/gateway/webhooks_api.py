@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from headrace.client.webhook_model import WebhookRow
 from litestar import delete, get
 from litestar.params import FromPath, FromQuery
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
 
 from headrace.client.model import Answer
+from headrace.client.webhook_model import WebhookRow
 from headrace.gateway.answering import response_of
 from headrace.gateway.gateway import Gate
 from headrace.gateway.jobs_api import Key

@@ -1,0 +1,51 @@
+"""How a gateway is asked: what every call of the client is made of."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from headrace.client.config import DEFAULT_PROJECT, Context
+from headrace.client.connection import Connection
+from headrace.client.model import Answer
+
+T = TypeVar("T")
+
+Document = Mapping[str, Any] | str | bytes
+
+
+class Asking:
+    """Questions to the gateway of one context, over one connection."""
+
+    def __init__(
+        self, url: str, token: str = "", project: str = DEFAULT_PROJECT, certificate: str = ""
+    ) -> None:
+        self.project = project
+        self._context = Context(url, token, project, certificate)
+        self._http = Connection(url, token, certificate)
+
+    def _get(self, path: str, kind: type[T]) -> T:
+        return msgspec.json.decode(self._http.get(path), type=kind)
+
+    def _once(self, method: str, path: str, body: Document | None) -> Answer:
+        key = uuid.uuid4().hex
+        return self._change(method, path, None if body is None else encoded(body), lambda: key)
+
+    def _change(self, method: str, path: str, body: bytes | None, key: Callable[[], str]) -> Answer:
+        return self._http.change(method, path, body, key=key)
+
+
+def encoded(document: Document) -> bytes:
+    """A document as it is sent."""
+    if isinstance(document, bytes):
+        return document
+    return document.encode() if isinstance(document, str) else msgspec.json.encode(document)
+
+
+def part(text: str) -> str:
+    """A name as a part of a path."""
+    return quote(text, safe="")

@@ -1,0 +1,38 @@
+"""What a client reads and ends beside jobs: use and its cost, webhooks."""
+
+from __future__ import annotations
+
+from headrace.client.asking import Asking, part
+from headrace.client.connection import path_with
+from headrace.client.model import Answer
+from headrace.client.usage_model import UsageRow
+from headrace.client.webhook_model import WebhookRow
+
+
+class Reports(Asking):
+    """Use and webhooks."""
+
+    def usage(
+        self,
+        *,
+        by: str = "project",
+        project: str = "",
+        user: str = "",
+        since_us: int = 0,
+        until_us: int = 0,
+    ) -> list[UsageRow]:
+        """GPU time and its cost on whole days (UTC), added up `by` any of day, project, user, model
+        and pool, separated by commas.
+        """
+        query = {"by": by, "project": project, "user": user}
+        times = {"since_us": since_us or None, "until_us": until_us or None}
+        return self._get(path_with("/v1/usage", {**query, **times}), list[UsageRow])
+
+    def webhooks(self, project: str = "") -> list[WebhookRow]:
+        """Webhooks, of one project or all."""
+        return self._get(path_with("/v1/webhooks", {"project": project}), list[WebhookRow])
+
+    def delete_webhook(self, name: str, *, project: str = "") -> Answer:
+        """Tell this address no more."""
+        path = f"/v1/webhooks/{part(project or self.project)}/{part(name)}"
+        return self._once("DELETE", path, None)

@@ -1,0 +1,39 @@
+"""`/v1/usage`: who used how much, and what it cost."""
+
+from __future__ import annotations
+
+from litestar import get
+from litestar.params import FromQuery
+
+from headrace.client.usage_model import UsageRow
+from headrace.gateway.accounting import BY, grouped, usage
+from headrace.gateway.errors import BadRequest
+from headrace.gateway.gateway import Gate
+
+
+@get("/usage", summary="GPU time and its cost, by day, project, user, model or pool")
+async def list_usage(
+    *,
+    gateway: Gate,
+    by: FromQuery[str] = "project",
+    project: FromQuery[str] = "",
+    user: FromQuery[str] = "",
+    since_us: FromQuery[int] = 0,
+    until_us: FromQuery[int] = 0,
+) -> list[UsageRow]:
+    """`by` names what it is added up by, separated by commas; whole days (UTC) count. What jobs hold
+    now is counted up to now.
+    """
+    names = [name for name in BY if name in by.split(",")]
+    unknown = [name for name in by.split(",") if name not in BY]
+    if unknown:
+        raise BadRequest("by", unknown[0], f"is none of {', '.join(BY)}")
+    found = usage(
+        gateway.projection, gateway.follower.now_us(), since_us=since_us, until_us=until_us
+    )
+    kept = {
+        key: used
+        for key, used in found.items()
+        if project in ("", key.project) and user in ("", key.user)
+    }
+    return grouped(kept, names)
