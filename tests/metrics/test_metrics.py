@@ -3,6 +3,7 @@
 import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
+from headrace.bus.agents import Reported
 from headrace.events import Entry, Header
 from headrace.events.asked import Gang
 from headrace.events.gangs import Act, GangPlaced, GangReleased
@@ -92,6 +93,15 @@ def test_the_page_shows_jobs_by_state_and_the_fleet():
     assert seen["headrace_wait_seconds_bucket", "0.05", "vision"] == 1
     assert seen["headrace_wait_seconds_count", "vision"] == 1
     assert seen["headrace_wait_seconds_sum", "vision"] == 0.02
+
+
+def test_the_page_has_what_running_workers_say_of_themselves():
+    said = Reported(
+        job="a", attempt=1, rank=0, project="vision", values={"step": "12", "loss": "nan"}
+    )
+    page = text(History().state, {}, [said])
+    assert 'headrace_worker_reported{project="vision",job="a",rank="0",name="step"} 12' in page
+    assert 'headrace_worker_reported{project="vision",job="a",rank="0",name="loss"} NaN' in page
 
 
 def test_a_snapshot_loses_nothing():

@@ -107,6 +107,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     device: str = ""
     code: int = 0
     action: str = ""
+    reported: dict[str, str] = {}
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,6 +129,25 @@ class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     samples: tuple[tuple[str, int, int], ...] = ()
     running: int = 0
     disk_permille: int = 0
+
+
+class Reported(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running worker's program said last: decimals by name."""
+
+    job: str
+    attempt: int
+    rank: int
+    project: str
+    values: dict[str, str]
+
+
+class Progress(msgspec.Struct, frozen=True, kw_only=True):
+    """How it goes, for whom it may concern: sent when it has changed, and all of it now and then.
+    Never stored.
+    """
+
+    node: str
+    workers: tuple[Reported, ...]
 
 
 class ProbePass(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,7 @@ REQUESTS_ALL = "headrace.request.>"
 GATEWAY_ALL = "headrace.gateway.>"
 POSTS_ALL = "headrace.post.*.*.*"  # no deeper: nobody would answer what lies there
 AGENTS_UP = "headrace.agent.*.up.*"
+PROGRESS = "headrace.agent.*.up.progress.now"
 FILES_ASKED = "headrace.agent.*.up.files.*"  # of the gateway; placement need not hear it
 SERVICES_INBOX = "_SERVICES"  # answers to services: no publisher and no node may listen there
 WHY = "headrace.query.placement.why"  # a job's id in, an `Explanation` (or null) out
@@ -82,6 +83,11 @@ def session_down(node: str, session: str) -> str:
 def session_up(node: str, session: str) -> str:
     """From the agent's end of a session. Deeper than `AGENTS_UP`: placement need not hear it."""
     return f"{agent_up(node, 'session')}.{token(session)}"
+
+
+def progress_up(node: str) -> str:
+    """What a node's workers report; as deep as sessions, for the same reason."""
+    return f"{agent_up(node, 'progress')}.now"
 
 
 def files_asked(node: str, what: str) -> str:

@@ -80,6 +80,8 @@ def _attempt(attempt: AttemptRow) -> list[str]:
         lines.append(
             f"    rank {worker.rank}{role}  {worker.node}  {worker.state}{code}{level}  {worker.message}"
         )
+        if worker.reported:
+            lines.append(f"      reports {_pairs(worker.reported)}")
     if attempt.evicted:
         gainer = f" for {attempt.gainer}" if attempt.gainer else ""
         numbers: dict[str, Any] = attempt.eviction_numbers | attempt.eviction_names

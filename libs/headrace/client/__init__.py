@@ -12,26 +12,37 @@
 
 `Client` is the same without `await`. A request is repeated under its key until it is answered, so
 that `submit` with a key of yours is one job however often it runs. On the bus:
-`headrace.client.publisher`.
+`headrace.client.publisher`. In a worker, `report`, `rank` and what is beside them in
+`headrace.client.worker`, which need the standard library alone: all else is loaded when it is asked
+for.
 """
 
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from headrace.client.client import Client
-from headrace.client.connection import ClientError, NotFound, Refused, Unreachable
-from headrace.client.model import (
-    Answer,
-    Description,
-    Happening,
-    JobRow,
-    LogPiece,
-    NodeRow,
-    ProjectRow,
+from headrace.client.worker import (
+    checkpoint_requested,
+    local_rank,
+    progress,
+    rank,
+    report,
+    stop_reason,
+    world_size,
 )
 
 if TYPE_CHECKING:
     from headrace.client.asynchronous import AsyncClient
+    from headrace.client.client import Client
+    from headrace.client.connection import ClientError, NotFound, Refused, Unreachable
+    from headrace.client.model import (
+        Answer,
+        Description,
+        Happening,
+        JobRow,
+        LogPiece,
+        NodeRow,
+        ProjectRow,
+    )
 
 __all__ = [
     "Answer",
@@ -47,11 +58,24 @@ __all__ = [
     "ProjectRow",
     "Refused",
     "Unreachable",
+    "checkpoint_requested",
+    "local_rank",
+    "progress",
+    "rank",
+    "report",
+    "stop_reason",
+    "world_size",
 ]
+_MODULES = {
+    "AsyncClient": "asynchronous",
+    "Client": "client",
+    **dict.fromkeys(("ClientError", "NotFound", "Refused", "Unreachable"), "connection"),
+}
 
 
 def __getattr__(name: str) -> Any:
-    """`AsyncClient`, once somebody asks for it: the command line never does."""
-    if name == "AsyncClient":
-        return importlib.import_module("headrace.client.asynchronous").AsyncClient
-    raise AttributeError(name)
+    """What is not for workers, once somebody asks for it."""
+    if name not in __all__:
+        raise AttributeError(name)
+    module = importlib.import_module(f"headrace.client.{_MODULES.get(name, 'model')}")
+    return getattr(module, name)

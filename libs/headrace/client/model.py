@@ -127,7 +127,7 @@ class HappeningPage(msgspec.Struct, kw_only=True):
 
 
 class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One worker of an attempt. `gpus` are indexes on the node, `milli` how much of each."""
+    """One worker. `gpus` are indexes on the node, `milli` of each, `reported` its program's words."""
 
     rank: int
     node: str
@@ -141,6 +141,7 @@ class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     state: str = "starting"
     exit_code: int | None = None
     message: str = ""
+    reported: dict[str, str] = {}
     role: str = ""
 
 
@@ -181,9 +182,7 @@ class Description(msgspec.Struct, kw_only=True):
 
 
 class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One GPU of a node and who holds how many thousandths of it; `fault` is why it takes no more
-    work.
-    """
+    """One GPU of a node, and who holds how many thousandths; `fault` is why it takes no new work."""
 
     device: str
     index: int

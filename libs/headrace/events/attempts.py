@@ -40,7 +40,8 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
 
     `reason` is exited (the command's own end), stopped (asked to), lost (its supervisor or node
     went away under it), start-failed, oom (it used more memory than it had asked for), over-share (it held more memory of a device than its share and
-    was ended for that). `exit_code` is 128+N for signal N. `message` is one line.
+    was ended for that). `exit_code` is 128+N for signal N. `message` is one line. `reported` is what
+    its program said last (`headrace.client.worker.report`): decimals as text, by name.
     """
 
     owner: ClassVar[str] = "placement"
@@ -59,6 +60,7 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     exit_code: int = 0
     message: str = ""
     at_us: int = 0
+    reported: dict[str, str] = {}
 
 
 class AttemptExpired(

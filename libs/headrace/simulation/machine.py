@@ -244,6 +244,11 @@ class SimulatedProcesses:
         """See the agent's `Machine`: nobody can enter what is simulated."""
         del key
 
+    def reported(self, key: Any) -> dict[str, str]:
+        """See the agent's `Machine`: what is simulated says nothing."""
+        del key
+        return {}
+
     def disk_permille(self) -> int:
         """See the agent's `Machine`."""
         return 0

@@ -78,6 +78,7 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     listening = listen(environment.http)
     server = Server(application(gateway), listening, gateway.trust)
     write_port(environment.run_dir / "gateway.port", listening)
+    await gateway.progress.listen(gateway.bus)
     following = asyncio.create_task(gateway.follower.run())
     erasing = asyncio.create_task(erasing_files(gateway.follower, gateway.keeper))
     await gateway.node_files.open()

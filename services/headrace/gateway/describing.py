@@ -42,10 +42,15 @@ def describe(
     devices: Mapping[str, Device],
     as_of_us: int,
     requested: Stored | None = None,
+    progress: Mapping[int, dict[str, str]] = {},
 ) -> Description:
-    """`events` are those of the job's stream. A task has `requested` from its group's stream."""
+    """`events` are those of the job's stream. A task has `requested` from its group's stream.
+    `progress` is what workers of the last attempt said of themselves, by rank.
+    """
     entries = [entry_of(event) for event in events]
     attempts = _attempts(entries, devices)
+    for worker in attempts[-1].workers if attempts else ():
+        worker.reported = worker.reported or progress.get(worker.rank, {})
     asked = entry_of(requested) if requested is not None else _first(entries)
     return Description(
         job=row,
@@ -145,7 +150,7 @@ def _report(attempt: AttemptRow, event: AttemptStarted | AttemptExited | Attempt
             worker.state, worker.message = "lost", "its node was silent for longer than its lease"
         else:
             worker.state, worker.message = event.reason, event.message
-            worker.exit_code = event.exit_code
+            worker.exit_code, worker.reported = event.exit_code, event.reported
 
 
 def _leave(attempt: AttemptRow, event: GangShrunk) -> None:

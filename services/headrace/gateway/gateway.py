@@ -24,6 +24,7 @@ from headrace.gateway.logs import LogStreams
 from headrace.gateway.node_files import NodeFiles
 from headrace.gateway.projection import Job, Projection
 from headrace.gateway.trust import PLAIN, Trust
+from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Store, Stored, Unavailable
 
@@ -54,6 +55,7 @@ class Gateway:
         self.limiter = Limiter(time.monotonic)
         self.asker = Asker(bus)
         self.logs = LogStreams(bus, follower)
+        self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)
         self.node_files = NodeFiles(bus, follower, self.keeper)
 
@@ -96,13 +98,15 @@ class Gateway:
             first = await self.stream(job.group, limit=1)
             requested = first[0] if first else None
         known = (self.projection.job(name) for name in job.task_ids[:TASKS_SHOWN_MAX])
+        row = self.row(job)
         return describing.describe(
-            self.row(job),
+            row,
             await self.stream(job.job),
             tasks=[self.row(task) for task in known if task],
             devices=self._devices(),
             as_of_us=self.follower.now_us(),
             requested=requested,
+            progress=self.progress.of(row.job, row.attempt),
         )
 
     async def stream(self, job_id: str, limit: int = STREAM_EVENTS_MAX) -> list[Stored]:

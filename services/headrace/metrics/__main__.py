@@ -17,7 +17,7 @@ def service_of(environment: Environment) -> Service:
     return Service(
         decider=DECIDER,
         shell=signals,
-        metrics=lambda state: exposition.text(state, signals.busy_permille),
+        metrics=lambda state: exposition.text(state, signals.busy_permille, signals.progress.all()),
     )
 
 

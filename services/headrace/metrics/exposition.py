@@ -7,13 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from headrace.bus.agents import Reported
 from headrace.metrics.state import WAIT_BUCKETS_MS, State, Waits
 
+_SPECIAL = {"nan": "NaN", "inf": "+Inf", "-inf": "-Inf"}  # as Prometheus writes them
 Labels = tuple[tuple[str, str], ...]
 
 
-def text(state: State, busy_permille: Mapping[tuple[str, str], int]) -> str:
-    """The page. `busy_permille` is by node and device, as the agents last said."""
+def text(
+    state: State,
+    busy_permille: Mapping[tuple[str, str], int],
+    progress: Iterable[Reported] = (),
+) -> str:
+    """The page. `busy_permille` is by node and device, as the agents last said; `progress` what
+    running workers said of themselves.
+    """
     lines: list[str] = []
     jobs = _flat(state.counts, "state")
     _family(lines, "headrace_jobs", "gauge", "live jobs by state", jobs)
@@ -35,6 +43,7 @@ def text(state: State, busy_permille: Mapping[tuple[str, str], int]) -> str:
     ]
     _family(lines, "headrace_device_busy_ratio", "gauge", "last sample", busy)
     _waits(lines, state.waits)
+    _family(lines, "headrace_worker_reported", "gauge", "last said", _reported(progress))
     return "\n".join(lines) + "\n"
 
 
@@ -58,6 +67,13 @@ def _waits(lines: list[str], waits: Mapping[str, Waits]) -> None:
             lines.append(f"{name}_bucket{_labels((*_project(project), ('le', bound)))} {total}")
         lines.append(f"{name}_sum{_labels(_project(project))} {_decimal(waited.total_us, 6)}")
         lines.append(f"{name}_count{_labels(_project(project))} {total}")
+
+
+def _reported(progress: Iterable[Reported]) -> Iterator[tuple[Labels, str]]:
+    for said in sorted(progress, key=lambda said: (said.job, said.attempt, said.rank)):
+        worker = (*_project(said.project), ("job", said.job), ("rank", str(said.rank)))
+        for name in sorted(said.values):
+            yield (*worker, ("name", name)), _SPECIAL.get(said.values[name], said.values[name])
 
 
 def _flat(counts: Mapping[str, Mapping[str, int]], label: str) -> Iterator[tuple[Labels, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 import msgspec
@@ -10,6 +11,7 @@ from headrace.bus import subjects
 from headrace.bus.agents import Signal
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Entry
+from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.service import Runtime
 
 DEVICES_MAX = 100_000  # samples kept; more devices than that are not shown
@@ -22,12 +24,14 @@ class Signals:
 
     def __init__(self) -> None:
         self.busy_permille: dict[tuple[str, str], int] = {}
+        self.progress = ProgressHeard(time.monotonic)
         self._subscription: Subscription | None = None
 
     async def lead(self, runtime: Runtime) -> None:
         """Start listening."""
         subject = subjects.AGENTS_UP.removesuffix("*") + "signal"
         self._subscription = await runtime.bus.subscribe(subject, self._heard)
+        await self.progress.listen(runtime.bus)
 
     async def committed(self, entries: Sequence[Entry]) -> None:
         """Nothing outside depends on what is accounted for."""
@@ -37,6 +41,7 @@ class Signals:
         if self._subscription is not None:
             await self._subscription.stop()
             self._subscription = None
+        await self.progress.stop()
         self.busy_permille.clear()
 
     async def _heard(self, message: Message) -> None:

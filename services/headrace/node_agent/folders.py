@@ -20,6 +20,7 @@ from headrace.events.gangs import Share
 from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, STOP
+from headrace.node_agent.worker_reports import values_of
 
 KEPT_MAX = 5_000  # ended attempts whose output is kept
 KEPT_S_MAX = 7 * 86_400  # and for at most this long
@@ -73,15 +74,15 @@ class Exit(msgspec.Struct, kw_only=True):
     started_at_us: int = 0
     ended_at_us: int = 0
 
-    @property
-    def end(self) -> End:
-        """The same as the agent reports it."""
+    def end(self, reported: dict[str, str]) -> End:
+        """The same as the agent reports it, with what the worker said last."""
         return End(
             reason=self.reason,
             exit_code=self.exit_code,
             message=self.message,
             started_at_us=self.started_at_us,
             ended_at_us=self.ended_at_us,
+            reported=reported,
         )
 
 
@@ -118,9 +119,10 @@ def keys_in(node_dir: Path) -> list[tuple[AttemptKey, Path]]:
 def read_exit(folder: Path) -> End | None:
     """How it ended; None when it has not, or nobody could write it down."""
     try:
-        return _EXIT.decode(kernel.read(f"{folder}/{EXIT}", EXIT_BYTES_MAX)).end
+        ended = _EXIT.decode(kernel.read(f"{folder}/{EXIT}", EXIT_BYTES_MAX))
     except (OSError, msgspec.MsgspecError):
         return None
+    return ended.end(values_of(folder))
 
 
 def read_intent(folder: Path) -> Intent | None:
@@ -196,7 +198,7 @@ def write_lost(folder: Path, message: str, started_at_us: int) -> End:
         folder.mkdir(mode=0o700, exist_ok=True)
         kernel.write(f"{folder}/{EXIT}.new", msgspec.json.encode(exit_))
         os.rename(f"{folder}/{EXIT}.new", f"{folder}/{EXIT}")
-    return exit_.end
+    return exit_.end(values_of(folder))
 
 
 def write_stop(folder: Path, reason: str, grace_s: int) -> None:

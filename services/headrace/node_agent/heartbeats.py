@@ -1,4 +1,4 @@
-"""Says every two seconds that the node is there, and how its devices are used."""
+"""Says every two seconds that the node is there, how its devices are used, and what its workers say."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from headrace.events.nodes import NodeJoined
 from headrace.node_agent.device_care import DeviceCare
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.machine import Machine
+from headrace.node_agent.progress import ProgressSender
 
 SIGNAL_S = 2.0  # between two heartbeats
 
@@ -42,6 +43,7 @@ class Heartbeats:
     ) -> None:
         self._bus, self._node, self._journal = bus, node, journal
         self._care, self._machine = care, machine
+        self._progress = ProgressSender(bus, node, machine)
         self._said, self._changed, self._missed, self._looked = said, changed, missed, looked
 
     async def run(self) -> None:
@@ -71,3 +73,4 @@ class Heartbeats:
                 await self._bus.publish(
                     subjects.agent_up(self._node, "signal"), _ENCODER.encode(signal)
                 )
+                await self._progress.send()

@@ -36,6 +36,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     started_at_us: int = 0  # 0: it never ran
     ended_at_us: int = 0
+    reported: dict[str, str] = {}
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -113,6 +114,10 @@ class Machine(Protocol):
 
     def inside(self, key: AttemptKey) -> Inside | None:
         """What a session in this attempt works with; None when it does not run here."""
+        ...
+
+    def reported(self, key: AttemptKey) -> dict[str, str]:
+        """What the worker's program said last of itself: decimals by name."""
         ...
 
     def disk_permille(self) -> int:

@@ -21,7 +21,7 @@ from typing import Any
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
-from headrace.node_agent import folders, logs
+from headrace.node_agent import folders, logs, worker_reports
 from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Workplace
 from headrace.node_agent.reconcile import key_of
@@ -143,6 +143,10 @@ class ProcessMachine:
             return None
         return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
 
+    def reported(self, key: AttemptKey) -> dict[str, str]:
+        held = self._held.get(key)
+        return worker_reports.values_of(held.folder) if held is not None else {}
+
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)
 
@@ -160,10 +164,8 @@ class ProcessMachine:
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
-            started_at_us = intent.at_us
-            self._finish(
-                held, folders.write_lost(folder, "the node was started anew", started_at_us)
-            )
+            lost = folders.write_lost(folder, "the node was started anew", intent.at_us)
+            self._finish(held, lost)
         else:
             self._look_at(held)
 

@@ -115,7 +115,11 @@ def report_of(
     if end is None:
         return report
     return msgspec.structs.replace(
-        report, reason=end.reason, exit_code=end.exit_code, message=end.message
+        report,
+        reason=end.reason,
+        exit_code=end.exit_code,
+        message=end.message,
+        reported=end.reported,
     )
 
 

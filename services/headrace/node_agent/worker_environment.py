@@ -11,7 +11,7 @@ import msgspec
 from headrace.bus.agents import Assignment, Launch
 from headrace.documents import frameworks
 from headrace.node_agent.enforcement import Bound
-from headrace.node_agent.supervision.protocol import MARKER, OUTPUT, STOP_REASON, WORK
+from headrace.node_agent.supervision.protocol import MARKER, OUTPUT, REPORTS, STOP_REASON, WORK
 
 INHERITED = ("PATH", "HOME", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
 DEFAULTS = {
@@ -42,6 +42,7 @@ def environment_of(
     env.update(_identity(assignment, launch.env))
     env.update(bound.facts)
     env["HEADRACE_OUTPUT_DIR"] = f"{folder}/{OUTPUT}"
+    env["HEADRACE_REPORT_DIR"] = f"{folder}/{REPORTS}"
     env["HEADRACE_STOP_REASON_FILE"] = f"{folder}/{STOP_REASON}"
     env.setdefault("HEADRACE_CHECKPOINT_DIR", f"{folder}/{WORK}")
     env[MARKER] = marker

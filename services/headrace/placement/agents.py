@@ -26,6 +26,7 @@ from headrace.runtime.service import Runtime
 
 REPORTS_MAX = 256  # in one message; an agent sends the rest in the next
 ID_LENGTH_MAX = 128  # of a job's or a project's id
+REPORTED_MAX = 16  # names of what a worker said of itself
 MESSAGE_LENGTH_MAX = 1_000  # of what a person reads about an exit
 ANSWERS_MAX = 10_000  # answers being waited for; beyond that agents ask again
 
@@ -231,7 +232,14 @@ def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
         exit_code=report.exit_code,
         message=report.message[:MESSAGE_LENGTH_MAX],
         at_us=report.at_us,
+        reported=_bounded(report.reported),
     )
+
+
+def _bounded(reported: dict[str, str]) -> dict[str, str]:
+    """No more of what a program said than an agent may pass on."""
+    first = sorted(reported.items())[:REPORTED_MAX]
+    return {name[:ID_LENGTH_MAX]: value[:ID_LENGTH_MAX] for name, value in first}
 
 
 def _fault(node: str, incarnation: str, report: Report) -> DeviceFaulted:

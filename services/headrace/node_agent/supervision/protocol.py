@@ -26,6 +26,7 @@ STOP = "stop.json"  # written by the agent: `{"reason", "grace_s"}`; then the sh
 STOP_REASON = "stop-reason"  # what the worker reads to learn why it is asked to end
 WORK = "work"  # where the command runs unless it has a folder of its own
 OUTPUT = "output"
+REPORTS = "reports"  # what the program says about itself: see `worker_reports`
 SESSIONS = "sessions"  # sessions/<id>/: a program that somebody runs beside the worker
 
 MARKER = "HEADRACE_ATTEMPT_KEY"  # in the environment of everything an attempt starts

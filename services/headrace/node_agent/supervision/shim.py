@@ -18,10 +18,12 @@ from typing import Any
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
 from headrace.node_agent.supervision.confinement import Confinement, remove
 from headrace.node_agent.supervision.output import Output
+from headrace.node_agent.supervision.own_files import put_files
 from headrace.node_agent.supervision.protocol import (
     GRACE_S,
     LEASE,
     OUTPUT,
+    REPORTS,
     STOP,
     STOP_REASON,
     WORK,
@@ -95,6 +97,7 @@ class _Attempt:
             else:
                 os.mkdir(WORK)
             os.mkdir(OUTPUT)
+            os.mkdir(REPORTS)
         except OSError as error:
             why = f"its folder cannot be written: {error.strerror}"
             self._tell({"refused": self._spec["folder"], "why": why})
@@ -120,23 +123,12 @@ class _Attempt:
         try:
             self._confinement.create()
             kernel.write(STOP_REASON, b"")
-            self._confinement.hand_over(WORK, OUTPUT, STOP_REASON, *self._put_files())
+            self._confinement.hand_over(
+                WORK, OUTPUT, REPORTS, STOP_REASON, *put_files(self._spec["files"])
+            )
         except OSError as error:
             message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
             raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None
-
-    def _put_files(self) -> list[str]:
-        """Write what the worker finds in its folder; all paths that there are now."""
-        paths: list[str] = []
-        for path, (mode, content) in self._spec["files"].items():
-            folder = os.path.dirname(path)
-            if folder and folder not in paths:
-                os.mkdir(folder)
-                paths.append(folder)
-            kernel.write(path, content.encode())
-            os.chmod(path, mode)
-            paths.append(path)
-        return paths
 
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""
