@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
-        test-frameworks test-readme bench bench-openb bench-scheduler bench-agent conformance \
+        test-frameworks test-readme test-fuzz bench bench-openb bench-scheduler bench-agent conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -46,6 +46,7 @@ check: $(STAMP) ## format, lint, types, imports, schemas
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m headrace.events.export --check proto-schemas
+	$(BIN)/python -m headrace.gateway.openapi --check proto-schemas
 
 format: $(STAMP) ## format and fix what can be fixed
 	$(BIN)/ruff format .
@@ -54,8 +55,9 @@ format: $(STAMP) ## format and fix what can be fixed
 test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests (the longest begin first)
 	$(BIN)/pytest --quiet --numprocesses 3 --dist loadfile --no-loadscope-reorder tests
 
-schemas: $(STAMP) ## write proto-schemas/ from the event types
+schemas: $(STAMP) ## write proto-schemas/ from the event types and the routes
 	$(BIN)/python -m headrace.events.export proto-schemas
+	$(BIN)/python -m headrace.gateway.openapi proto-schemas
 
 sim: $(STAMP) ## replay one simulated history: make sim SEED=7
 	$(BIN)/python -m headrace.simulation --seed $(SEED)
@@ -67,11 +69,14 @@ test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-
 test-agent-faults: $(STAMP) ## what a node comes through: agents killed, machines cut off, clocks turned, disks full
 	$(BIN)/python -m tests.agent_faults
 
-test-containers: $(STAMP) ## store and bus contracts against servers in containers
+test-containers: $(STAMP) ## jobs in containers, store and bus in containers; needs root and `make system-deps`
 	$(BIN)/pytest --quiet -m containers tests/containers
 
 test-gpu: $(STAMP) ## devices and shares on this machine's GPUs; says what it could not try
 	$(BIN)/pytest --quiet -m gpu -s tests/gpu
+
+test-fuzz: $(STAMP) ## much of what the OpenAPI document allows and forbids, sent to a gateway
+	HEADRACE_FUZZ_EXAMPLES=200 $(BIN)/pytest --quiet tests/gateway/test_openapi.py
 
 test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
 	$(BIN)/pytest --quiet -m readme tests/end_to_end
@@ -107,7 +112,7 @@ constraints: ## pin every dependency anew, with hashes
 	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
 
 system-deps: ## Debian packages that the tests of containers and of networks need
-	apt-get update -q && apt-get install -yq docker.io iproute2 nftables
+	apt-get update -q && apt-get install -yq docker.io busybox-static iproute2 nftables
 
 clean: ## remove what was installed and built
 	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -20,7 +20,7 @@ from headrace.node_agent.supervision import tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, MARKER
 from headrace.verification import check_journal
 
-OUTCOMES = ("passed", "skipped", "failed")  # the worst of a test's parts is the test's
+OUTCOMES = ("skipped", "passed", "failed")  # a test is the last of these that a part of it is
 
 
 class Tally:
@@ -45,7 +45,7 @@ class Tally:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         test = report.nodeid.partition("[")[0]
         if report.outcome != "passed" or report.when == "call":
-            found = (self.outcomes.get(test, OUTCOMES[0]), report.outcome)
+            found = (self.outcomes.get(test, report.outcome), report.outcome)
             self.outcomes[test] = max(found, key=OUTCOMES.index)
             if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
                 self.reasons[test] = str(report.longrepr[2]).removeprefix("Skipped: ")

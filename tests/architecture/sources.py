@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ROOT / "services" / "headrace"
-PURE_PACKAGES = ("events", "decider", "documents", "scheduling")  # of libs/headrace
+PURE_PACKAGES = ("access", "events", "decider", "documents", "scheduling")  # of libs/headrace
 
 
 def production_files() -> list[Path]:

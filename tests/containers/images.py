@@ -32,7 +32,7 @@ START = (
     "initdb --username=postgres --auth=scram-sha-256 --pwfile=/tmp/password --no-locale"
     " --encoding=UTF8 --no-sync; "
     "echo 'host all all all scram-sha-256' >> $PGDATA/pg_hba.conf; "
-    "exec postgres -c listen_addresses=* -c unix_socket_directories=/tmp"
+    "exec postgres -c listen_addresses=127.0.0.1 -c unix_socket_directories=/tmp"
 )
 
 

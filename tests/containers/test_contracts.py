@@ -2,13 +2,12 @@
 
 import os
 import secrets
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
-import docker
 import pytest
-from docker.errors import DockerException
 from testcontainers.core.config import testcontainers_config
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.image import DockerImage
@@ -22,40 +21,49 @@ START_S_MAX = 120
 
 
 @pytest.fixture(scope="module")
-def daemon():
-    """Docker, without the container that cleans up after others: it would have to be pulled."""
-    try:
-        docker.from_env().ping()
-    except DockerException as error:
-        pytest.skip(f"NO DOCKER DAEMON ANSWERS, NOTHING WAS TESTED: {error}")
+def daemon(engine):
+    """The run's engine, without the container that cleans up after others: it would have to be
+    pulled.
+    """
+    before, os.environ["DOCKER_HOST"] = os.environ.get("DOCKER_HOST"), engine.address
     testcontainers_config.ryuk_disabled = True
+    yield
+    del os.environ["DOCKER_HOST"]
+    if before is not None:
+        os.environ["DOCKER_HOST"] = before
 
 
 @pytest.fixture(scope="module")
 def nats_url(daemon, tmp_path_factory):
-    context = images.nats(tmp_path_factory.mktemp("nats"))
+    context, port = images.nats(tmp_path_factory.mktemp("nats")), free_port()
     with DockerImage(context, tag="headrace-test-nats") as image:
-        server = DockerContainer(str(image)).with_exposed_ports(4222)
+        server = on_host(image).with_command(f"--addr 127.0.0.1 --port {port}")
         with server.waiting_for(said("Server is ready")):
-            yield f"nats://{address(server, 4222)}"
+            yield f"nats://127.0.0.1:{port}"
 
 
 @pytest.fixture(scope="module")
 def postgres_dsn(daemon, tmp_path_factory):
-    context = images.postgres(tmp_path_factory.mktemp("postgres"))
+    context, port = images.postgres(tmp_path_factory.mktemp("postgres")), free_port()
     password = secrets.token_hex(16)
     with DockerImage(context, tag="headrace-test-postgres") as image:
-        server = DockerContainer(str(image)).with_exposed_ports(5432)
-        with server.with_env("PASSWORD", password).waiting_for(said("is ready to accept")):
-            yield f"postgresql://postgres:{password}@{address(server, 5432)}/postgres"
+        server = on_host(image).with_envs(PASSWORD=password, PGPORT=str(port))
+        with server.waiting_for(said("is ready to accept")):
+            yield f"postgresql://postgres:{password}@127.0.0.1:{port}/postgres"
 
 
 def said(text):
     return LogMessageWaitStrategy(text).with_startup_timeout(START_S_MAX)
 
 
-def address(server, port):
-    return f"{server.get_container_host_ip()}:{server.get_exposed_port(port)}"
+def on_host(image):
+    """On the host's network: the engine changes nothing of it."""
+    return DockerContainer(str(image)).with_kwargs(network_mode="host")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return server.getsockname()[1]
 
 
 def test_servers_in_containers_keep_the_contracts_of_log_and_bus(nats_url, postgres_dsn):

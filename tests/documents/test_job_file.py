@@ -43,9 +43,9 @@ def test_the_name_that_was_probably_meant_is_found(document, instead):
     assert (refusal.rule, refusal.instead) == ("unknown field", instead)
 
 
-@pytest.mark.parametrize("part", [JobFile, Resources, Sweep])
+@pytest.mark.parametrize("part", [JobFile, Sweep])
 def test_every_field_that_is_not_built_is_refused_by_name(part):
-    prefix = {JobFile: (), Resources: ("resources",), Sweep: ("sweep",)}[part]
+    prefix = {JobFile: (), Sweep: ("sweep",)}[part]
     assert part.not_yet
     for name in part.not_yet:
         document = {"command": "x", name: {"on": "x"}}

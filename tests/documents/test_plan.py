@@ -226,3 +226,36 @@ def test_a_job_is_kept_or_replaced_when_its_node_cannot_be_heard(value, after_us
 )
 def test_what_else_a_disconnect_may_do_is_refused(value, said):
     assert said in refused(on_disconnect=value)
+
+
+def test_a_job_with_an_image_asks_for_a_node_with_an_engine():
+    found = planned(image="registry.example.com:5000/team/train:v2")
+    assert found.image == "registry.example.com:5000/team/train:v2"
+    assert found.gang.contained
+    assert not planned().gang.contained
+
+
+@pytest.mark.parametrize("image", ["-x", "Train:1", "a b", "x:", "https://x/y", "${{ params.x }}"])
+def test_what_is_no_name_of_an_image_is_refused(image):
+    assert refused(image=image).startswith(
+        f"refused: image = {image} — is not the name of an image"
+    )
+
+
+def test_shared_memory_is_a_containers():
+    assert planned(image="x", resources={"shm": "64GB"}).shm_bytes == 64 * 10**9
+    assert "resources.shm = 64GB" in refused(resources={"shm": "64GB"})
+
+
+def test_one_process_per_gpu_in_a_container_is_not_yet():
+    text = refused(image="x", resources={"gpus": 2}, processes_per_node="per-gpu")
+    assert "not yet" in text
+    assert "torchrun" in text
+
+
+def test_what_a_container_has_not_yet_is_refused_in_roles_too():
+    roles = {"ps": {"resources": {"gpus": 1}, "processes_per_node": "per-gpu"}}
+    assert "roles.ps.processes_per_node" in refused(image="x", roles=roles)
+    assert "roles.ps.resources.shm" in refused(
+        image="x", roles={"ps": {"resources": {"shm": "1GB"}}}
+    )

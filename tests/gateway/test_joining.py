@@ -9,7 +9,7 @@ import pytest
 from headrace.bus import credentials
 from headrace.client.connection import ClientError, Connection, Refused
 from headrace.client.model import signed_text
-from headrace.events.members import JoinWaiting, MemberAdmitted
+from headrace.events.members import JoinWaiting, MemberAdmitted, TokenCreated, TokenRevoked
 from headrace.events.nodes import NodeChanged, NodeJoined
 from headrace.gateway.limiting import BURST, Limiter
 from headrace.gateway.trust import Trust
@@ -110,6 +110,30 @@ async def test_who_does_not_hold_the_key_gets_nothing(world, body, line):
     with pytest.raises(Refused, match=line):
         await world.call(post, world, "/v1/credential", body)
     assert world.asked == []
+
+
+async def test_tokens_are_listed_without_what_lets_anybody_in(world):
+    later_us = time.time_ns() // 1000 + 60_000_000
+    made = [
+        TokenCreated(token=token, digest="d" * 64, uses=uses, expires_at_us=expires_at_us)
+        for token, uses, expires_at_us in (("t1", 1, 1), ("t2", 1, later_us), ("t3", 2, later_us),
+                                           ("t4", 1, later_us))
+    ]  # fmt: skip
+    await world.append(
+        *made,
+        JoinWaiting(node="n2", token="t2", public_key="U2", box_key=BOX),
+        MemberAdmitted(node="n2", token="t2", public_key="U2", box_key=BOX),
+        MemberAdmitted(node="n3", token="t3", public_key="U3", box_key=BOX),
+        TokenRevoked(token="t4"),
+    )
+    await world.gateway.follower.reached(8)
+
+    rows = await world.call(world.client().join_tokens)
+
+    assert [(row.token, row.state, row.nodes) for row in rows] == [
+        ("t4", "revoked", []), ("t3", "open", ["n3"]), ("t2", "used", ["n2"]), ("t1", "expired", []),
+    ]  # fmt: skip
+    assert "d" * 64 not in repr(rows)
 
 
 async def test_everything_else_about_joining_needs_the_admins_token(world):

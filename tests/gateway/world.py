@@ -51,6 +51,7 @@ class World:
             files_dir=Path(self.folder.name),
         )
         self.asked: list[Message] = []
+        self.reported: list[Message] = []  # refusals and readings, as admission would record them
         self.url = ""
 
     def now_us(self) -> int:
@@ -104,6 +105,21 @@ class World:
         return appended.events[0]
 
 
+async def recording(world: World) -> list[Message]:
+    """Admission as far as it puts on record what the gateway reports."""
+    reported: list[Message] = []
+
+    async def handle(message: Message) -> None:
+        reported.append(message)
+        answer = {"accepted": True, "position": len(world.log.events)}
+        await world.bus.publish(message.reply, msgspec.json.encode(answer))
+
+    await world.bus.subscribe("headrace.gateway.*.access.read", handle)
+    await world.bus.subscribe("headrace.gateway.*.access.denied", handle)
+    await world.bus.subscribe("headrace.gateway.*.access.signed-in", handle)
+    return reported
+
+
 @contextlib.asynccontextmanager
 async def served_world() -> AsyncIterator[World]:
     """A world whose gateway is up and has read the log."""
@@ -118,6 +134,7 @@ async def served_world() -> AsyncIterator[World]:
         await made.gateway.node_files.open()
         while not made.gateway.follower.ready:
             await made.gateway.follower.changed(TIMEOUT_S)
+    made.reported = await recording(made)
     yield made
     made.gateway.follower.close()
     for accepting in server.servers:

@@ -10,8 +10,11 @@ import pytest
 from tests.node_agent.rig import Node
 
 from headrace.node_agent import agent
-from headrace.node_agent.isolation import Limits
-from headrace.node_agent.isolation.cgroups import probe
+from headrace.node_agent.isolation import Isolation, Limits
+from headrace.node_agent.isolation.cgroups import Cgroup2, _mounts, probe
+from headrace.node_agent.supervision import kernel
+
+BEST = "best"
 
 
 @pytest.fixture
@@ -25,12 +28,28 @@ async def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator
     await node.close()
 
 
+def offered(which: str) -> Isolation:
+    """The best control groups of this host; or those of version 2, which a host that has its
+    controllers in version 1 still offers: to find processes in, and to keep them from devices.
+    """
+    name = f"test-{os.getpid()}"
+    if which == BEST:
+        isolation = probe(name)
+        if isolation.level == "processes":
+            pytest.skip("this host grants no control groups")
+        return isolation
+    tree = _mounts(kernel.read("/proc/self/mountinfo", 1_048_576).decode()).get("cgroup2")
+    try:
+        os.mkdir(f"{tree}/headrace-{name}")
+    except OSError as error:
+        pytest.skip(f"this host grants no group of version 2: {error}")
+    return Cgroup2(f"{tree}/headrace-{name}")
+
+
 @pytest.fixture
-async def confined(node: Node) -> AsyncIterator[Node]:
-    """The node, with the best control groups that this host offers."""
-    node.isolation = probe(f"test-{os.getpid()}")
-    if node.isolation.level == "processes":
-        pytest.skip("this host grants no control groups")
+async def confined(node: Node, request: pytest.FixtureRequest) -> AsyncIterator[Node]:
+    """The node, with the control groups that are asked for (`best` unless a test says `v2`)."""
+    node.isolation = offered(getattr(request, "param", BEST))
     await node.kill_agent()
     await node.start()
     await node.ready()

@@ -15,7 +15,7 @@ from tests.node_agent.placement_twin import NODE, Placement, until
 from headrace.bus.memory import MemoryBroker, MemoryBus
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent import folders
-from headrace.node_agent.agent import Agent, Surroundings
+from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.simulated import SimulatedDevices
 from headrace.node_agent.enforcement.enforcer import Enforcer
@@ -25,12 +25,14 @@ from headrace.node_agent.isolation import Isolation, Processes
 from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
-from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.machine import AttemptKey, Machine
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
+from headrace.node_agent.surroundings import Surroundings
+from headrace.node_agent.worker_ports import is_taken
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.node_agent.workplaces.repositories import Repositories
@@ -50,6 +52,7 @@ class Node:
         self.simulated = folder / "simulated"
         self.devices: Callable[[], Devices] = self._simulated
         self.mps: Mps | None = None
+        self.machine: Callable[[MachineSettings], Machine] = ProcessMachine
         self.boot = kernel.boot_id()
         self.output_bytes_max = 1_000_000
         self.isolation: Isolation = Processes()
@@ -64,10 +67,12 @@ class Node:
         enforcer = Enforcer(self.devices(), self.dir, self.mps)
         keys = NodeKeys(self.dir, self.keys_dir)
         self.lease = FileLease(self.dir)
-        machine = ProcessMachine(
+        machine = self.machine(
             MachineSettings(
                 node_dir=self.dir,
+                node=NODE,
                 bind=enforcer.bind,
+                devices_of=enforcer.devices_of,
                 journal=str(self.attempt_journal),
                 output_bytes_max=self.output_bytes_max,
                 isolation=self.isolation,
@@ -81,20 +86,20 @@ class Node:
             granter=keys.granter,
             new_incarnation=self._incarnation,
         )
-        self.agent = Agent(
-            Surroundings(
-                node=self._joined(enforcer.devices, keys),
-                bus=bus,
-                machine=machine,
-                journal=self.journal,
-                enforcer=enforcer,
-                lease=self.lease,
-                is_granted=keys.is_granted,
-                unseal=keys.unseal,
-                now_us=lambda: time.time_ns() // 1000,
-                workplaces=self._workplaces(bus),
-            )
+        given = Surroundings(
+            node=self._joined(enforcer.devices, keys),
+            bus=bus,
+            machine=machine,
+            journal=self.journal,
+            enforcer=enforcer,
+            lease=self.lease,
+            is_granted=keys.is_granted,
+            unseal=keys.unseal,
+            now_us=lambda: time.time_ns() // 1000,
+            workplaces=self._workplaces(bus),
+            is_taken=is_taken,
         )
+        self.agent = Agent(given)
         self.task = asyncio.create_task(self.agent.run())
         return self.agent
 

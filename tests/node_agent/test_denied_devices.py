@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.node_agent.conftest import offered
 from tests.node_agent.rig import Node
 
 from headrace.events.gangs import Share
 from headrace.node_agent.devices.static import Described, StaticDevices
 from headrace.node_agent.isolation import Limits, plan_of
-from headrace.node_agent.isolation.cgroups import Cgroup1, Cgroup2, _mounts
-from headrace.node_agent.supervision import device_filter, kernel
+from headrace.node_agent.isolation.cgroups import Cgroup1, Cgroup2
+from headrace.node_agent.supervision import device_filter
 
 SH = "/bin/sh"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files")
@@ -32,6 +33,7 @@ def test_what_is_denied_is_told_to_a_program_in_version_2_and_is_in_the_record()
     assert [folder for folder, _ in plan_of(groups, "j", limits, None)["groups"]] == ["/p/j"]
 
 
+@pytest.mark.parametrize("confined", ["best", "v2"], indirect=True)
 @as_root
 async def test_a_worker_cannot_open_the_devices_it_was_not_given(
     confined: Node, tmp_path: Path
@@ -61,16 +63,12 @@ async def test_a_worker_cannot_open_the_devices_it_was_not_given(
 
 @pytest.fixture
 def group2() -> Iterator[str]:
-    """A group of version 2, on any host that has them and lets us make one."""
-    tree = _mounts(kernel.read("/proc/self/mountinfo", 1_048_576).decode()).get("cgroup2")
-    folder = f"{tree}/headrace-test-{os.getpid()}"
-    try:
-        os.mkdir(folder)
-        device_filter.attach(folder, ["c 1:3"])
-    except OSError as error:
-        pytest.skip(f"no group of cgroup v2 takes a program here: {error}")
-    yield folder
-    os.rmdir(folder)
+    """A group of version 2 that has one program already, on any host that grants it."""
+    isolation = offered("v2")
+    assert isinstance(isolation, Cgroup2)
+    device_filter.attach(isolation.base, ["c 1:3"])
+    yield isolation.base
+    os.rmdir(isolation.base)
 
 
 def test_a_program_keeps_a_group_of_version_2_from_devices(group2: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import msgspec
@@ -9,6 +11,7 @@ import pytest
 from tests.node_agent.rig import Node, until
 
 from headrace.bus.agents import Signal
+from headrace.node_agent import folders
 from headrace.node_agent.devices.choosing import devices_of
 from headrace.node_agent.devices.models import model_of
 from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
@@ -99,6 +102,53 @@ def test_settings_come_from_the_environment() -> None:
     assert settings.ports == (21000, 21009)
     assert settings.labels == {"rack": "r1", "site": "berlin"}
     assert (settings.gpus, settings.address) == ("auto", "")
+    assert (settings.kept, settings.output_bytes_max) == (folders.KEPT, 10**9)
+
+
+def test_what_is_kept_is_set() -> None:
+    more = {
+        "HEADRACE_NODE_KEPT_ATTEMPTS": "10",
+        "HEADRACE_NODE_KEPT_DAYS": "2",
+        "HEADRACE_NODE_OUTPUT_MB": "5",
+    }
+
+    settings = NodeSettings.read({**NEEDED, **more})
+
+    assert (settings.kept.attempts, settings.kept.for_s) == (10, 2 * 86_400)
+    assert settings.output_bytes_max == 5_000_000
+
+
+def ended_ago(node_dir: Path, *ages_s: int) -> list[str]:
+    """The folders of attempts that ended so long ago."""
+    for number, age_s in enumerate(ages_s):
+        folder = node_dir / "attempts" / f"a{number}.1.0"
+        folder.mkdir(parents=True)
+        (folder / "exit.json").touch()
+        os.utime(folder / "exit.json", (time.time() - age_s,) * 2)
+    return left(node_dir)
+
+
+def left(node_dir: Path) -> list[str]:
+    return sorted(path.name for path in (node_dir / "attempts").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("kept", "stay"),
+    [
+        (folders.Kept(attempts=2), 2),
+        (folders.Kept(for_s=5_000), 2),
+        (folders.Kept(disk_permille=0), 1),  # what ended within the hour stays
+        (folders.Kept(disk_permille=1000), 4),
+    ],
+)
+def test_the_oldest_ended_attempts_go_first(tmp_path: Path, kept: folders.Kept, stay: int) -> None:
+    names = ended_ago(tmp_path, 60, 4_000, 8_000, 86_400)
+    (tmp_path / "attempts" / "running.1.0").mkdir()
+
+    assert folders.clean(tmp_path, frozenset(), kept) == 4 - stay
+
+    assert left(tmp_path) == [*names[:stay], "running.1.0"]
+    assert folders.clean(tmp_path, frozenset(), kept) == 0
 
 
 @pytest.mark.parametrize(
@@ -108,6 +158,7 @@ def test_settings_come_from_the_environment() -> None:
         ({"HEADRACE_NODE": "N.1"}, "'N.1' must be 1 to 63 of"),
         ({"HEADRACE_NODE_PORTS": "5"}, "HEADRACE_NODE_PORTS = '5' is not like"),
         ({"HEADRACE_NODE_PORTS": "300-200"}, "HEADRACE_NODE_PORTS = '300-200' is not like"),
+        ({"HEADRACE_NODE_KEPT_DAYS": "0"}, "HEADRACE_NODE_KEPT_DAYS = '0' is not a number from 1"),
         ({"HEADRACE_NODE_LABELS": "site"}, "HEADRACE_NODE_LABELS = 'site' is not like"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from headrace.node_agent.doctor import Check
 from headrace.node_agent.doctor.examining import lines
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
+    check_account,
     check_cgroups,
     check_clock,
     check_disk,
@@ -19,6 +21,7 @@ from headrace.node_agent.doctor.host import (
     check_way,
     kernel_adjtimex,
 )
+from headrace.node_agent.isolation.accounts import Accounts
 
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {0}  Release Build\n"
 
@@ -132,6 +135,14 @@ def test_the_level_of_isolation_is_found(
         path.write_text(text)
     check = check_cgroups(tmp_path)
     assert (check.health, check.found[: len(line)]) == (health, line)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="who is not root runs jobs as itself")
+def test_a_node_without_an_account_for_jobs_is_told_how_to_make_it() -> None:
+    found = check_account(Accounts(jobs_user="headrace-no-such"))
+    assert (found.health, found.fix) == ("failed", "useradd --system headrace-no-such")
+    assert check_account(Accounts(jobs_user="nobody")).health == "ok"
+    assert check_account(Accounts(root_allowed=True)).health == "ok"
 
 
 def test_a_clock_that_nobody_sets_is_a_warning() -> None:

@@ -145,6 +145,7 @@ async def test_who_uses_more_memory_than_it_asked_for_ends_with_that_reason(conf
     assert (await confined.placement.ended(other)).reason == "exited"
 
 
+@pytest.mark.parametrize("confined", ["best", "v2"], indirect=True)
 async def test_what_hides_from_its_mark_is_found_in_its_group(confined: Node) -> None:
     script = "(setsid env -i sleep 1000 &); echo on; sleep 1001"
     key = await confined.placement.want("job-1", SH, "-c", script)

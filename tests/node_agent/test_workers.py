@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 
 import pytest
@@ -85,9 +86,21 @@ async def test_a_setup_that_fails_keeps_the_command_from_starting(node: Node) ->
 
     end = await node.placement.ended(key)
 
-    assert (end.reason, end.exit_code) == ("start-failed", 4)
+    assert (end.reason, end.exit_code) == ("setup", 4)
     assert end.message == "setup: exit code 4"
     assert (await node.placement.logs(key)).data == b""
+
+
+async def test_a_worker_whose_port_somebody_else_has_does_not_start(node: Node) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        port = stranger.getsockname()[1]
+        key = await node.placement.want("job-1", "true", port=port, ports=1)
+        end = await node.placement.ended(key)
+
+    assert end.reason == "ports-taken"
+    assert end.message == f"port {port} is taken by somebody outside Headrace"
+    again = await node.placement.want("job-1", "true", attempt=2, port=port, ports=1)
+    assert (await node.placement.ended(again)).exit_code == 0
 
 
 async def test_a_worker_asked_to_stop_learns_why_and_may_end_well(node: Node) -> None:

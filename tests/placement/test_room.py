@@ -7,7 +7,7 @@ from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangEvicted, GangPlaced
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.placement.explain_rules import explain
-from headrace.scheduling.exclusions import ELSEWHERE
+from headrace.scheduling.exclusions import ELSEWHERE, NO_ENGINE
 
 GB = 10**9
 
@@ -167,3 +167,24 @@ def test_users_of_a_project_share_it_equally(empty_history):
     history.job("b", user="bob")
     events = history.settled()
     assert [event.gainer for event in events if isinstance(event, GangEvicted)] == ["b"]
+
+
+def test_a_job_with_an_image_waits_for_a_node_that_has_an_engine(history):
+    gang = Gang(accelerators=(Accelerator(milli=1000),), contained=True)
+    history.job("trained", gang=gang)
+    assert history.settled() == []
+    found = explain(history.state, "trained", history.now_us)
+    assert found.excluded == {NO_ENGINE: len(history.state.machines)}
+    assert "with a container engine and GPU:1" in found.text
+
+    history.node("n9", engine="docker 28.2.2")
+    history.settled()
+
+    assert history.placed("trained").workers[0].node == "n9"
+
+
+def test_a_node_whose_engine_has_gone_takes_no_more_images(history):
+    history.node("n9", engine="docker 28.2.2")
+    history.node("n9")
+    history.job("trained", gang=Gang(accelerators=(Accelerator(milli=1000),), contained=True))
+    assert history.settled() == []

@@ -30,7 +30,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     known to have started or is to stop, and where the launch can never be opened again. `stop` asks for the end,
     for `stop_reason`, within `grace_s`. `position` is that of `gang.placed` or `gang.grown`: the grant's id. With
     `replace_after_s` the worker ends when the node's lease is that old. It may use `cpu_milli` and
-    `memory_bytes` of the node (0: no limit), in the account of `user`.
+    `memory_bytes` of the node (0: no limit), in the account of `user`. Its processes may listen at
+    `ports` ports from `port` on.
     """
 
     job: str
@@ -49,6 +50,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cpu_milli: int = 0
     memory_bytes: int = 0
     traceparent: str = ""
+    port: int = 0
+    ports: int = 0
 
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -204,6 +207,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `command` is argv, and `commands` those of roles that have their own, of which placement's shell
     leaves the one that runs. `processes` is how many copies run on the node, each with its own local rank.
     `framework` says which names they find in their environment, see `documents.frameworks`.
+    With an `image` it runs in a container of that, whose /dev/shm has `shm_bytes` (0: the node's
+    default).
     """
 
     command: tuple[str, ...]
@@ -213,4 +218,6 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     processes: int = 1
     secrets: dict[str, str] = {}
     framework: str = ""
+    image: str = ""
+    shm_bytes: int = 0
     commands: dict[str, tuple[str, ...]] = {}

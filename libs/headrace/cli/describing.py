@@ -9,13 +9,15 @@ from headrace.cli.arguments import add_connection, add_output, add_watch
 from headrace.cli.exits import DONE, printable
 from headrace.cli.follow import placement
 from headrace.cli.following import line_of
-from headrace.cli.output import duration, gpus, moment, seconds, show, size
+from headrace.cli.output import duration, gpus, moment, seconds, show, size, terminal_safe
 from headrace.cli.reading import state_cell
 from headrace.client.client import Client
+from headrace.client.connection import ClientError
 from headrace.client.model import AttemptRow, Description, JobRow
 
 TASKS_SHOWN = 10
 TIMELINE_SHOWN = 30
+TAIL_BYTES, TAIL_LINES = 4_096, 10
 
 
 def describe_options(parser: ArgumentParser) -> None:
@@ -31,13 +33,34 @@ def describe_options(parser: ArgumentParser) -> None:
 def describe(*, job: str, url: str, token: str, project: str, output: str) -> int:
     """Show everything about one job that the log keeps in clear."""
     del project
-    found = Client.from_config(url=url, token=token).job(job)
+    client = Client.from_config(url=url, token=token)
+    found = client.job(job)
     if output in {"json", "yaml"}:
         show(found, output)
         return DONE
     for line in _lines(found, wide=output == "wide"):
         print(printable(line).rstrip())
+    for line in last_lines(client, found):
+        print(line)
     return DONE
+
+
+def last_lines(client: Client, found: Description) -> list[str]:
+    """The last that the worker wrote whose end tells why the job failed; what cannot be read is left
+    out, for the reason stands above it.
+    """
+    ended = next((e for e in reversed(found.timeline) if e.type == "job.finished.v1"), None)
+    if ended is None or ended.data.get("outcome") != "failed" or not ended.data.get("node"):
+        return []
+    rank, attempt = int(ended.data.get("rank", 0)), int(ended.data.get("attempt", 0))
+    try:
+        pieces = client.logs(found.job.job, rank=rank, attempt=attempt, tail_bytes=TAIL_BYTES)
+        text = "".join(piece.text for piece in pieces)
+    except ClientError:
+        return []
+    lines = [terminal_safe(line) for line in text.splitlines()[-TAIL_LINES:]]
+    head = f"  last lines of rank {rank} on {ended.data['node']}"
+    return [head, *(f"    {line}" for line in lines)] if lines else []
 
 
 def _lines(found: Description, *, wide: bool) -> list[str]:

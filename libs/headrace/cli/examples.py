@@ -34,7 +34,21 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "secret": ("headrace secret set WANDB_API_KEY < key.txt",),
     "publisher": ("headrace publisher create nightly-etl --project ads",),
     "webhook": ("headrace webhook list", "headrace webhook delete nightly -p ads"),
+    "whoami": ("headrace whoami",),
+    "user": (
+        "headrace user set ada --group vision-team",
+        "headrace user set airflow --service --acts-for -p ads",
+    ),
+    "role": (
+        "headrace role grant group:vision-team researcher --in vision",
+        "headrace role list -p vision",
+    ),
+    "token": (
+        "headrace token create --name ci --scope job.* --expires 90d -p ads",
+        "headrace token revoke 5b1e0c1a",
+    ),
     "erase": ("headrace erase ads --yes",),
+    "rebuild": ("headrace rebuild",),
     "verify": ("headrace verify",),
     "up": ("headrace up --nodes 2 --gpus simulated:8xH100-80GB", "headrace up --detach"),
     "down": ("headrace down", "headrace down --delete-data"),

@@ -71,7 +71,7 @@ class _Following:
             self._placed(int(data["attempt"]), int(data.get("waited_us", 0)))
         elif kind == "gang.evicted.v1":
             gainer = f" for {data['gainer']}" if data.get("gainer") else ""
-            if data.get("reason") != "worker-failed":
+            if data.get("reason") not in ("worker-failed", "finished"):
                 self._say(f"stopping: {data.get('reason', '')}{gainer}")
         elif kind == "gang.grown.v1":
             nodes = " ".join(str(worker.get("node", "")) for worker in data.get("workers", ()))
@@ -81,7 +81,9 @@ class _Following:
             self._say(f"shrinks: {data.get('reason', '')}, ranks {ranks}")
         elif kind == "gang.released.v1" and data.get("again"):
             self._await_output()
-            self._say("waits again, for another attempt")
+            reason = f" after {data['reason']}" if data.get("reason") else ""
+            rest = ", when it has rested" if data.get("rests_until_us") else ""
+            self._say(f"waits again{reason}, for another attempt{rest}")
         elif kind == "job.finished.v1":
             return self._finished(event)
         return None

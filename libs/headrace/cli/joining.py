@@ -17,15 +17,18 @@ from urllib.parse import urlsplit
 
 from headrace.cli.arguments import duration_us
 from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE, printable, report
+from headrace.cli.output import moment, show, table
 from headrace.cli.service_unit import ServiceError, install
 from headrace.client.client import Client
 from headrace.trust import join_token, order
+from headrace.trust.join_token import JoinTokenRow
 
 SYSTEM_DIR = Path("/var/lib/headrace-node")
 NAME_LENGTH_MAX = 63
 SECOND_US = 1_000_000
 STDIN = "-"
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+TOKENS = ("TOKEN", "STATE", "USED", "EXPIRES", "APPROVAL", "NODES")
 AGENT = (sys.executable, "-m", "headrace.node_agent")
 
 
@@ -52,7 +55,9 @@ def token_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--auto-approve", action="store_true", help="let them in without node approve"
     )
-    parser.add_argument("--revoke", default="", metavar="ID", help="take this token back instead")
+    parser.add_argument(
+        "--revoke", default="", metavar="ID", help="take this token back (see node tokens)"
+    )
 
 
 def join(
@@ -115,6 +120,20 @@ def revoke_token(client: Client, token: str) -> int:
     """Nobody joins with it any more."""
     client.revoke_join_token(token)
     print(printable(f"token {token} revoked; who has joined with it stays"))
+    return DONE
+
+
+def list_tokens(rows: list[JoinTokenRow], output: str) -> int:
+    """Every token that is remembered; never its secret."""
+    if output in ("json", "yaml"):
+        show(rows, output)
+        return DONE
+    lines = [
+        (row.token, row.state, f"{len(row.nodes)} of {row.uses}", moment(row.expires_at_us),
+         "by itself" if row.auto_approve else "node approve", " ".join(row.nodes) or "–")
+        for row in rows
+    ]  # fmt: skip
+    table(TOKENS, lines, wide=output == "wide")
     return DONE
 
 

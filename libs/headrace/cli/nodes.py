@@ -46,6 +46,8 @@ def node_options(parser: ArgumentParser) -> None:
         action(name, about)
     draining.drain_options(action("drain", "cordon it and ask its jobs to move"))
     draining.forget_options(action("forget", "give up a lost machine, and what ran there"))
+    tokens = action("tokens", "join tokens, who used them and until when", node=False)
+    add_output(tokens)
     joining.token_options(action("token", "make a token with which machines join", node=False))
     join = actions.add_parser("join", help="make this machine a node", allow_abbrev=False)
     join.add_argument("head", metavar="URL", help="of the platform, such as https://head:7400")
@@ -80,6 +82,7 @@ def node(*, action: str, **given: Any) -> int:
         "drain": lambda: draining.drain(client, name, deadline=given["deadline"]),
         "forget": lambda: draining.forget(client, name, is_sure=given["yes"]),
         "token": lambda: _token(client, **given),
+        "tokens": lambda: joining.list_tokens(client.join_tokens(), given["output"]),
     }
     return actions.get(action, lambda: _change(client, name, action))()
 

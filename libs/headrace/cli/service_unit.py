@@ -6,6 +6,8 @@ that was refused is not started again.
 
 from __future__ import annotations
 
+import pwd
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -14,7 +16,8 @@ from pathlib import Path
 UNIT = "headrace-node.service"
 UNIT_FILE = Path("/etc/systemd/system") / UNIT
 LOCAL = Path("/etc/headrace/node.local")  # what this machine's administrator chose
-SYSTEMCTL_S_MAX = 60.0
+JOBS_USER = "headrace-jobs"
+RUN_S_MAX = 60.0  # of systemctl or useradd
 
 TEXT = """\
 # The node agent of one machine. Workers outlive it: restarting the agent stops no job.
@@ -29,7 +32,7 @@ Wants=network-online.target
 StartLimitIntervalSec=0
 
 [Service]
-Environment=HEADRACE_NODE_DIR={folder} HEADRACE_RUN_DIR=/run/headrace-node
+Environment={folder} HEADRACE_RUN_DIR=/run/headrace-node
 EnvironmentFile=-/etc/headrace/node/env
 EnvironmentFile=-{local}
 RuntimeDirectory=headrace-node
@@ -38,7 +41,7 @@ StateDirectory=headrace-node
 StateDirectoryMode=0711
 ExecStart={python} -m headrace.node_agent
 # Jobs run in control groups of their own below this unit's, and as headrace-jobs unless their user
-# is mapped (HEADRACE_NODE_USERS): useradd --system headrace-jobs
+# is mapped (HEADRACE_NODE_USERS). Where it is missing: useradd --system headrace-jobs
 Delegate=memory cpu pids
 KillMode=process
 Restart=always
@@ -56,35 +59,49 @@ class ServiceError(Exception):
 
 def text(folder: Path, python: str = sys.executable) -> str:
     """The unit for the node in this folder."""
-    return TEXT.format(folder=folder, python=python, local=LOCAL)
+    named = _quoted(f"HEADRACE_NODE_DIR={folder}".replace("%", "%%"))
+    return TEXT.format(folder=named, python=_quoted(python.replace("%", "%%")), local=LOCAL)
 
 
 def install(folder: Path, env: Mapping[str, str]) -> str:
-    """Write the unit, let systemd run it from now on; what was done, in a line.
+    """Write the unit, make the account that jobs run as where there is none, and let systemd run it
+    from now on; what was done, in a line.
 
     Raises `ServiceError`, `OSError`.
     """
     LOCAL.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-    lines = (f"{name}='{value}'\n" for name, value in sorted(env.items()))
+    lines = (f"{name}={_quoted(value)}\n" for name, value in sorted(env.items()))
     LOCAL.write_text("".join(lines), encoding="utf-8")
     UNIT_FILE.write_text(text(folder), encoding="utf-8")
+    if env.get("HEADRACE_NODE_ROOT_JOBS") != "allow":
+        _ensure_account(env.get("HEADRACE_NODE_JOBS_USER", JOBS_USER))
     for words in (("daemon-reload",), ("enable", "--now", UNIT)):
-        _systemctl(*words)
+        _run("systemctl", *words)
     return f"{UNIT} runs (systemctl status {UNIT}; journalctl -u {UNIT})"
 
 
-def _systemctl(*words: str) -> None:
+def _quoted(word: str) -> str:
+    """As systemd reads it back, in units and in environment files."""
+    if re.fullmatch(r"[A-Za-z0-9_./%=,:+@-]+", word):
+        return word
+    return '"' + re.sub(r"([\"\\])", r"\\\1", word) + '"'
+
+
+def _ensure_account(name: str) -> None:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        _run("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", name)
+
+
+def _run(program: str, *words: str) -> None:
     try:
         done = subprocess.run(
-            ["systemctl", *words],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=SYSTEMCTL_S_MAX,
+            [program, *words], capture_output=True, text=True, check=False, timeout=RUN_S_MAX
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ServiceError(f"{UNIT_FILE} is written, but systemctl failed: {error}") from error
+        raise ServiceError(f"{UNIT_FILE} is written, but {program} failed: {error}") from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         why = lines[-1] if lines else "no reason given"
-        raise ServiceError(f"{UNIT_FILE} is written, but systemctl {words[0]} failed: {why}")
+        raise ServiceError(f"{UNIT_FILE} is written, but {program} {words[0]} failed: {why}")

@@ -28,17 +28,17 @@ from headrace.client.model import (
     Status,
     Visit,
 )
+from headrace.client.people import People
 from headrace.client.reports import Reports
 from headrace.client.session import Session
 from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
-from headrace.trust.join_token import JoinToken
 
 BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
 
 
-class Client(Reports):
+class Client(Reports, People):
     """Asks the gateway at `url`, which has the one certificate in that file when there is one.
 
     Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at
@@ -109,10 +109,11 @@ class Client(Reports):
         process: int | None = None,
         attempt: int | None = None,
         follow: bool = False,
+        tail_bytes: int = 0,
     ) -> Iterator[LogPiece]:
-        """What its workers wrote; with `follow` until it has ended, over broken connections."""
+        """What its workers wrote, or the last `tail_bytes` of each process; with `follow` until it has ended, over broken connections."""
         query: dict[str, int | str | None] = {"rank": rank, "process": process, "attempt": attempt}
-        query |= {"role": role, "follow": follow}
+        query |= {"role": role, "follow": follow, "tail_bytes": tail_bytes}
         offsets: dict[tuple[int, int, int], int] = {}
         pieces = msgspec.json.Decoder(LogPiece)
 
@@ -172,12 +173,16 @@ class Client(Reports):
 
     def create_join_token(
         self, *, uses: int = 1, lasts_s: int = 3600, auto_approve: bool = False
-    ) -> JoinToken:
+    ) -> join_token.JoinToken:
         """A new token that lets machines join. Its secret is made here, and known here alone."""
         token = join_token.new()
         limits = {"uses": uses, "lasts_s": lasts_s, "auto_approve": auto_approve}
         body = {"token": token.id, "digest": token.digest, **limits}
         return token._replace(pin=self._once("POST", "/v1/join-tokens", body).pin)
+
+    def join_tokens(self) -> list[join_token.JoinTokenRow]:
+        """Join tokens, the latest first."""
+        return self._get("/v1/join-tokens", list[join_token.JoinTokenRow])
 
     def revoke_join_token(self, token: str) -> Answer:
         """Take a join token back, by its id."""

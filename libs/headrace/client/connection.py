@@ -95,6 +95,10 @@ class Connection:
         """The body of an answer to what may be sent any number of times. Raises `ClientError`."""
         return _checked(self._until_answered(method, path, body, {}))
 
+    def post(self, path: str) -> bytes:
+        """The body of an answer to what may be asked any number of times. Raises `ClientError`."""
+        return _checked(self._until_answered("POST", path, None, {}))
+
     def change(
         self, method: str, path: str, body: bytes | None, *, key: Callable[[], str]
     ) -> Answer:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from headrace.client.asking import Asking, part
 from headrace.client.connection import path_with
 from headrace.client.model import Answer
+from headrace.client.rebuilt_model import Rebuilt
 from headrace.client.usage_model import UsageRow
 from headrace.client.webhook_model import WebhookRow
 
@@ -27,6 +30,10 @@ class Reports(Asking):
         query = {"by": by, "project": project, "user": user}
         times = {"since_us": since_us or None, "until_us": until_us or None}
         return self._get(path_with("/v1/usage", {**query, **times}), list[UsageRow])
+
+    def rebuild(self) -> Rebuilt:
+        """Have the gateway fold what it answers with from the log again."""
+        return msgspec.json.decode(self._http.post("/v1/projection/rebuild"), type=Rebuilt)
 
     def webhooks(self, project: str = "") -> list[WebhookRow]:
         """Webhooks, of one project or all."""

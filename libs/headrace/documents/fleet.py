@@ -11,6 +11,7 @@ from typing import ClassVar, NoReturn
 import msgspec
 
 from headrace.documents.job_file import NotYet, Number
+from headrace.documents.listed import listed
 from headrace.documents.names import name_of, pool_names
 from headrace.documents.nearest import nearest
 from headrace.documents.plan import TYPES, max_duration_us
@@ -84,7 +85,7 @@ class Users(Part):
 class QueueDocument(Part):
     """A department or a project; `department` is what it belongs to."""
 
-    not_yet: ClassVar[tuple[str, ...]] = ("budget", "members")
+    not_yet: ClassVar[tuple[str, ...]] = ("budget",)
     parts: ClassVar[Parts] = {
         "gpus": GpuAmounts, "cpu": AmountsAll, "memory": AmountsAll, "min_runtime": MinRuntime,
         "max_evictions": MaxEvictions, "users": Users,
@@ -103,7 +104,7 @@ class QueueDocument(Part):
     pools: dict[str, list[str]] = {}
     users: Users | None = None
     budget: NotYet = None
-    members: NotYet = None
+    members: list[dict[str, str]] = []
 
 
 def read_fleet(
@@ -194,6 +195,7 @@ def _queue(document: object) -> Queue:
             _job_type(type_): pool_names(f"pools.{type_}", asked.pools[type_])
             for type_ in asked.pools
         },
+        members=listed(asked.members, asked.type),
     )
 
 

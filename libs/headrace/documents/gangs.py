@@ -35,6 +35,7 @@ def gang_of(job: JobFile) -> Gang:
         topology_required=required and level_of("topology.required", required),
         topology_preferred=preferred and level_of("topology.preferred", preferred),
         kind=job.type,
+        contained=bool(job.image),
     )
 
 

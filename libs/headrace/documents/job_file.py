@@ -23,16 +23,15 @@ Number: TypeAlias = int | float | str  # decimals travel best as text
 
 class Resources(Part):
     """What each node of the job is asked for. `gpus` by the GPU grammar, `gpu_memory` this much
-    memory of one GPU, `cpu` in cores, `memory` with its unit.
+    memory of one GPU, `cpu` in cores, `memory` with its unit, `shm` the size of a container's
+    /dev/shm.
     """
-
-    not_yet: ClassVar[tuple[str, ...]] = ("shm",)
 
     gpus: Number | list[Number] = 0
     gpu_memory: str = ""
     cpu: Number = ""
     memory: str = ""
-    shm: NotYet = None
+    shm: str = ""
 
 
 class RoleFile(Part):
@@ -60,6 +59,16 @@ class Sweep(Part):
     objective: NotYet = None
 
 
+class RetryFile(Part):
+    """After which ends the job is tried again, how many attempts it has in all, and how long it rests
+    before the second one; before each further one twice as long.
+    """
+
+    on: list[str] = []
+    attempts: int = 3
+    backoff: str = "0s"
+
+
 class Topology(Part):
     """The levels whose domain all nodes of the job share: must, and rather should."""
 
@@ -71,11 +80,16 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "checkpoint", "image", "python", "retry", "after",
+        "volumes", "outputs", "checkpoint", "python", "after",
         "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
         "drain",
     )  # fmt: skip
-    parts: ClassVar[Parts] = {"resources": Resources, "sweep": Sweep, "topology": Topology}
+    parts: ClassVar[Parts] = {
+        "resources": Resources,
+        "sweep": Sweep,
+        "topology": Topology,
+        "retry": RetryFile,
+    }
     each: ClassVar[Parts] = {"roles": RoleFile}
 
     type: str = "training"
@@ -90,6 +104,7 @@ class JobFile(Part):
     env: dict[str, str | int | float | bool | None] = {}
     secrets: list[str] = []
     workdir: str = ""
+    image: str = ""
     array: str = ""
     sweep: Sweep | None = None
     priority: str = "medium"
@@ -102,9 +117,8 @@ class JobFile(Part):
     volumes: NotYet = None
     outputs: NotYet = None
     checkpoint: NotYet = None
-    image: NotYet = None
     python: NotYet = None
-    retry: NotYet = None
+    retry: RetryFile | None = None
     after: NotYet = None
     schedule: NotYet = None
     triggers: NotYet = None

@@ -14,16 +14,18 @@ from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
 from headrace.documents.frameworks import FRAMEWORKS
 from headrace.documents.gangs import gang_of
+from headrace.documents.images import image_of, shm_bytes
 from headrace.documents.job_file import JobFile
 from headrace.documents.names import name_of
 from headrace.documents.nearest import nearest
 from headrace.documents.quantities import duration_us
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
+from headrace.documents.retries import retry_of
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.documents.workdir import workdir_of
 from headrace.events import Refusal
-from headrace.events.asked import Gang
+from headrace.events.asked import Gang, Retry
 
 COMMAND_BYTES_MAX = 65_536  # command and setup each
 ARGUMENTS_MAX = 1_024
@@ -56,6 +58,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     secrets: tuple[str, ...] = ()
     workdir: str = ""
     commands: dict[str, tuple[str, ...]] = {}
+    retry: Retry = Retry()
     priority: str = "medium"
     preemptible: bool = True
     max_duration_us: int = 0
@@ -63,6 +66,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     protected_minimum: bool = False
     tasks: Tasks | None = None
     framework: str = ""
+    image: str = ""
+    shm_bytes: int = 0
 
 
 def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
@@ -91,9 +96,12 @@ def _plan(job: JobFile) -> Plan:
         preemptible=_preemptible(job.preemptibility, gang),
         max_duration_us=max_duration_us(job.max_duration),
         replace_after_us=replace_after_us(job.on_disconnect),
+        retry=retry_of(job.retry),
         protected_minimum=job.preemptibility == "semi-preemptible",
         tasks=tasks,
         framework=job.framework,
+        image=image_of(job),
+        shm_bytes=shm_bytes(job),
     )
     check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
     return planned

@@ -50,6 +50,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node). Its nodes share a domain of the level `topology_required`, and of `topology_preferred`
     where that can be had. `kind` is the job's type, which says what pools its project has for it;
     `by_price`: its pools are in no order of its own, so the cheapest that fits is tried first.
+    `contained`: it runs in a container image, so only on nodes that have an engine for that.
 
     Workers differ by `roles`, the first of which has rank 0: `nodes` and `nodes_max` are their sums
     then, and what is per node each role's. The gang has succeeded when every worker of the role
@@ -70,6 +71,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by_price: bool = False
     roles: tuple[Role, ...] = ()
     succeeds_when: str = ""
+    contained: bool = False
 
     def by_role(self) -> dict[str, Gang]:
         """Each of its roles as a gang of its own; itself, under no name, when it has none."""
@@ -84,6 +86,39 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         have = Counter(roles)
         return all(have[role.name] >= role.nodes for role in self.roles)
 
+    def without(self, role: str, kinds: tuple[Accelerator, ...]) -> Gang:
+        """The same without these kinds of GPUs in the role."""
+        if not role:
+            left = tuple(kind for kind in self.accelerators if kind not in kinds)
+            return msgspec.structs.replace(self, accelerators=left)
+        roles = tuple(
+            msgspec.structs.replace(
+                each, accelerators=tuple(kind for kind in each.accelerators if kind not in kinds)
+            )
+            if each.name == role
+            else each
+            for each in self.roles
+        )
+        return msgspec.structs.replace(self, roles=roles)
+
     def _alone(self, role: Role) -> Gang:
         own = {name: getattr(role, name) for name in role.__struct_fields__ if name != "name"}
         return msgspec.structs.replace(self, roles=(), succeeds_when="", **own)
+
+
+RETRY_ON = ("node-lost", "oom", "error", "setup")
+RETRY_REST_US_MAX = 86_400_000_000  # however often a rest was doubled
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """After which ends (`RETRY_ON`) a job is tried again, while it has had fewer than `attempts`; it
+    rests for `backoff_us` before the second, and twice as long before each further one.
+    """
+
+    on: tuple[str, ...] = ()
+    attempts: int = 0
+    backoff_us: int = 0
+
+    def rest_us(self, tries: int) -> int:
+        """How long it rests when so many attempts have ended."""
+        return min(self.backoff_us << min(max(0, tries - 1), 40), RETRY_REST_US_MAX)

@@ -39,9 +39,11 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     """The worker `rank` has gone, with proof: nothing of it is left on the node.
 
     `reason` is exited (the command's own end), stopped (asked to), lost (its supervisor or node
-    went away under it), start-failed, oom (it used more memory than it had asked for), over-share (it held more memory of a device than its share and
-    was ended for that). `exit_code` is 128+N for signal N. `message` is one line. `reported` is what
-    its program said last (`headrace.client.worker.report`): decimals as text, by name.
+    went away under it), start-failed, setup (its setup command failed), ports-taken (somebody outside
+    listens where its peers were to find it), oom (it used more memory than it had asked for),
+    over-share (it held more memory of a device than its share and was ended for that). `exit_code`
+    is 128+N for signal N. `message` is one line. `reported` is what its program said last
+    (`headrace.client.worker.report`): decimals as text, by name.
     """
 
     owner: ClassVar[str] = "placement"

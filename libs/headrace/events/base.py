@@ -24,6 +24,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_f
     public: ClassVar[
         tuple[str, ...]
     ] = ()  # fields a project may see on `headrace.event.<project>.…`
+    is_record: ClassVar[bool] = False  # nothing is decided on it: in the log it is answered
 
 
 class Fact(Event, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):

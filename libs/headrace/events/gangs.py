@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import msgspec
 
+from headrace.events.asked import Accelerator
 from headrace.events.base import Decision, Fact
 
 
@@ -183,12 +184,14 @@ class GangReleased(Decision, frozen=True, kw_only=True, omit_defaults=True, tag=
     """Every worker has gone and the devices are free: of those that `gang.placed` booked and no
     `workers.released` gave back. `held_us` is how long they were booked.
 
-    `again` says that the job goes back to wait with a new attempt.
+    `again` says that the job goes back to wait with a new attempt, because of `reason`: at once, or
+    when it has rested until `rests_until_us`. Of its role `outgrown_role` the kinds `outgrown` had
+    too little memory and are not asked for any more.
     """
 
     owner: ClassVar[str] = "placement"
     stream: ClassVar[str] = "job/{job}"
-    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "held_us", "again")
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt", "held_us", "again", "reason")
     job: str
     project: str
     attempt: int
@@ -196,6 +199,10 @@ class GangReleased(Decision, frozen=True, kw_only=True, omit_defaults=True, tag=
     milli: int = 0
     held_us: int = 0
     again: bool = False
+    reason: str = ""
+    rests_until_us: int = 0
+    outgrown_role: str = ""
+    outgrown: tuple[Accelerator, ...] = ()
 
 
 class SearchSuspended(

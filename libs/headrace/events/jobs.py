@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from headrace.events.asked import Gang
+from headrace.events.asked import Gang, Retry
 from headrace.events.base import Decision, Fact, Refusal
 
 
@@ -43,6 +43,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     kind_of_group: str = ""  # "sweep" or "array" when `trials` is set
     protected_minimum: bool = False
     bundle: str = ""
+    retry: Retry = Retry()
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):
@@ -74,6 +75,7 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     stop_after_failures: int = 0
     warning: str = ""
     protected_minimum: bool = False
+    retry: Retry = Retry()
 
 
 class JobRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.refused.v1"):
@@ -193,6 +195,19 @@ class JobHeld(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.
     reason: str
 
 
+class JobRetries(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.retries.v1"):
+    """The job has rested after an attempt that ended, and competes for GPUs again. `tries` is how
+    many of the attempts that it may have are used up.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "tries")
+    job: str
+    project: str
+    tries: int = 0
+
+
 class JobStarted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.started.v1"):
     """Every worker of the attempt runs. `waited_us` counts from admission to the first start."""
 
@@ -208,16 +223,18 @@ class JobStarted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="j
 class JobFinished(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.finished.v1"):
     """The job has ended for good: the one terminal event of an admitted job.
 
-    `outcome` is succeeded, failed or cancelled. `reason` says why when it did not succeed: error,
-    timeout, cancelled, node-lost, start-failed, erased. `exit_code` is the first failing worker's,
-    128+N for signal N. `ran_us` is the time from the last attempt's start to its end.
+    `outcome` is succeeded, failed or cancelled. `reason` says why when it did not succeed: error, oom
+    (memory of its nodes), out-of-memory (of a GPU), timeout, cancelled, node-lost, device-faulty,
+    start-failed, setup, ports-taken, erased. `exit_code` is that of the worker whose end tells why,
+    the `rank` on `node`: the first that failed, not those that ended because of it; 128+N for
+    signal N. `ran_us` is the time from the last attempt's start to its end.
     """
 
     owner: ClassVar[str] = "placement"
     stream: ClassVar[str] = "job/{job}"
     public: ClassVar[tuple[str, ...]] = (
         "job", "project", "attempt", "outcome", "reason", "message", "exit_code", "waited_us",
-        "ran_us",
+        "ran_us", "rank", "node",
     )  # fmt: skip
     job: str
     project: str
@@ -228,3 +245,5 @@ class JobFinished(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     exit_code: int = 0
     waited_us: int = 0
     ran_us: int = 0
+    rank: int = 0
+    node: str = ""

@@ -36,7 +36,8 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     `labels` are its site and its domain at each level of a topology. Only who tolerates all of its
     `taints` is placed on it. At `probe_port` of its address it lets other nodes measure the network
     (0: it does not); `bandwidth` is what it measured itself, in bytes a second, to a node with which
-    it shares that level of a topology and none narrower (`fleet`: no level).
+    it shares that level of a topology and none narrower (`fleet`: no level). `engine` is the container
+    engine that runs jobs with an image there, for people (empty: none does).
     """
 
     owner: ClassVar[str] = "placement"
@@ -57,6 +58,7 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     taints: tuple[str, ...] = ()
     probe_port: int = 0
     bandwidth: dict[str, int] = {}
+    engine: str = ""
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):

@@ -18,6 +18,13 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit_milli: int = -1
 
 
+class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A member (`user:ada`, `group:vision-team`, `service:airflow`) and its role in the queue."""
+
+    member: str
+    role: str
+
+
 class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One queue of the tree, as configured.
 
@@ -31,7 +38,8 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     most `evictions_max` jobs are evicted in any `evictions_per_us` (0: unbounded).
     `max_duration_us` is that of jobs without their own (0: as the parent). `users_equal`: users
     share equally; `user_max_milli` is what one of them may hold (-1: no bound). `pools` are those
-    that jobs of a type are tried in when they name none.
+    that jobs of a type are tried in when they name none. `members` are who has which role in it and
+    below.
     """
 
     queue: str
@@ -55,6 +63,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     users_equal: bool = False
     user_max_milli: int = -1
     pools: dict[str, tuple[str, ...]] = {}
+    members: tuple[Listed, ...] = ()
 
 
 class QueueApplyRequested(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from headrace.bus.interface import BusError
-from headrace.events import Decision, Entry, Refusal
+from headrace.events import CATALOGUE, Decision, Entry, Refusal
 from headrace.runtime.inbox import refusal_answer
 from headrace.runtime.pending import PendingFact, Reply
 from headrace.runtime.reader import entry_of
@@ -58,7 +58,9 @@ class Answers:
             self._keys[position] = fact.event.request_key
             if len(self._keys) > KEYS_MAX:
                 del self._keys[next(iter(self._keys))]
-        if fact.reply is not None:
+        if fact.reply is not None and CATALOGUE[fact.event.type].is_record:
+            self._start(self._send(fact.reply, _recorded(position)))
+        elif fact.reply is not None:
             self._waiting.setdefault(position, []).append(fact.reply)
 
     async def give(self, entries: Sequence[Entry]) -> None:
@@ -103,6 +105,8 @@ class Answers:
 
     async def _original(self, position: int) -> dict[str, Any] | None:
         fact = (await self._host.store.read(position - 1, 1))[0]
+        if CATALOGUE[fact.type].is_record:
+            return _recorded(position)
         for stored in await self._host.store.read_stream(fact.stream, position):
             entry = entry_of(stored)
             if entry.header.causation == position:
@@ -126,3 +130,8 @@ class Answers:
             await reply(answer)
         except BusError as error:  # the asker repeats with the same key
             _LOG.info("answer not sent error=%s", error)
+
+
+def _recorded(position: int) -> dict[str, Any]:
+    """The answer to a report that nobody decides on."""
+    return {"accepted": True, "position": position}

@@ -15,9 +15,11 @@ from typing import Any, Protocol
 import msgspec
 
 from headrace import telemetry
+from headrace.access.allowed import Scope, Subject, allowed
 from headrace.bus import subjects
 from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events import Fact, Refusal
+from headrace.events.people import Grant
 from headrace.runtime.pending import PendingFacts, Reply, encode_fact
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
@@ -101,7 +103,7 @@ class Inbox:
         asked_in = message.headers.get("traceparent", "")
         with telemetry.span(f"receive {name}", asked_in, kind="consumer") as span:
             request = _request_of(message, door, project, name, span.traceparent)
-            outcome = await self._understood(message, request)
+            outcome = await self._understood(message, request, door)
         if isinstance(outcome, Refusal):
             self._host.counters["requests_refused_at_door"] += 1
             await self._keep_dead(message, outcome)
@@ -110,7 +112,7 @@ class Inbox:
         self._host.counters["requests"] += 1
         fact = encode_fact(
             outcome,
-            actor=request.actor,
+            actor=request.on_record,
             traceparent=request.traceparent,
             request_key=request.key,
             request_hash=_hash(request),
@@ -118,7 +120,7 @@ class Inbox:
         self._host.pending.add(fact, reply)
         self._host.wake()
 
-    async def _understood(self, message: Message, request: Request) -> Fact | Refusal:
+    async def _understood(self, message: Message, request: Request, door: str) -> Fact | Refusal:
         if len(message.data) > EVENT_BYTES_MAX:
             return _TRUNCATED
         if not subjects.is_token(request.project):
@@ -133,7 +135,8 @@ class Inbox:
         if receive is None:
             known = ", ".join(sorted(self._requests))
             return Refusal(field="request", value=request.verb, rule=f"known here: {known}")
-        return await receive(request, self._host)
+        refusal = None if door == "gateway" else _not_for_publishers(request)
+        return refusal or await receive(request, self._host)
 
     async def _keep_dead(self, message: Message, refusal: Refusal) -> None:
         headers = {"Headrace-Reason": str(refusal).encode("ascii", "replace").decode()[:500]}
@@ -173,8 +176,21 @@ def _request_of(message: Message, door: str, project: str, verb: str, traceparen
         key=headers.get("ce-id", ""),
         body=message.data,
         actor=actor[:KEY_LENGTH_MAX],
+        via=headers.get("Headrace-Via", "")[:KEY_LENGTH_MAX] if door == "gateway" else "",
         traceparent=traceparent,
     )
+
+
+def _not_for_publishers(request: Request) -> Refusal | None:
+    """Whoever comes by the bus is a publisher of the project that the subject names: the bus has let
+    nobody else send there. The gateway has judged its requests itself.
+    """
+    noun, _, verb = request.verb.partition(".")
+    publisher = Subject(
+        name=request.actor, grants=(Grant(role="publisher", scope=request.project),)
+    )
+    judged = allowed(publisher, verb, noun, Scope((request.project,)))
+    return judged if isinstance(judged, Refusal) else None
 
 
 def _hash(request: Request) -> bytes:

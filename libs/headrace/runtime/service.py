@@ -22,7 +22,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request as it came through a door.
 
     `verb` is `job.submit`, …; `key` the idempotency key (CloudEvents id); `actor` is who asks:
-    believed from the gateway, otherwise `publisher:<source>`.
+    believed from the gateway, otherwise `publisher:<source>`; `via` the service account that asks
+    for them.
     """
 
     verb: str
@@ -31,6 +32,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     actor: str
     traceparent: str = ""
+    via: str = ""
+
+    @property
+    def on_record(self) -> str:
+        """Who asked, and through whom."""
+        return f"{self.actor} via {self.via}" if self.via else self.actor
 
 
 class Runtime(Protocol):

@@ -20,6 +20,8 @@ def is_eligible(shape: Shape, machine: Machine, *, closed: bool = False) -> bool
         return False
     if spec.taints and not all(taint in shape.tolerations for taint in spec.taints):
         return False
+    if shape.contained and not spec.has_engine:
+        return False
     return not shape.devices or any(takes(shape, bank.kind) for bank in machine.banks)
 
 

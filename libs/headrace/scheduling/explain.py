@@ -220,6 +220,8 @@ def _open(machine: Machine, shape: Shape) -> bool:
     spec = machine.spec
     if not spec.accepting or (shape.only is not None and spec.name not in shape.only):
         return False
+    if shape.contained and not spec.has_engine:
+        return False
     return all(spec.labels.get(label) == value for label, value in shape.labels)
 
 
@@ -234,7 +236,8 @@ def _level(gang: Gang) -> str:
 
 
 def _wanted(shape: Shape, count: int) -> str:
-    nodes = f"{count} node{'s' if count > 1 else ''} with"
+    engine = " a container engine and" if shape.contained else ""
+    nodes = f"{count} node{'s' if count > 1 else ''} with{engine}"
     if shape.device_memory_bytes:
         return f"{nodes} {shape.device_memory_bytes} MiB of one GPU each"
     if not shape.devices:

@@ -25,7 +25,6 @@ SUCCEEDED = "succeeded"
 PLACED = (BOUND, PIPELINED, RUNNING)  # counts for the gang's minimum
 USING = (*PLACED, EVICTED, RELEASING, STUCK)
 ALIVE = (*PLACED, PENDING)
-
 BELOW, AT, ABOVE = range(3)  # a gang's minimum
 
 
@@ -64,8 +63,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """What one task asks of its node: `devices` GPUs, `device_milli` thousandths of each or, where
     given, `device_memory_bytes` of each; of a `model` and with so much memory in all, if given.
 
-    `only` names the nodes it may run on, `labels` what they must be labelled; `apart` means that no
-    other task of its role may be on the same node.
+    `only` names the nodes it may run on, `labels` what they must be labelled. `apart`: no other task
+    of its role may be on the same node; `contained`: the node must have a container engine.
     """
 
     devices: int = 0
@@ -82,6 +81,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     tolerations: tuple[str, ...] = ()
     near: Nearness | None = None
     apart: bool = False
+    contained: bool = False
 
     @property
     def is_shared(self) -> bool:

@@ -28,9 +28,8 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine has. `labels` name its domain at each level of each topology. `kinds` tells of
-    each device what it is, None of one that takes no work; empty when all are alike. `models`: of
-    all devices, if some take no work.
+    """What a machine has. `labels` name its domain at each level of each topology. `kinds`: what each
+    device is, None if it takes no work; empty if all are alike. `models`: of all, if some take none.
     """
 
     name: str
@@ -47,6 +46,7 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
     accepting: bool = True
     is_full: bool = False  # its disk, which is why it is not accepting
     pool: str = ""
+    has_engine: bool = False
 
     @property
     def amounts(self) -> Amounts:

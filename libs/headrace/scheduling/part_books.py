@@ -123,4 +123,4 @@ class PartBooks:
 
 def _sort(spec: MachineSpec) -> tuple[object, ...]:
     """What of a machine decides which shapes reach which parts on it."""
-    return (spec.labels, spec.taints, spec.pool, [kind for kind, _ in spec.usable])
+    return (spec.labels, spec.taints, spec.pool, spec.has_engine, [kind for kind, _ in spec.usable])

@@ -181,6 +181,8 @@ class SimulatedMachine:
 class SimulatedProcesses:
     """What one agent sees of a machine: the agent's own `Machine`, until the agent dies."""
 
+    engine = ""  # no containers are simulated
+
     def __init__(self, machine: SimulatedMachine, passing: Callable[[str], None]) -> None:
         self._machine = machine
         self._passing = passing

@@ -129,7 +129,7 @@ class AgentParts:
                 raise module.Unopenable(str(error)) from None
             return msgspec.json.decode(opened, type=Launch)
 
-        given = module.Surroundings(
+        given = import_module("headrace.node_agent.surroundings").Surroundings(
             node=node,
             bus=bus,
             machine=machine,

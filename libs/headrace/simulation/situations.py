@@ -20,7 +20,7 @@ from headrace.events.gangs import (
     WorkersReleased,
 )
 from headrace.events.guards import DEVICE_MILLI
-from headrace.events.jobs import JobAdmitted
+from headrace.events.jobs import JobAdmitted, JobRetries
 from headrace.events.nodes import NodeChanged, NodeJoined, NodeSilent
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
@@ -42,6 +42,8 @@ SITUATIONS = (
     "job.max_duration",
     "job.non_preemptible",
     "job.preferences",
+    "job.rested",
+    "job.retried",
     "job.roles",
     "job.semi_preemptible",
     "job.slice",
@@ -115,6 +117,12 @@ def _released(seen: _Seen, event: GangReleased) -> Iterator[str]:
     seen.hold(event.project, -event.milli)
     if event.again:
         yield "gang.again"
+    if event.reason == "error":
+        yield "job.retried"
+
+
+def _retries(_seen: _Seen, _event: JobRetries) -> Iterator[str]:
+    yield "job.rested"
 
 
 def _grown(seen: _Seen, event: GangGrown) -> Iterator[str]:
@@ -200,6 +208,7 @@ _TRAITS: dict[str, Callable[[JobAdmitted], bool]] = {  # of a job that is placed
 
 _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     JobAdmitted: _admitted,
+    JobRetries: _retries,
     GangPlaced: _placed,
     GangReleased: _released,
     GangGrown: _grown,

@@ -98,6 +98,12 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         body["command"][2] = "3"
     if chance.random() < 0.15:
         body["preemptibility"] = "non-preemptible"
+    if chance.random() < 0.3:
+        body["retry"] = {
+            "on": chance.choice([["error"], ["error", "node-lost"]]),
+            "attempts": chance.randint(1, 3),
+            "backoff": chance.choice(["0s", "1s", "2s"]),
+        }
     if chance.random() < 0.2:
         body["on_disconnect"] = {"replace_after": "60s"}
     kinds = list(KINDS)

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from headrace.client import Client, JobRow
 from headrace.client.model import ENDED
-from headrace.embedded import status
+from headrace.embedded import secrets, settings, status
 from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
 
@@ -65,7 +65,8 @@ class RunningPlatform:
 
     def client(self, project: str = "default") -> Client:
         """A client of its own, as admin."""
-        return Client(self.url, self.token, project)
+        certificate, _ = secrets.certificate(self.layout, settings.read(self.layout))
+        return Client(self.url, self.token, project, certificate)
 
     def ended(self, job: str) -> JobRow:
         """The job's row, once it has ended. Raises `TimeoutError` after `END_S_MAX`."""

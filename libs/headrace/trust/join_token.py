@@ -12,6 +12,8 @@ import re
 import secrets
 from typing import NamedTuple
 
+import msgspec
+
 SECRET_BYTES = 32
 ID_BYTES = 4
 
@@ -33,6 +35,20 @@ class JoinToken(NamedTuple):
     def text(self) -> str:
         """As it is shown, once."""
         return f"hrj_{self.id}_{self.secret}" + (f".{self.pin}" if self.pin else "")
+
+
+class JoinTokenRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A join token; its secret is nowhere. `state` is open, used, expired or revoked; `nodes` are
+    those that joined with it or wait to.
+    """
+
+    token: str
+    state: str
+    uses: int
+    nodes: list[str] = []
+    auto_approve: bool = False
+    created_at_us: int
+    expires_at_us: int
 
 
 def new() -> JoinToken:

@@ -59,6 +59,8 @@ class Grants:
             yield "I4", f"{job} is placed while it may not compete"
         if life.cancelling <= basis:
             yield "I4", f"{job} is placed although it is to end"
+        if life.rests:
+            yield "I4", f"{job} is placed while it rests"
         got, roles = len(event.workers), [worker.role for worker in event.workers]
         if not life.gang.has_minimum(roles) or got > life.nodes_max:
             yield "I7", f"{job} needs {life.gang.nodes}..{life.nodes_max} workers and got {got}"
@@ -120,7 +122,7 @@ class Grants:
             yield "I3", f"{event.job} attempt {event.attempt} is released and not placed"
             return
         yield from self._leaves(entry, event.job, grant, tuple(grant.nodes))
-        life.grant = None
+        life.grant, life.rests = None, bool(event.rests_until_us)
         life.unpaid.append((event.attempt, event.milli, event.held_us))
         self._short.pop(event.job, None)
 

@@ -28,6 +28,7 @@ from headrace.events.jobs import (
     JobHeld,
     JobRefused,
     JobRequested,
+    JobRetries,
     JobStarted,
 )
 from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
@@ -36,8 +37,8 @@ from headrace.events.queues import QueueConfigured
 from headrace.verification.bookings import Bookings
 from headrace.verification.grants import Found
 from headrace.verification.lives import Lives
-from headrace.verification.promises import Promises
 from headrace.verification.requests import Requests
+from headrace.verification.rests import RestPromises
 from headrace.verification.violation import Violation
 
 Check = Callable[[Entry, Any], Iterable[Found]]
@@ -50,7 +51,7 @@ class Checker:
         self.lives = Lives()
         self.bookings = Bookings()
         self.requests = Requests()
-        self.promises = Promises()
+        self.promises = RestPromises()
         self._epochs: dict[str, int] = {}
         lives = self.lives
         self._on: dict[type[Any], Check] = {
@@ -60,6 +61,7 @@ class Checker:
             JobCancelling: lives.cancelling,
             JobEligible: lives.standing,
             JobHeld: lives.standing,
+            JobRetries: lives.retries,
             JobStarted: lives.begun,
             JobFinished: lives.finished,
             GangPlaced: self._placed,

@@ -31,7 +31,7 @@ class Life:
 
     __slots__ = (
         "admitted", "attempt", "cancelling", "finished", "gang", "grant", "group", "open_tasks",
-        "preemptible", "protected", "replace_after_us", "requested", "standings",
+        "preemptible", "protected", "replace_after_us", "requested", "rests", "standings",
         "tasks", "unpaid",
     )  # fmt: skip
 
@@ -44,6 +44,7 @@ class Life:
         self.replace_after_us = 0
         self.standings: tuple[tuple[int, bool], ...] = ()
         self.grant: Grant | None = None
+        self.rests = False
         self.unpaid: list[tuple[int, int, int]] = []  # attempt, milli, held µs
 
     def stand(self, position: int, *, eligible: bool) -> None:

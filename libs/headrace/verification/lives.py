@@ -19,6 +19,7 @@ from headrace.events.jobs import (
     JobHeld,
     JobRefused,
     JobRequested,
+    JobRetries,
     JobStarted,
 )
 from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
@@ -106,6 +107,13 @@ class Lives(Grants):
         group = self._jobs.get(life.group)
         if group is not None:
             group.open_tasks -= 1
+
+    def retries(self, entry: Entry, event: JobRetries) -> Iterator[Found]:
+        life = self._known(event.job)
+        yield from self._alive(entry, event.job, life)
+        if not life.rests:
+            yield "I4", f"{event.job} retries and has not rested"
+        life.rests = False
 
     def accounted(self, entry: Entry, event: UsageAccounted) -> Iterator[Found]:
         del entry

@@ -16,13 +16,14 @@ from headrace.admission import (
     enter_rules,
     job_rules,
     member_rules,
+    people_rules,
     webhook_rules,
 )
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.decider import Decider, Draft
-from headrace.events import Decision, Event, access, jobs, members, webhooks
+from headrace.events import Decision, Event, access, jobs, members, people, webhooks
 
 
 def decide(state: State, now_us: int) -> Sequence[Draft]:
@@ -41,6 +42,8 @@ def wakeup(state: State) -> int | None:
 
 def _answers(state: State, hearing: Hearing) -> Iterator[Draft]:
     for position, pending in state.pending.items():
+        if hearing.is_directory_changed and isinstance(pending.event, OF_PEOPLE):
+            continue  # judged in the next turn, on what this one leaves
         answer = _RULES[type(pending.event)](hearing, position, pending.event)
         hearing.tell(answer)
         yield Draft(
@@ -93,9 +96,16 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     members.JoinRequested: member_rules.join,
     members.ApprovalRequested: member_rules.approve,
     members.CredentialRequested: member_rules.issue,
+    people.UserSetRequested: people_rules.set_user,
+    people.UserRemoveRequested: people_rules.remove_user,
+    people.RoleGrantRequested: people_rules.grant_role,
+    people.RoleRevokeRequested: people_rules.revoke_role,
+    people.ApiTokenRequested: people_rules.create_token,
+    people.ApiTokenRevokeRequested: people_rules.revoke_token,
     webhooks.WebhookApplyRequested: webhook_rules.apply_webhook,
     webhooks.WebhookDeleteRequested: webhook_rules.delete_webhook,
 }
+OF_PEOPLE = tuple(kind for kind in _RULES if kind.__module__ == people.__name__)
 
 DECIDER: Decider[State] = Decider(
     service="admission",

@@ -7,8 +7,9 @@ without its group is stopped.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
+from headrace.access import directory
 from headrace.admission.hearing import hook_of, member_of, token_of
 from headrace.admission.state import Asked, Group, Hook, Live, Machine, Pending, State, Stop
 from headrace.events import (
@@ -18,6 +19,7 @@ from headrace.events import (
     jobs,
     members,
     nodes,
+    people,
     platform,
     pools,
     queues,
@@ -34,6 +36,7 @@ def evolve(state: State, entry: Entry) -> None:
         )
         return
     state.pending.pop(entry.header.causation, None)
+    directory.evolve(state.directory, event)
     follow = _ON.get(type(event))
     if follow is not None:
         follow(state, entry, event)
@@ -259,30 +262,22 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
 }
 
 LISTENS_TO: tuple[type[Event], ...] = (
-    jobs.JobRequested,
-    jobs.JobCancelRequested,
-    jobs.JobEnterRequested,
+    *get_args(Asked),
     jobs.JobEntered,
     jobs.JobEnterRefused,
     jobs.JobCancelRefused,
-    access.SecretSetRequested,
     access.SecretRefused,
-    access.PublisherRequested,
     access.PublisherRefused,
-    access.ProjectEraseRequested,
     access.ProjectEraseRefused,
-    members.TokenRequested,
-    members.TokenRevokeRequested,
     members.TokenRefused,
-    members.JoinRequested,
     members.JoinRefused,
-    members.ApprovalRequested,
     members.ApprovalRefused,
-    members.CredentialRequested,
     members.CredentialIssued,
     members.CredentialRefused,
-    webhooks.WebhookApplyRequested,
-    webhooks.WebhookDeleteRequested,
+    people.UserRefused,
+    people.RoleRefused,
+    people.ApiTokenRefused,
     webhooks.WebhookRefused,
+    *(kind for kind in directory.LISTENS_TO if kind not in _ON),
     *_ON,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
+from headrace.access import directory
 from headrace.admission.state import Hook, Member, State, Token
 from headrace.events import Decision, access, jobs, members, webhooks
 
@@ -29,6 +30,7 @@ class Hearing:
         self._tokens: dict[str, Token | None] = {}
         self._used: dict[str, dict[str, str]] = {}
         self._members: dict[str, Member | None] = {}
+        self.is_directory_changed = False
         self._hooks: dict[tuple[str, str], Hook | None] = {}
 
     def tell(self, event: Decision) -> None:
@@ -53,6 +55,8 @@ class Hearing:
             self._used.setdefault(event.token, {})[event.public_key] = event.node
         elif isinstance(event, members.MemberRejected):
             self._members[event.node] = None
+        elif isinstance(event, directory.LISTENS_TO):
+            self.is_directory_changed = True
         elif isinstance(event, webhooks.WebhookConfigured):
             self._hooks[event.project, event.name] = hook_of(event)
         elif isinstance(event, webhooks.WebhookDeleted):

@@ -45,6 +45,7 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         preemptible=event.preemptible,
         max_duration_us=max_duration_us(state, event.project, gang, event.max_duration_us),
         replace_after_us=event.replace_after_us,
+        retry=event.retry,
         tasks=len(event.trials),
         tasks_parallel=event.trials_parallel,
         stop_after_failures=event.stop_after_failures,

@@ -23,6 +23,7 @@ from headrace.admission.cancel_rules import full_id
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import credential_of, member_receivers
+from headrace.admission.people_requests import people_receivers
 from headrace.admission.trials import drawn
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
@@ -76,6 +77,7 @@ class Requests:
             "webhook.apply": self.apply_webhook,
             "webhook.delete": delete_webhook,
             **member_receivers(),
+            **people_receivers(),
         }
 
     def keys(self, runtime: Runtime) -> ProjectKeys:
@@ -198,6 +200,8 @@ class Requests:
             env=planned.env,
             workdir=planned.workdir,
             framework=planned.framework,
+            image=planned.image,
+            shm_bytes=planned.shm_bytes,
             commands=planned.commands,
         )
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
@@ -217,6 +221,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         preemptible=planned.preemptible,
         max_duration_us=planned.max_duration_us,
         replace_after_us=planned.replace_after_us,
+        retry=planned.retry,
         secrets=planned.secrets,
         trials=drawn(tasks, job_id) if tasks else (),
         trials_parallel=tasks.parallel if tasks else 0,

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.events import access, jobs, members, nodes, pools, queues, webhooks
+from headrace.access.directory import Directory
+from headrace.events import access, jobs, members, nodes, people, pools, queues, webhooks
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
@@ -30,6 +31,12 @@ Asked = (
     | members.JoinRequested
     | members.ApprovalRequested
     | members.CredentialRequested
+    | people.UserSetRequested
+    | people.UserRemoveRequested
+    | people.RoleGrantRequested
+    | people.RoleRevokeRequested
+    | people.ApiTokenRequested
+    | people.ApiTokenRevokeRequested
     | webhooks.WebhookApplyRequested
     | webhooks.WebhookDeleteRequested
 )
@@ -129,6 +136,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     members: dict[str, Member] = {}  # by node
+    directory: Directory = msgspec.field(default_factory=Directory)
     hooks: dict[str, dict[str, Hook]] = {}  # project: name
     erasing: dict[str, int] = {}  # erased at that position; its keys are not known to be dropped
 

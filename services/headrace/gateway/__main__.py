@@ -19,9 +19,11 @@ from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.gateway.app import application
+from headrace.gateway.authenticating import Provider
 from headrace.gateway.follower import Follower
 from headrace.gateway.gateway import Gateway
 from headrace.gateway.keeping import erasing_files
+from headrace.gateway.oidc_settings import OidcSettings
 from headrace.gateway.server import Server, listen, write_port
 from headrace.gateway.trust import Trust
 from headrace.runtime.environment import Environment
@@ -37,7 +39,7 @@ def main() -> None:
     environment = Environment.read("gateway")
     try:
         uvloop.run(_run(environment))
-    except (StoreError, BusError, OSError) as error:
+    except (StoreError, BusError, OSError, ValueError) as error:
         _LOG.error("gateway ends error=%s: %s", type(error).__name__, error)
         raise SystemExit(1) from None
     finally:
@@ -66,6 +68,7 @@ async def _run(environment: Environment) -> None:
         vault_key=environment.key("vault.pub"),
         files_dir=Path(os.environ.get("HEADRACE_FILES_DIR") or environment.run_dir / "files"),
         trust=trust,
+        provider=_provider(),
     )
     try:
         await _serve(gateway, environment, lost)
@@ -98,6 +101,16 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     if following.done():
         following.result()
     following.cancel()
+
+
+def _provider() -> Provider | None:
+    """The identity provider that people sign in with, if one is set."""
+    settings = OidcSettings.read(os.environ)
+    if settings is None:
+        return None
+    from headrace.gateway.oidc import Oidc
+
+    return Oidc(settings)
 
 
 def _token() -> str:

@@ -5,18 +5,15 @@ Rule: whatever goes wrong is an `Answer` with one line; a stack trace goes nowhe
 
 from __future__ import annotations
 
-import hmac
 import logging
 from typing import Any
 
 from litestar import Request
-from litestar.connection import ASGIConnection
 from litestar.exceptions import HTTPException
-from litestar.handlers import BaseRouteHandler
 from litestar.response import Response
 
 from headrace.client.model import Answer
-from headrace.gateway.errors import GatewayError, Unauthorized
+from headrace.gateway.errors import GatewayError
 from headrace.store.interface import Unavailable
 from headrace.telemetry.logs import error_of
 
@@ -25,8 +22,6 @@ TOO_LARGE = (
     f"refused: body — a request may have at most {BODY_BYTES_MAX} bytes; "
     "put large data into a volume"
 )
-WRONG_TOKEN = "the token is not valid here"  # noqa: S105
-NO_TOKEN = "a token is needed: Authorization: Bearer …"  # noqa: S105
 
 _LOG = logging.getLogger("headrace.gateway")
 
@@ -37,16 +32,6 @@ def response_of(answer: Answer, *, created: bool = False) -> Response[Answer]:
         return Response(answer, status_code=201 if created else 200)
     field = (answer.refusal or {}).get("field", "")
     return Response(answer, status_code=409 if field.startswith("idempotency key") else 422)
-
-
-def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRouteHandler) -> None:
-    """Let in whoever has the token, and everybody where the route is open. Raises `Unauthorized`."""
-    if route.opt.get("open"):
-        return
-    given = connection.headers.get("authorization", "")
-    expected = f"Bearer {connection.app.state.token}"
-    if not hmac.compare_digest(given.encode(), expected.encode()):
-        raise Unauthorized(WRONG_TOKEN if given else NO_TOKEN)
 
 
 def on_gateway_error(_: Request[Any, Any, Any], error: GatewayError) -> Response[Answer]:

@@ -30,11 +30,10 @@ _WHYS = msgspec.json.Decoder(Explanation | None)
 
 
 class Asker:
-    """Sends requests as `actor` and decodes their answers."""
+    """Sends requests in the name of who asked, and decodes their answers."""
 
-    def __init__(self, bus: Bus, *, actor: str = "admin") -> None:
+    def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self.actor = actor
 
     async def ask(
         self,
@@ -42,10 +41,14 @@ class Asker:
         project: str,
         body: bytes | dict[str, Any],
         *,
+        actor: str,
+        via: str = "",
         key: str = "",
         traceparent: str = "",
     ) -> Answer:
-        """The answer to one request; it carries the key. Raises `BadRequest`, `NoAnswer`."""
+        """The answer to one request of `actor`, for whom the service account `via` asks; it carries
+        the key. Raises `BadRequest`, `NoAnswer`.
+        """
         key = key or uuid.uuid4().hex
         subject = _subject(project, verb)
         _check_key(key)
@@ -57,8 +60,10 @@ class Asker:
                 "ce-source": "/gateway",
                 "ce-specversion": "1.0",
                 "traceparent": span.traceparent,
-                "Headrace-Actor": self.actor,
+                "Headrace-Actor": actor,
             }
+            if via:
+                headers["Headrace-Via"] = via
             answer = _ANSWERS.decode(await self._until_answered(subject, data, headers))
         answer.key = key
         return answer

@@ -25,6 +25,7 @@ from headrace.bundles.manifest import (
 )
 from headrace.bundles.objects import Damaged
 from headrace.client.model import BundleAnswer
+from headrace.gateway.caller import By, may
 from headrace.gateway.errors import BadRequest, Full, NotFound
 from headrace.gateway.gateway import Gate, Gateway
 
@@ -32,9 +33,16 @@ BODY_BYTES_MAX = BUNDLE_BYTES_MAX + 16_777_216  # the largest file, or many, wit
 PIECE_BYTES = 1_048_576  # of a body, looked at together
 
 
-@get("/projects/{project:str}/bundles/{name:str}", summary="Whether a folder is kept here")
-async def has_bundle(gateway: Gate, project: FromPath[str], name: FromPath[str]) -> BundleAnswer:
+@get(
+    "/projects/{project:str}/bundles/{name:str}",
+    summary="Whether a folder is kept here",
+    opt=may("submit", "job"),
+)
+async def has_bundle(
+    gateway: Gate, by: By, project: FromPath[str], name: FromPath[str]
+) -> BundleAnswer:
     """404 when it is not, or no longer, or not all of it."""
+    by.check(project)
     _check(gateway, project)
     if not is_name(name) or not gateway.keeper.of(project).has_tree(name):
         raise NotFound(f"no folder {name[:80]} is kept for project {project}")
@@ -45,11 +53,13 @@ async def has_bundle(gateway: Gate, project: FromPath[str], name: FromPath[str])
     "/projects/{project:str}/bundles",
     summary="Bring a folder; the body is its manifest",
     request_max_body_size=MANIFEST_BYTES_MAX,
+    opt=may("submit", "job"),
 )
 async def put_bundle(
-    gateway: Gate, project: FromPath[str], request: Request[Any, Any, Any]
+    gateway: Gate, by: By, project: FromPath[str], request: Request[Any, Any, Any]
 ) -> BundleAnswer:
     """The answer says which contents are missing; with none the folder is kept."""
+    by.check(project)
     _check(gateway, project)
     body = await request.body()
     try:
@@ -69,11 +79,13 @@ async def put_bundle(
     summary="Bring contents, framed with their names and sizes",
     request_max_body_size=BODY_BYTES_MAX,
     status_code=HTTP_200_OK,
+    opt=may("submit", "job"),
 )
 async def put_objects(
-    gateway: Gate, project: FromPath[str], request: Request[Any, Any, Any]
+    gateway: Gate, by: By, project: FromPath[str], request: Request[Any, Any, Any]
 ) -> BundleAnswer:
     """Each is kept as soon as it is complete, whatever comes of the rest."""
+    by.check(project)
     _check(gateway, project)
     frames = Frames(gateway.keeper.of(project).put)
     held: list[bytes] = []

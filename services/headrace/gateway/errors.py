@@ -38,6 +38,23 @@ class Unauthorized(GatewayError):
     status = 401
 
 
+class Forbidden(GatewayError):
+    """Who asks is known, and may not do this."""
+
+    status = 403
+
+
+class Denied(Forbidden):
+    """The table of access says no."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(str(refusal))
+
+    def answer(self) -> Answer:
+        return refused(self.refusal)
+
+
 class TooMany(GatewayError):
     """More requests from one address than are taken."""
 

@@ -11,6 +11,7 @@ from litestar.params import FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Response, Stream
 
 from headrace.client.model import MAX_PAGE, Happening, HappeningPage
+from headrace.gateway.caller import LOOKS_S, By, Caller, may
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.happenings import Filter, happening, matching
 from headrace.store.interface import Store
@@ -22,10 +23,15 @@ SSE = "text/event-stream"
 _ENCODE = msgspec.json.Encoder().encode
 
 
-@get("/events", summary="Events after a position; with Accept: text/event-stream, for ever")
+@get(
+    "/events",
+    summary="Events after a position; with Accept: text/event-stream, for ever",
+    opt=may("read", "event"),
+)
 async def events(
     *,
     gateway: Gate,
+    by: By,
     after: FromQuery[int | None] = None,
     since_us: FromQuery[int] = 0,
     job: FromQuery[str] = "",
@@ -44,16 +50,18 @@ async def events(
         position = max(position, await position_before(gateway.store, head, since_us))
     if job:
         name, _, index = job.partition("/")
-        found = await gateway.job(name, int(index) if index.isdecimal() else None)
+        found = await by.job(name, int(index) if index.isdecimal() else None)
         job, position = found.job, max(position, found.position - 1)
+    elif project:
+        by.check(project)
     wanted = matching(job=job, project=project, type_prefix=type_prefix)
     if SSE in accept:
         return Stream(
-            _stream(gateway, position, wanted),
+            _stream(gateway, by, position, wanted),
             media_type=SSE,
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
-    return Response(await _page(gateway, position, wanted, limit))
+    return Response(await _page(gateway, by, position, wanted, limit))
 
 
 async def position_before(store: Store, head: int, at_us: int) -> int:
@@ -69,30 +77,42 @@ async def position_before(store: Store, head: int, at_us: int) -> int:
     return low
 
 
-async def _page(gateway: Gateway, position: int, wanted: Filter, limit: int) -> HappeningPage:
-    found = []
+async def _page(
+    gateway: Gateway, by: Caller, position: int, wanted: Filter, limit: int
+) -> HappeningPage:
+    found: list[Happening] = []
+    sight = by.sight
     stop = position + SCANNED_EVENTS_MAX
     while position < stop and (stored := await gateway.follower.after(position)):
         for event in stored:
             position = event.position
-            if wanted(event):
-                found.append(happening(event))
+            if wanted(event) and by.hears(event.project):
+                found.append(sight.happening(happening(event)))
                 if len(found) == limit:
                     return HappeningPage(events=found, position=position)
     return HappeningPage(events=found, position=position)
 
 
-async def _stream(gateway: Gateway, position: int, wanted: Filter) -> AsyncIterator[bytes]:
+async def _stream(
+    gateway: Gateway, by: Caller, position: int, wanted: Filter
+) -> AsyncIterator[bytes]:
     follower = gateway.follower
     yield b": headrace events\n\n"
-    while not follower.closing:
+    silent_s = 0.0
+    while not follower.closing and by.holds():
         stored = await follower.after(position)
         if not stored:
-            if not await follower.changed(HEARTBEAT_S):
+            silent_s = 0.0 if await follower.changed(LOOKS_S) else silent_s + LOOKS_S
+            if silent_s >= HEARTBEAT_S:
+                silent_s = 0.0
                 yield b"id: %d\n\n" % position
             continue
-        position = stored[-1].position
-        chunk = b"".join(_sse(happening(event)) for event in stored if wanted(event))
+        position, sight = stored[-1].position, by.sight
+        chunk = b"".join(
+            _sse(sight.happening(happening(event)))
+            for event in stored
+            if wanted(event) and by.hears(event.project)
+        )
         if chunk:
             yield chunk
 

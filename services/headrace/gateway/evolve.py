@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.access import directory
 from headrace.client.model import why_ended
-from headrace.events import Entry, Event
+from headrace.events import Entry, Event, tag_of
 from headrace.events.access import ProjectErased
 from headrace.events.gangs import (
     GangEvicted,
@@ -28,9 +29,9 @@ from headrace.events.jobs import (
     JobHeld,
     JobRefused,
     JobRequested,
+    JobRetries,
     JobStarted,
 )
-from headrace.events.members import JoinWaiting, MemberAdmitted, MemberRejected
 from headrace.events.nodes import (
     DeviceFaulted,
     NodeChanged,
@@ -42,7 +43,7 @@ from headrace.events.nodes import (
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured, SharesDivided
-from headrace.gateway import evolve_gangs, evolve_webhooks
+from headrace.gateway import evolve_gangs, evolve_joining, evolve_webhooks
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
     DeviceAt,
@@ -57,6 +58,7 @@ from headrace.gateway.projection import (
 def evolve(projection: Projection, entry: Entry) -> None:
     """Fold one entry."""
     projection.position, projection.at_us = entry.position, entry.recorded_at_us
+    directory.evolve(projection.directory, entry.event)
     fold = _FOLDS.get(type(entry.event))
     if fold is not None:
         fold(projection, entry, entry.event)
@@ -100,6 +102,12 @@ def _held(projection: Projection, _: Entry, event: JobHeld) -> None:
         job.why = event.reason
         if job.state in ("submitted", "waiting"):
             move(projection, job, "held")
+
+
+def _retries(projection: Projection, _: Entry, event: JobRetries) -> None:
+    job = projection.live.get(event.job)
+    if job is not None:
+        job.why = ""
 
 
 def _started(projection: Projection, entry: Entry, event: JobStarted) -> None:
@@ -178,16 +186,6 @@ def _faulted(projection: Projection, _: Entry, event: DeviceFaulted) -> None:
         node.faults[event.device] = event.text
 
 
-def _waits(projection: Projection, _: Entry, event: JoinWaiting) -> None:
-    projection.waiting[event.node] = event
-
-
-def _waits_no_more(
-    projection: Projection, _: Entry, event: MemberAdmitted | MemberRejected
-) -> None:
-    projection.waiting.pop(event.node, None)
-
-
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
     projection.queues[event.name] = event.queue
 
@@ -214,6 +212,7 @@ def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
 
 _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     ProjectErased: _erased,
+    **evolve_joining.FOLDS,
     **evolve_webhooks.FOLDS,
     JobRequested: _requested,
     JobAdmitted: _admitted,
@@ -221,6 +220,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     JobEligible: _eligible,
     JobHeld: _held,
     JobCancelling: _cancelling,
+    JobRetries: _retries,
     JobStarted: _started,
     JobFinished: _finished,
     GangPlaced: evolve_gangs.placed,
@@ -234,9 +234,6 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     NodeHeard: _heard,
     NodeChanged: _changed,
     DeviceFaulted: _faulted,
-    JoinWaiting: _waits,
-    MemberAdmitted: _waits_no_more,
-    MemberRejected: _waits_no_more,
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,
@@ -272,4 +269,4 @@ def _end(projection: Projection, entry: Entry, job: Job, state: str) -> None:
         del projection.ended[next(iter(projection.ended))]
 
 
-LISTENS_TO = tuple(_FOLDS)
+LISTENED = frozenset(tag_of(event) for event in (*_FOLDS, *directory.LISTENS_TO))

@@ -69,6 +69,7 @@ def released(projection: Projection, entry: Entry, event: GangReleased) -> None:
         if event.again:
             job.waiting_since_us = entry.recorded_at_us
             job.started_at_us = 0
+            job.why = f"tried again after {event.reason}" if event.rests_until_us else ""
             move(projection, job, "waiting")
 
 

@@ -13,12 +13,16 @@ from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
 
 from headrace import vault
+from headrace.access.allowed import Scope
+from headrace.access.table import ROLES
 from headrace.bus.subjects import FLEET
 from headrace.client.model import Answer, NodeRow, ProjectRow, Status
+from headrace.events.people import Grant
 from headrace.gateway import rows
 from headrace.gateway.answering import response_of
+from headrace.gateway.caller import By, Caller, may
 from headrace.gateway.errors import BadRequest, NotFound
-from headrace.gateway.gateway import Gate
+from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key, Trace
 
 SECRET_BYTES_MAX = 65_000  # sealed it is a little more
@@ -38,86 +42,119 @@ class NewPublisher(msgspec.Struct, forbid_unknown_fields=True):
     public_key: str
 
 
-@get("/nodes", summary="Nodes with their GPUs and who holds them")
-async def list_nodes(gateway: Gate) -> list[NodeRow]:
+@get("/nodes", summary="Nodes with their GPUs and who holds them", opt=may("read", "node"))
+async def list_nodes(gateway: Gate, by: By) -> list[NodeRow]:
     """In order of name; those that wait for approval last."""
     nodes, waiting = gateway.projection.nodes, gateway.projection.waiting
-    joined = [rows.node_row(gateway.projection, nodes[name]) for name in sorted(nodes)]
+    sight = by.sight
+    joined = [
+        sight.node_row(rows.node_row(gateway.projection, nodes[name])) for name in sorted(nodes)
+    ]
     return joined + [
         NodeRow(node=name, state="waiting", host=waiting[name].host) for name in sorted(waiting)
     ]
 
 
-@get("/nodes/{node:str}", summary="One node")
-async def describe_node(gateway: Gate, node: FromPath[str]) -> NodeRow:
+@get("/nodes/{node:str}", summary="One node", opt=may("read", "node"))
+async def describe_node(gateway: Gate, by: By, node: FromPath[str]) -> NodeRow:
     """404 when no node of that name ever joined."""
     found = gateway.projection.nodes.get(node)
     if found is None:
         known = ", ".join(sorted(gateway.projection.nodes)) or "none"
         raise NotFound(f"no node {node} has joined; known: {known}")
-    return rows.node_row(gateway.projection, found)
+    return by.sight.node_row(rows.node_row(gateway.projection, found))
 
 
-@post("/nodes/{node:str}", summary="Cordon, uncordon or fence a node", status_code=HTTP_200_OK)
+@post(
+    "/nodes/{node:str}",
+    summary="Cordon, uncordon or fence a node",
+    status_code=HTTP_200_OK,
+    opt=may("change", "node"),
+)
 async def change_node(
-    gateway: Gate, node: FromPath[str], data: JSONBody[NodeChange], key: Key = "", trace: Trace = ""
+    *,
+    gateway: Gate,
+    by: By,
+    node: FromPath[str],
+    data: JSONBody[NodeChange],
+    key: Key = "",
+    trace: Trace = "",
 ) -> Response[Answer]:
     """To fence a node is to state that nothing runs on that machine any more."""
+    by.check()
     body = {"node": node, "change": data.change}
-    answer = await gateway.asker.ask("node.change", FLEET, body, key=key, traceparent=trace)
+    answer = await by.ask("node.change", FLEET, body, key=key, traceparent=trace)
     return response_of(await gateway.visible(answer))
 
 
-@get("/projects", summary="Departments and projects: quota, share, use")
-async def list_projects(gateway: Gate) -> list[ProjectRow]:
-    """Each department before its projects."""
-    return rows.project_rows(gateway.projection)
+@get("/projects", summary="Departments and projects: quota, share, use", opt=may("read", "project"))
+async def list_projects(gateway: Gate, by: By) -> list[ProjectRow]:
+    """Each department before its projects, of those one may see."""
+    found = rows.project_rows(gateway.projection)
+    return [row for row in found if by.may("read", row.kind, row.project)]
 
 
-@put("/documents", summary="Create or change a department, project, pool or webhook")
+@put(
+    "/documents",
+    summary="Create or change a department, project, pool or webhook",
+    opt=may("apply", "project"),
+)
 async def apply_document(
-    gateway: Gate, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
+    gateway: Gate, by: By, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
     """The body is one document as JSON. `change` tells what became of it."""
     body = await request.body()
     try:
         document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest("body", "", f"not a document in JSON: {error}") from error
     if not isinstance(document, dict):
         raise BadRequest("body", "", "a document is a JSON object")
     kind = document.get("type")
     verb = {"pool": "pool.apply", "webhook": "webhook.apply"}.get(str(kind), "queue.apply")
     of = str(document.get("project", "")) if kind == "webhook" else FLEET
-    answer = await gateway.asker.ask(verb, of, body, key=key, traceparent=trace)
+    _check_document(gateway, by, document)
+    answer = await by.ask(verb, of, body, key=key, traceparent=trace)
     return response_of(await gateway.visible(answer))
 
 
-@put("/secrets/{project:str}/{name:str}", summary="Set a secret; the body is its value")
+@put(
+    "/secrets/{project:str}/{name:str}",
+    summary="Set a secret; the body is its value",
+    opt=may("set", "secret"),
+)
 async def set_secret(
+    *,
     gateway: Gate,
+    by: By,
     project: FromPath[str],
     name: FromPath[str],
     request: Request[Any, Any, Any],
     key: Key = "",
 ) -> Response[Answer]:
     """The value is sealed here, at once; from here on only a worker ever has it in clear."""
+    by.check(project)
     value = await request.body()
     if not value or len(value) > SECRET_BYTES_MAX:
         raise BadRequest("value", "", f"a secret has 1 to {SECRET_BYTES_MAX} bytes")
     box = vault.seal_to(gateway.vault_key, value, f"secret:{project}/{name}".encode())
     body = {"name": name, "sealed": base64.b64encode(box).decode()}
-    answer = await gateway.asker.ask("secret.set", project, body, key=key)
+    answer = await by.ask("secret.set", project, body, key=key)
     return response_of(await gateway.visible(answer))
 
 
-@post("/publishers", summary="Let a public NKey publish a project's jobs")
+@post(
+    "/publishers",
+    summary="Let a public NKey publish a project's jobs",
+    opt=may("create", "publisher"),
+)
 async def create_publisher(
-    gateway: Gate, data: JSONBody[NewPublisher], key: Key = ""
+    gateway: Gate, by: By, data: JSONBody[NewPublisher], key: Key = ""
 ) -> Response[Answer]:
     """`jwt` in the answer is the user's credential; the seed never leaves its owner."""
+    by.check(data.project)
     body = {"name": data.name, "public_key": data.public_key}
-    answer = await gateway.asker.ask("publisher.create", data.project, body, key=key)
+    answer = await by.ask("publisher.create", data.project, body, key=key)
     return response_of(await gateway.visible(answer), created=True)
 
 
@@ -125,20 +162,49 @@ async def create_publisher(
     "/projects/{project:str}/data",
     summary="Make what the project's jobs ran unreadable for ever",
     status_code=HTTP_200_OK,
+    opt=may("erase", "project"),
 )
-async def erase_project(gateway: Gate, project: FromPath[str], key: Key = "") -> Response[Answer]:
+async def erase_project(
+    gateway: Gate, by: By, project: FromPath[str], key: Key = ""
+) -> Response[Answer]:
     """The project's keys are dropped and its files removed; the log stays as it is and its chain still verifies."""
-    answer = await gateway.visible(await gateway.asker.ask("project.erase", project, {}, key=key))
+    by.check(project)
+    answer = await gateway.visible(await by.ask("project.erase", project, {}, key=key))
     await gateway.keeper.erase_logged(gateway.follower.projection.erased_at_us)
     return response_of(answer)
 
 
-@get("/status", summary="The platform in numbers")
-async def platform_status(gateway: Gate) -> Status:
-    """As this gateway sees it."""
+@get("/status", summary="The platform in numbers", opt=may("read", "platform"))
+async def platform_status(gateway: Gate, by: By) -> Status:
+    """As this gateway sees it; of jobs those one may see."""
     return rows.status(
         gateway.projection,
         gateway.follower.now_us(),
         version=version("headrace"),
         bus=gateway.bus.connected,
+        sees=None if by.sees("") else by.sees,
     )
+
+
+def _check_document(gateway: Gateway, by: Caller, document: dict[str, Any]) -> None:
+    """Raise `Denied` unless they may apply such a document to what is there under its name, and
+    below the department that it names; and may give every role that it gives.
+    """
+    kind, name, above = (str(document.get(field) or "") for field in ("type", "name", "department"))
+    if kind == "webhook":
+        by.check(str(document.get("project", "")), verb="apply", noun="webhook")
+        if document.get("private"):  # it may point at what only machines of the platform reach
+            by.check(verb="private", noun="webhook")
+        return
+    if kind not in ("department", "project"):
+        by.check(verb="apply", noun="pool")
+        return
+    if name in gateway.directory.parents:
+        by.check(name, verb="apply", noun=kind)
+    scope = Scope((name, *(gateway.scope(above).path if above else ())))
+    by.check(scope, verb="apply", noun=kind)
+    members = document.get("members")
+    for member in members if isinstance(members, list) else ():
+        role = member.get("role") if isinstance(member, dict) else None
+        if role in ROLES:  # any other is refused by who reads the document
+            by.check_giving(Grant(role=role, scope=name), scope)

@@ -12,8 +12,7 @@ from collections import deque
 from collections.abc import Callable
 
 from headrace.bus.interface import Bus, BusError
-from headrace.events import tag_of
-from headrace.gateway.evolve import LISTENS_TO, evolve
+from headrace.gateway.evolve import LISTENED, evolve
 from headrace.gateway.projection import Projection
 from headrace.runtime.clock import Clock
 from headrace.runtime.reader import LogReader, entry_of
@@ -24,7 +23,6 @@ OWN_WRITE_S_MAX = 2.0  # how long an answer waits to be visible; then it is give
 RETRY_S = 0.2
 
 _LOG = logging.getLogger("headrace.gateway")
-_LISTENED = {tag_of(event) for event in LISTENS_TO}
 
 
 class Follower:
@@ -117,7 +115,7 @@ class Follower:
     def _fold(self, event: Stored) -> None:
         self._clock.not_below(event.recorded_at_us)
         self._recent.append(event)
-        if event.type in _LISTENED:
+        if event.type in LISTENED:
             evolve(self.projection, entry_of(event))
         else:
             self.projection.position = event.position

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
+from headrace.access.allowed import WHOLE_FLEET, Scope
+from headrace.access.directory import Directory
 from headrace.bus.interface import Bus
 from headrace.client.model import Answer, Description, JobRow
 from headrace.events import tag_of
@@ -15,6 +18,8 @@ from headrace.events.gangs import GangGrown, GangPlaced, Worker
 from headrace.events.nodes import Device
 from headrace.gateway import describing, rows
 from headrace.gateway.asking import Asker
+from headrace.gateway.authenticating import Authenticator, Provider
+from headrace.gateway.denials import Denials
 from headrace.gateway.errors import Ambiguous, NotFound, NotReady
 from headrace.gateway.evolve import evolve
 from headrace.gateway.follower import Follower
@@ -23,6 +28,7 @@ from headrace.gateway.limiting import Limiter
 from headrace.gateway.logs import LogStreams
 from headrace.gateway.node_files import NodeFiles
 from headrace.gateway.projection import Job, Projection
+from headrace.gateway.readings import Readings, SignIns
 from headrace.gateway.trust import PLAIN, Trust
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
@@ -35,8 +41,9 @@ GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 
 
 class Gateway:
-    """One gateway process. `token` is the bearer token, `vault_key` what secrets are sealed to,
-    `files_dir` where files are kept, `trust` what machines that join are told.
+    """One gateway process. `token` is the platform's own, `vault_key` what secrets are sealed to,
+    `files_dir` where files are kept, `trust` what machines that join are told, `provider` who
+    vouches for people.
     """
 
     def __init__(
@@ -49,11 +56,17 @@ class Gateway:
         vault_key: bytes,
         files_dir: Path,
         trust: Trust = PLAIN,
+        provider: Provider | None = None,
     ) -> None:
         self.store, self.bus, self.follower = store, bus, follower
-        self.token, self.vault_key, self.trust = token, vault_key, trust
+        self.vault_key, self.trust = vault_key, trust
         self.limiter = Limiter(time.monotonic)
+        self.strangers = Limiter(time.monotonic)
         self.asker = Asker(bus)
+        self.denials = Denials(self.asker)
+        self.readings = Readings(time.monotonic)
+        self.sign_ins = SignIns(self.asker)
+        self.authenticator = Authenticator(token, self.directory, follower.now_us, provider)
         self.logs = LogStreams(bus, follower)
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)
@@ -66,17 +79,29 @@ class Gateway:
             raise NotReady(f"starting: the log is read up to {self.follower.projection.position}")
         return self.follower.projection
 
+    @property
+    def directory(self) -> Directory:
+        """Who there is, and what they may do."""
+        return self.follower.projection.directory
+
+    def scope(self, queue: str) -> Scope:
+        """Where a department or project is in the tree; without a name the whole fleet."""
+        return self.directory.scope(queue) if queue else WHOLE_FLEET
+
     async def visible(self, answer: Answer) -> Answer:
         """The same answer, once lists show what it says."""
         await self.follower.reached(answer.position)
         return answer
 
-    async def job(self, name: str, index: int | None = None) -> Job:
-        """The job of this id or of an unambiguous prefix of it; with `index`, that task of it.
+    async def job(
+        self, name: str, index: int | None = None, sees: Callable[[str], bool] | None = None
+    ) -> Job:
+        """The job of this id or of an unambiguous prefix of it among the jobs of projects that are
+        seen (None: all); with `index`, that task of it.
 
         Jobs that ended long ago are folded again from the log. Raises `NotFound`, `Ambiguous`.
         """
-        found = self.projection.job(name) or self._by_prefix(name)
+        found = self.projection.job(name) or self._by_prefix(name, sees)
         job_id = found.job if found else name
         if index is not None:
             job_id = f"{job_id}/{index}"
@@ -130,8 +155,8 @@ class Gateway:
         live = self.follower.projection.live.values()
         return frozenset(job.bundle for job in live if job.bundle and job.project == project)
 
-    def _by_prefix(self, prefix: str) -> Job | None:
-        names = rows.names_like(self.projection, prefix)
+    def _by_prefix(self, prefix: str, sees: Callable[[str], bool] | None) -> Job | None:
+        names = rows.names_like(self.projection, prefix, sees)
         if len(names) > 1:
             shown = ", ".join(names[:NAMES_SHOWN_MAX])
             more = (

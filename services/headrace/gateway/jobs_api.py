@@ -24,6 +24,7 @@ from headrace.client.model import (
 from headrace.documents.workdir import bundle_of
 from headrace.gateway import rows
 from headrace.gateway.answering import response_of
+from headrace.gateway.caller import By, Caller, may, while_allowed
 from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.logs import LogQuery, Offsets, parse_offsets
@@ -54,30 +55,30 @@ class _Outline(msgspec.Struct):
 _OUTLINES = msgspec.json.Decoder(_Outline)
 
 
-@post("/jobs", summary="Submit a job file as JSON")
+@post("/jobs", summary="Submit a job file as JSON", opt=may("submit", "job"))
 async def submit(
-    gateway: Gate, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
+    gateway: Gate, by: By, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
     """201 with the job's id once it is admitted, 422 with the refusal when it is not."""
     body = await request.body()
     try:
         outline = _OUTLINES.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest("body", "", f"not a job file in JSON: {error}") from error
+    by.check(outline.project)
     bundle = bundle_of(str(outline.workdir))
     is_asked = is_token(outline.project) and is_name(bundle)
     if is_asked and not gateway.keeper.of(outline.project).has_tree(bundle):
         raise BadRequest("workdir", outline.workdir, NOT_KEPT, "send the folder again")
-    answer = await gateway.asker.ask(
-        "job.submit", outline.project, body, key=key, traceparent=trace
-    )
+    answer = await by.ask("job.submit", outline.project, body, key=key, traceparent=trace)
     return response_of(await gateway.visible(answer), created=True)
 
 
-@get("/jobs", summary="Jobs, live ones and the latest that ended")
+@get("/jobs", summary="Jobs, live ones and the latest that ended", opt=may("read", "job"))
 async def list_jobs(
     *,
     gateway: Gate,
+    by: By,
     project: FromQuery[str] = "",
     user: FromQuery[str] = "",
     state_word: Annotated[str, QueryParameter(name="state")] = "",
@@ -96,49 +97,60 @@ async def list_jobs(
         ended_max=ended,
         limit=limit,
         before=before,
+        sees=None if by.sees("") else by.sees,
     )
+    sight = by.sight
     return JobPage(
-        jobs=[gateway.row(job) for job in found],
+        jobs=[sight.job_row(gateway.row(job)) for job in found],
         as_of_us=gateway.follower.now_us(),
         position=gateway.projection.position,
         more=found[0].position if len(found) == limit else 0,
     )
 
 
-@get(["/jobs/{job:str}", "/jobs/{job:str}/{index:int}"], summary="One job in full")
-async def describe_job(gateway: Gate, job: JobName, index: Index = None) -> Description:
+@get(
+    ["/jobs/{job:str}", "/jobs/{job:str}/{index:int}"],
+    summary="One job in full",
+    opt=may("read", "job"),
+)
+async def describe_job(gateway: Gate, by: By, job: JobName, index: Index = None) -> Description:
     """With its attempts, the decisions about it, and its timeline. `job` may be a prefix."""
-    return await gateway.description(await gateway.job(job, index))
+    return by.sight.description(await gateway.description(await by.job(job, index)))
 
 
 @delete(
     ["/jobs/{job:str}", "/jobs/{job:str}/{index:int}"],
     summary="Cancel a job",
     status_code=HTTP_200_OK,
+    opt=may("cancel", "job"),
 )
 async def cancel_job(
-    gateway: Gate, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
+    *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
     """Its workers are asked to stop, with the grace the job has. `job` may be a prefix."""
-    found = await gateway.job(job, index)
-    answer = await gateway.asker.ask(
+    found = await by.job(job, index)
+    answer = await by.ask(
         "job.cancel", found.project, {"job": found.job}, key=key, traceparent=trace
     )
     answer.job = found.job
     return response_of(await gateway.visible(answer))
 
 
-@get(["/jobs/{job:str}/why", "/jobs/{job:str}/{index:int}/why"], summary="Why a job waits")
-async def job_why(gateway: Gate, job: JobName, index: Index = None) -> Explanation:
+@get(
+    ["/jobs/{job:str}/why", "/jobs/{job:str}/{index:int}/why"],
+    summary="Why a job waits",
+    opt=may("read", "job"),
+)
+async def job_why(gateway: Gate, by: By, job: JobName, index: Index = None) -> Explanation:
     """The rule that keeps it waiting, with its numbers, as of now. `job` may be a prefix."""
-    found = await gateway.job(job, index)
+    found = await by.job(job, index)
     if found.tasks:
         word = "trial" if found.kind_of_group == "sweep" else "task"
         raise BadRequest("job", found.job, f"is many; name one {word}", f"{found.job}/0")
     live = await gateway.asker.why(found.job) if not found.ended_at_us else None
     if live is not None:
-        return live
-    row = gateway.row(found)
+        return by.sight.explanation(live)
+    row = by.sight.job_row(gateway.row(found))
     text = f"{row.state}: {row.why}" if row.why else row.state
     return Explanation(
         rule=row.state,
@@ -153,10 +165,12 @@ async def job_why(gateway: Gate, job: JobName, index: Index = None) -> Explanati
 @get(
     ["/jobs/{job:str}/logs", "/jobs/{job:str}/{index:int}/logs"],
     summary="What a job's workers wrote, one JSON object a line",
+    opt=may("read", "logs"),
 )
 async def job_logs(
     *,
     gateway: Gate,
+    by: By,
     job: JobName,
     index: Index = None,
     rank: FromQuery[int | None] = None,
@@ -164,12 +178,13 @@ async def job_logs(
     process: FromQuery[int | None] = None,
     attempt: FromQuery[int | None] = None,
     follow: FromQuery[bool] = False,
+    tail_bytes: FromQuery[int] = 0,
     offsets: FromQuery[str] = "",
 ) -> Stream:
-    """`follow` goes on until the job has ended. `offsets` is where each process goes on:
+    """`follow` goes on until the job has ended; `tail_bytes` begins so much before the end of each process. `offsets` is where each process goes on:
     `attempt.rank.process.offset,…`.
     """
-    found = await gateway.job(job, index)
+    found = await by.job(job, index)
     if found.tasks:
         word = "trial" if found.kind_of_group == "sweep" else "task"
         raise BadRequest("job", found.job, f"is many; name one {word}", f"{found.job}/0")
@@ -180,16 +195,19 @@ async def job_logs(
         process=process,
         attempt=attempt,
         follow=follow,
+        tail_bytes=max(0, tail_bytes),
         offsets=_offsets(offsets),
     )
-    return Stream(_lines(gateway, query, found), media_type=LINES)
+    await gateway.readings.note(by, found)
+    return Stream(_lines(gateway, by, query, found), media_type=LINES)
 
 
-async def _lines(gateway: Gateway, query: LogQuery, job: Job) -> AsyncIterator[bytes]:
+async def _lines(gateway: Gateway, by: Caller, query: LogQuery, job: Job) -> AsyncIterator[bytes]:
     workers = await gateway.workers(job.job)
-    async for piece in gateway.logs.pieces(query, job, workers):
+    async for piece in while_allowed(by, gateway.logs.pieces(query, job, workers)):
         yield _ENCODE(piece) + b"\n" if piece else LOGS_HEARTBEAT
-    yield LOGS_END
+    if by.holds():
+        yield LOGS_END
 
 
 def _role(job: Job, role: str) -> str:

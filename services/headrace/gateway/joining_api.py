@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 import msgspec
-from litestar import Request, delete, post
+from litestar import Request, delete, get, post
 from litestar.params import FromPath, JSONBody
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
@@ -23,13 +23,17 @@ from headrace.bus.subjects import FLEET
 from headrace.client.model import Answer, signed_text
 from headrace.events.members import JoinWaiting
 from headrace.gateway.answering import response_of
+from headrace.gateway.caller import OPEN, By, may
 from headrace.gateway.errors import BadRequest, TooMany
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
+from headrace.gateway.projection import Token
 from headrace.trust import join_token
+from headrace.trust.join_token import JoinTokenRow
 
 CLOCK_S_MAX = 300  # by which the clock of a machine that signs may differ from ours
 WAITING_STATUS = 202
+MACHINE = "machine"  # who joins, or signs in, by what it proves
 
 
 class NewToken(msgspec.Struct, forbid_unknown_fields=True):
@@ -67,21 +71,42 @@ class SigningIn(msgspec.Struct, forbid_unknown_fields=True):
     signature: str
 
 
-@post("/join-tokens", summary="Let machines join with a token of which only you have the secret")
+@post(
+    "/join-tokens",
+    summary="Let machines join with a token of which only you have the secret",
+    opt=may("join", "node"),
+)
 async def create_join_token(
-    gateway: Gate, data: JSONBody[NewToken], key: Key = ""
+    gateway: Gate, by: By, data: JSONBody[NewToken], key: Key = ""
 ) -> Response[Answer]:
     """`pin` in the answer belongs behind the token when the platform's certificate is its own."""
+    by.check()
     body = msgspec.json.encode(data)
-    answer = await gateway.asker.ask("access.create_token", FLEET, body, key=key)
+    answer = await by.ask("access.create_token", FLEET, body, key=key)
     answer.pin = gateway.trust.pin
     return response_of(await gateway.visible(answer), created=True)
 
 
-@delete("/join-tokens/{token:str}", summary="Take a join token back", status_code=HTTP_200_OK)
-async def revoke_join_token(gateway: Gate, token: FromPath[str], key: Key = "") -> Response[Answer]:
+@get("/join-tokens", summary="Join tokens, who used them, and until when", opt=may("join", "node"))
+async def list_join_tokens(gateway: Gate, by: By) -> list[JoinTokenRow]:
+    """The latest first. No secret and no digest is in it."""
+    by.check()
+    now_us = time.time_ns() // 1000
+    return [_row(token, now_us) for token in reversed(gateway.projection.tokens.values())]
+
+
+@delete(
+    "/join-tokens/{token:str}",
+    summary="Take a join token back",
+    status_code=HTTP_200_OK,
+    opt=may("join", "node"),
+)
+async def revoke_join_token(
+    gateway: Gate, by: By, token: FromPath[str], key: Key = ""
+) -> Response[Answer]:
     """By its id, the eight digits after `hrj_`. Who has joined with it stays."""
-    answer = await gateway.asker.ask("access.revoke_token", FLEET, {"token": token}, key=key)
+    by.check()
+    answer = await by.ask("access.revoke_token", FLEET, {"token": token}, key=key)
     return response_of(await gateway.visible(answer))
 
 
@@ -89,17 +114,19 @@ async def revoke_join_token(gateway: Gate, token: FromPath[str], key: Key = "") 
     "/nodes/{node:str}/approval",
     summary="Let a machine in that waits to be this node, or turn it away",
     status_code=HTTP_200_OK,
+    opt=may("join", "node"),
 )
 async def approve_node(
-    gateway: Gate, node: FromPath[str], data: JSONBody[Approval], key: Key = ""
+    gateway: Gate, by: By, node: FromPath[str], data: JSONBody[Approval], key: Key = ""
 ) -> Response[Answer]:
     """`change` in the answer is approved or rejected."""
+    by.check()
     body = {"node": node, "approved": data.approved}
-    answer = await gateway.asker.ask("access.approve", FLEET, body, key=key)
+    answer = await by.ask("access.approve", FLEET, body, key=key)
     return response_of(await gateway.visible(answer))
 
 
-@post("/join", summary="A machine proves its join token, once", opt={"open": True})
+@post("/join", summary="A machine proves its join token, once", opt=OPEN)
 async def join(
     gateway: Gate, request: Request[Any, Any, Any], data: JSONBody[Joining]
 ) -> Response[Answer]:
@@ -118,11 +145,11 @@ async def join(
         "host": data.host,
         "address": address,
     }
-    answer = await gateway.asker.ask("access.join", FLEET, body)
+    answer = await gateway.asker.ask("access.join", FLEET, body, actor=MACHINE)
     return response_of(await gateway.visible(answer))
 
 
-@post("/credential", summary="A member asks for leave to sign in to the bus", opt={"open": True})
+@post("/credential", summary="A member asks for leave to sign in to the bus", opt=OPEN)
 async def credential(
     gateway: Gate, request: Request[Any, Any, Any], data: JSONBody[SigningIn]
 ) -> Response[Answer]:
@@ -136,7 +163,7 @@ async def credential(
             Answer(accepted=False, change="waiting", message=line), status_code=WAITING_STATUS
         )
     body = {"node": data.node, "public_key": data.public_key}
-    answer = await gateway.asker.ask("access.credential", FLEET, body)
+    answer = await gateway.asker.ask("access.credential", FLEET, body, actor=MACHINE)
     if answer.accepted:
         answer.bus = gateway.trust.bus_url
         answer.grant_key = base64.b64encode(gateway.trust.grant_key).decode()
@@ -165,3 +192,22 @@ def _check_signature(asked: SigningIn) -> None:
         is_right = False
     if not is_right:
         raise BadRequest("signature", "", "is not that of this key over this node and time")
+
+
+def _row(token: Token, now_us: int) -> JoinTokenRow:
+    created, state = token.created, "open"
+    if token.revoked:
+        state = "revoked"
+    elif len(token.used_by) >= created.uses:
+        state = "used"
+    elif now_us >= created.expires_at_us:
+        state = "expired"
+    return JoinTokenRow(
+        token=created.token,
+        state=state,
+        uses=created.uses,
+        nodes=list(token.used_by.values()),
+        auto_approve=created.auto_approve,
+        created_at_us=token.created_at_us,
+        expires_at_us=created.expires_at_us,
+    )

@@ -46,6 +46,7 @@ class LogQuery:
     follow: bool = False
     offsets: Offsets = field(default_factory=dict)
     role: str = ""  # any
+    tail_bytes: int = 0  # of each process, only so much before its end; 0: all
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,7 @@ class LogStreams:
         """Read one process to its end, or to the end of what there is."""
         where = (source.attempt, source.worker.rank, source.process)
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        offset, silent = query.offsets.get(where, 0), 0
+        offset, silent = query.offsets.get(where, -query.tail_bytes), 0
         try:
             while not self._follower.closing:
                 chunk = await self._chunk(query, source, offset)

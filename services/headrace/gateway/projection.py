@@ -10,14 +10,16 @@ from typing import NamedTuple
 
 import msgspec
 
+from headrace.access.directory import Directory
 from headrace.client.webhook_model import WebhookRow
 from headrace.events.asked import Gang
 from headrace.events.gangs import Worker
-from headrace.events.members import JoinWaiting
+from headrace.events.members import JoinWaiting, TokenCreated
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
 
+TOKENS_MAX = 1_000  # join tokens that are listed; the oldest are forgotten first
 ENDED_JOBS_MAX = 20_000  # jobs and tasks that ended and are still listed; older ones are in the log
 
 
@@ -65,6 +67,15 @@ class Node(msgspec.Struct, kw_only=True):
     faults: dict[str, str] = {}  # what happened to devices that take no work for it
 
 
+class Token(msgspec.Struct, kw_only=True):
+    """A join token, and the node of each key that proved it."""
+
+    created: TokenCreated
+    created_at_us: int
+    used_by: dict[str, str] = {}
+    revoked: bool = False
+
+
 class ProjectUse(msgspec.Struct, kw_only=True):
     """What a project's jobs hold now and held before."""
 
@@ -108,6 +119,7 @@ class Projection(msgspec.Struct, kw_only=True):
     ended: dict[str, Job] = {}
     nodes: dict[str, Node] = {}
     waiting: dict[str, JoinWaiting] = {}  # machines that wait for approval
+    tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     queues: dict[str, Queue] = {}
     shares: dict[str, int] = {}
     use: dict[str, ProjectUse] = {}
@@ -117,6 +129,7 @@ class Projection(msgspec.Struct, kw_only=True):
     pools: dict[str, Pool] = {}
     usage: dict[UsageKey, Used] = {}  # of what was given back, the oldest days first
     services: dict[str, int] = {}
+    directory: Directory = msgspec.field(default_factory=Directory)
     erased_at_us: dict[str, int] = {}  # by project, the last time
     webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name
 

@@ -6,7 +6,7 @@ counted up to that moment.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import nlargest
 
 from headrace.client.model import ENDED, LIVE, GpuRow, JobRow, NodeRow, ProjectRow, Status
@@ -27,15 +27,18 @@ def jobs_page(
     ended_max: int,
     limit: int,
     before: int = 0,
+    sees: Callable[[str], bool] | None = None,
 ) -> list[Job]:
     """The latest `limit` jobs asked for before the position `before` (0: now), oldest first: live
-    ones, and the `ended_max` that ended last. `state` may also be `live` or `ended`.
+    ones, and the `ended_max` that ended last. `state` may also be `live` or `ended`. `sees` says
+    whose jobs may be listed (None: everybody's).
     """
 
     def matches(job: Job) -> bool:
         return (
             job.group == group
             and (not project or job.project == project)
+            and (sees is None or sees(job.project))
             and (not user or job.user == user)
             and (not before or job.position < before)
             and (not state or state in ("live", "ended") or state_of(job) == state)
@@ -166,11 +169,18 @@ def project_rows(projection: Projection) -> list[ProjectRow]:
     return rows
 
 
-def status(projection: Projection, now_us: int, *, version: str, bus: bool) -> Status:
-    """The platform in numbers."""
+def status(
+    projection: Projection,
+    now_us: int,
+    *,
+    version: str,
+    bus: bool,
+    sees: Callable[[str], bool] | None = None,
+) -> Status:
+    """The platform in numbers; of jobs those of projects that are seen (None: all)."""
     counts: dict[str, int] = {}
     for job in projection.live.values():
-        if not job.tasks:
+        if not job.tasks and (sees is None or sees(job.project)):
             counts[job.state] = counts.get(job.state, 0) + 1
     nodes = [node_row(projection, node) for node in projection.nodes.values()]
     return Status(
@@ -270,11 +280,19 @@ def _ancestors(queues: dict[str, Queue], name: str) -> Iterator[str]:
         name = queue.parent
 
 
-def names_like(projection: Projection, prefix: str) -> list[str]:
-    """Ids of jobs (not of tasks) that begin with `prefix`, live ones first."""
-    return [name for name in _ids(projection) if name.startswith(prefix) and "/" not in name]
+def names_like(
+    projection: Projection, prefix: str, sees: Callable[[str], bool] | None = None
+) -> list[str]:
+    """Ids of jobs (not of tasks) that begin with `prefix`, live ones first, of the projects that are
+    seen (None: all).
+    """
+    return [
+        job.job
+        for job in _jobs(projection)
+        if job.job.startswith(prefix) and "/" not in job.job and (sees is None or sees(job.project))
+    ]
 
 
-def _ids(projection: Projection) -> Iterable[str]:
-    yield from projection.live
-    yield from projection.ended
+def _jobs(projection: Projection) -> Iterable[Job]:
+    yield from projection.live.values()
+    yield from projection.ended.values()

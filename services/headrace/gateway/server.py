@@ -57,9 +57,12 @@ def listen(address: str) -> socket.socket:
     """A listening socket at `host:port`. Raises `OSError`."""
     host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server(
+    listening = socket.create_server(
         (host.strip("[]"), int(port)), family=family, backlog=CONNECTIONS_WAITING_MAX
     )
+    # each connection takes it over: an answer's head and body are two writes, and would wait 40 ms
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listening
 
 
 def write_port(path: Path, listening: socket.socket) -> None:

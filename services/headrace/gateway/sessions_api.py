@@ -20,6 +20,7 @@ from headrace.bus.interface import BusError
 from headrace.bus.sessions import OPEN_S_MAX, Broken, Enter, Entered, Frame, Wire
 from headrace.client.model import ENDED, Answer, SessionPiece, Visit
 from headrace.events.gangs import Worker
+from headrace.gateway.caller import By, Caller, may
 from headrace.gateway.errors import BadRequest, GatewayError, NotReady
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Index, JobName
@@ -29,16 +30,18 @@ _VISITS = msgspec.json.Decoder(Visit)
 _PIECES = msgspec.msgpack.Decoder(SessionPiece)
 
 
-@websocket(["/jobs/{job:str}/session", "/jobs/{job:str}/{index:int}/session"])
+@websocket(
+    ["/jobs/{job:str}/session", "/jobs/{job:str}/{index:int}/session"], opt=may("enter", "job")
+)
 async def job_session(
-    socket: WebSocket[Any, Any, Any], gateway: Gate, job: JobName, index: Index = None
+    socket: WebSocket[Any, Any, Any], gateway: Gate, by: By, job: JobName, index: Index = None
 ) -> None:
     """Run a program beside a worker, follow it, or reach one of its ports. `job` may be a prefix."""
     await socket.accept()
     with contextlib.suppress(WebSocketException, Broken):  # one of the two ends has left
         try:
             visit = _VISITS.decode(await socket.receive_text())
-            wire = await _enter(gateway, await gateway.job(job, index), visit)
+            wire = await _enter(gateway, by, await by.job(job, index), visit)
         except (GatewayError, msgspec.MsgspecError) as error:
             answer = error.answer() if isinstance(error, GatewayError) else None
             await _say(socket, answer or Answer(accepted=False, message=f"no visit: {error}"))
@@ -46,19 +49,19 @@ async def job_session(
             return
         try:
             await _say(socket, Answer(accepted=True))
-            await _carry(socket, wire)
+            await _carry(socket, by, wire)
         finally:
             await wire.close()
         await socket.close()
 
 
-async def _enter(gateway: Gateway, job: Job, visit: Visit) -> Wire:
+async def _enter(gateway: Gateway, by: Caller, job: Job, visit: Visit) -> Wire:
     """A wire to the worker. Raises `GatewayError`."""
     worker = _worker(job, visit)
-    if gateway.asker.actor != job.user:
+    if by.subject.actor != job.user:
         what = visit.command[0] if visit.command else str(visit.port or "")
         body = {"job": job.job, "way": visit.way, "rank": visit.rank, "what": what}
-        answer = await gateway.asker.ask("job.enter", job.project, body, key=visit.key)
+        answer = await by.ask("job.enter", job.project, body, key=visit.key)
         if not answer.accepted:
             raise _NotLetIn(answer)
     session = secrets.token_hex(16)
@@ -99,9 +102,12 @@ def _worker(job: Job, visit: Visit) -> Worker:
     return found
 
 
-async def _carry(socket: WebSocket[Any, Any, Any], wire: Wire) -> None:
-    """Frames both ways, until the worker's end has said its last or somebody leaves."""
-    works = [asyncio.create_task(_down(socket, wire)), asyncio.create_task(_up(socket, wire))]
+async def _carry(socket: WebSocket[Any, Any, Any], by: Caller, wire: Wire) -> None:
+    """Frames both ways, until the worker's end has said its last, somebody leaves, or whoever is
+    inside may not be there any more.
+    """
+    ways = (_down(socket, wire), _up(socket, wire), by.until_denied())
+    works = [asyncio.create_task(way) for way in ways]
     try:
         done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
         for work in done:

@@ -10,25 +10,36 @@ from litestar.status_codes import HTTP_200_OK
 from headrace.client.model import Answer
 from headrace.client.webhook_model import WebhookRow
 from headrace.gateway.answering import response_of
+from headrace.gateway.caller import By, may
 from headrace.gateway.gateway import Gate
 from headrace.gateway.jobs_api import Key
 
 
-@get("/webhooks", summary="Webhooks, how far each has come, and why one is not taken")
-async def list_webhooks(gateway: Gate, project: FromQuery[str] = "") -> list[WebhookRow]:
+@get(
+    "/webhooks",
+    summary="Webhooks, how far each has come, and why one is not taken",
+    opt=may("read", "webhook"),
+)
+async def list_webhooks(gateway: Gate, by: By, project: FromQuery[str] = "") -> list[WebhookRow]:
     """In order of project and name. Their secrets were shown once, to who made them."""
     found = gateway.projection.webhooks
-    return [found[name] for name in sorted(found) if project in ("", name[0])]
+    return [
+        found[name]
+        for name in sorted(found)
+        if project in ("", name[0]) and by.may("read", "webhook", name[0])
+    ]
 
 
 @delete(
     "/webhooks/{project:str}/{name:str}",
     summary="Tell this address no more",
     status_code=HTTP_200_OK,
+    opt=may("apply", "webhook"),
 )
 async def delete_webhook(
-    gateway: Gate, project: FromPath[str], name: FromPath[str], key: Key = ""
+    gateway: Gate, by: By, project: FromPath[str], name: FromPath[str], key: Key = ""
 ) -> Response[Answer]:
     """What happened meanwhile is told to nobody, should it be made again."""
-    answer = await gateway.asker.ask("webhook.delete", project, {"name": name}, key=key)
+    by.check(project)
+    answer = await by.ask("webhook.delete", project, {"name": name}, key=key)
     return response_of(await gateway.visible(answer))

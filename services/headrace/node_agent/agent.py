@@ -9,34 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Assignment, Desired, Launch, Pull, Signed
-from headrace.bus.interface import Bus, BusError, Message, Subscription
-from headrace.events.nodes import NodeJoined
+from headrace.bus.agents import Assignment, Desired, Pull
+from headrace.bus.interface import BusError, Message, Subscription
 from headrace.node_agent import reconcile as todo
-from headrace.node_agent.device_care import Aside, DeviceCare, in_turn
+from headrace.node_agent.device_care import DeviceCare
 from headrace.node_agent.dismissal import Dismissal
-from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.granted import verified
 from headrace.node_agent.heartbeats import Heartbeats
-from headrace.node_agent.journal import Journal
-from headrace.node_agent.lease import Lease
 from headrace.node_agent.leasing import Leasing
 from headrace.node_agent.log_requests import LogRequests
-from headrace.node_agent.machine import AttemptKey, End, Machine, Seen
-from headrace.node_agent.probing.prober import Prober
+from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.reporting import Reporter, record_run, report_of
 from headrace.node_agent.saying import Saying
 from headrace.node_agent.sessions import Sessions
 from headrace.node_agent.starting import Starter
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.surroundings import Surroundings
 from headrace.node_agent.tasks import end_tasks, wait_until
-from headrace.node_agent.workplaces.preparing import Workplaces
 
 PULL_S = 30.0  # between two asks for the whole document
 HELLO_S_FIRST, HELLO_S_MAX = 0.2, 10.0  # between two hellos while nobody answers
@@ -45,28 +38,6 @@ BEFORE_HELLO_S = 0.5  # for what placement believes of the node, before it is to
 
 _LOG = logging.getLogger("headrace.node_agent")
 _ENCODER = msgspec.json.Encoder()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Surroundings:
-    """What the agent is given. `node` says everything but boot and incarnation, which the journal
-    knows. `is_granted` tells whether placement signed a document; `unseal` opens an assignment's
-    launch or raises `Unopenable`; `now_us` is the wall clock, for people. `aside` runs what may keep
-    the agent waiting, `prober` measures the network, `workplaces` prepares folders that travelled.
-    """
-
-    node: NodeJoined
-    bus: Bus
-    machine: Machine
-    journal: Journal
-    enforcer: Enforcer
-    lease: Lease
-    is_granted: Callable[[Signed], bool]
-    unseal: Callable[[Assignment], Launch]
-    now_us: Callable[[], int]
-    aside: Aside = in_turn
-    prober: Prober | None = None
-    workplaces: Workplaces | None = None
 
 
 class Agent:
@@ -92,7 +63,9 @@ class Agent:
             now_us=given.now_us,
             reported=lambda: self._reporter.wake(linger=False),
         )
-        self._starter = Starter(given.machine, self._care, given.unseal, given.workplaces)
+        self._starter = Starter(
+            given.machine, self._care, given.unseal, given.workplaces, given.is_taken
+        )
         self._saying = Saying(given.node, self._journal, self._machine, self._care, given.prober)
         self._heartbeats = Heartbeats(
             self._bus,

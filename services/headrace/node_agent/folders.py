@@ -13,6 +13,7 @@ import shutil
 import struct
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,15 +23,29 @@ from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, STOP
 from headrace.node_agent.worker_reports import values_of
 
-KEPT_MAX = 5_000  # ended attempts whose output is kept
-KEPT_S_MAX = 7 * 86_400  # and for at most this long
+READ_S = 3_600  # what ended less long ago is kept however full the disk is
 INTENT_BYTES_MAX = 65_536
 EXIT_BYTES_MAX = 1_048_576
+
+PROCESS, DOCKER = "process", "docker"  # who runs an attempt
 
 _FLOCK = struct.Struct("hhqqi")  # the kernel's `struct flock`: type, whence, start, length, pid
 _ID = r"[a-z0-9][a-z0-9-]{0,62}"
 _JOB = re.compile(rf"^{_ID}(/[0-9]{{1,9}})?$")
 _NAME = re.compile(rf"^({_ID}(?:\.[0-9]{{1,9}})?)\.([0-9]{{1,9}})\.([0-9]{{1,9}})$")
+
+
+class Kept(NamedTuple):
+    """How many ended attempts have their folders and output kept, for how long, and up to how full
+    a disk (thousandths): below the 90 % at which a node takes no work.
+    """
+
+    attempts: int = 5_000
+    for_s: int = 7 * 86_400
+    disk_permille: int = 850
+
+
+KEPT = Kept()
 
 
 class Intent(msgspec.Struct, kw_only=True):
@@ -50,6 +65,7 @@ class Intent(msgspec.Struct, kw_only=True):
     replace_after_s: int = 0
     isolation: str = ""
     groups: list[str] = []
+    executor: str = PROCESS
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 
@@ -125,6 +141,22 @@ def read_exit(folder: Path) -> End | None:
     return ended.end(values_of(folder))
 
 
+def read_ending(folder: Path) -> Exit | None:
+    """How it was about to be written down that it ended."""
+    try:
+        return _EXIT.decode(kernel.read(f"{folder}/{EXIT}.new", EXIT_BYTES_MAX))
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def is_open(folder: Path, executor: str) -> bool:
+    """Whether this executor runs the attempt in this folder, and nobody has seen its end."""
+    if read_exit(folder) is not None:
+        return False
+    intent = read_intent(folder)
+    return executor == (intent.executor if intent is not None else PROCESS)
+
+
 def read_intent(folder: Path) -> Intent | None:
     """What was meant to run; None when the shim had not come that far."""
     try:
@@ -192,7 +224,7 @@ def write_lost(folder: Path, message: str, started_at_us: int) -> End:
         reason="lost",
         message=message,
         started_at_us=started_at_us,
-        ended_at_us=time.time_ns() // 1000,
+        ended_at_us=kernel.now_us(),
     )
     with contextlib.suppress(OSError):
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -207,7 +239,7 @@ def write_stop(folder: Path, reason: str, grace_s: int) -> None:
     os.rename(f"{folder}/{STOP}.new", f"{folder}/{STOP}")
 
 
-def clean(node_dir: Path, held: frozenset[AttemptKey]) -> int:
+def clean(node_dir: Path, held: frozenset[AttemptKey], kept: Kept = KEPT) -> int:
     """Remove the oldest ended attempts beyond what is kept; how many."""
     ended = []
     for key, folder in keys_in(node_dir):
@@ -215,8 +247,12 @@ def clean(node_dir: Path, held: frozenset[AttemptKey]) -> int:
             with contextlib.suppress(OSError):
                 ended.append(((folder / EXIT).stat().st_mtime, folder))
     ended.sort(reverse=True)
-    oldest_s = time.time() - KEPT_S_MAX
-    gone = [folder for n, (at_s, folder) in enumerate(ended) if n >= KEPT_MAX or at_s < oldest_s]
-    for folder in gone:
-        shutil.rmtree(folder, ignore_errors=True)
-    return len(gone)
+    now_s, gone = time.time(), 0
+    while ended and (
+        len(ended) > kept.attempts
+        or ended[-1][0] < now_s - kept.for_s
+        or (ended[-1][0] < now_s - READ_S and disk_permille(node_dir) > kept.disk_permille)
+    ):
+        shutil.rmtree(ended.pop()[1], ignore_errors=True)
+        gone += 1
+    return gone

@@ -11,6 +11,8 @@ import os
 from pathlib import Path
 
 from headrace.bus.agents import LogsChunk, LogsWanted
+from headrace.node_agent import folders
+from headrace.node_agent.machine import AttemptKey
 
 BYTES_MAX = 524_288  # in one answer, so that it fits into a message
 PROCESSES_MAX = 1_024  # of one worker
@@ -29,6 +31,18 @@ def read(folder: Path, wanted: LogsWanted, *, has_ended: bool) -> LogsChunk:
         return _read(file, wanted, has_ended=has_ended)
     finally:
         os.close(file)
+
+
+def of_attempt(node_dir: Path, wanted: LogsWanted, *, has_ended: bool) -> LogsChunk:
+    """The same for an attempt that may never have been on this node, or long ago."""
+    try:
+        folder = node_dir / folders.name_of(AttemptKey(wanted.job, wanted.attempt, wanted.rank))
+    except ValueError as error:
+        return LogsChunk(offset=0, ended=True, missing=str(error))
+    if has_ended and not folder.exists():
+        missing = "this node has no output of it any more"
+        return LogsChunk(offset=wanted.offset, ended=True, missing=missing)
+    return read(folder, wanted, has_ended=has_ended)
 
 
 def _read(file: int, wanted: LogsWanted, *, has_ended: bool) -> LogsChunk:

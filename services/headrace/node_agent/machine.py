@@ -6,13 +6,14 @@ now, also of one that an earlier agent started; calling `start` or `stop` twice 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.bus.sessions import Enter, Frame
 from headrace.events.gangs import Share
 
 
@@ -31,7 +32,7 @@ class AttemptKey(NamedTuple):
 class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a worker ended, with proof that nothing of it is left; see `events.attempts`."""
 
-    reason: str  # exited | stopped | lost | start-failed | oom
+    reason: str  # exited | stopped | lost | start-failed | setup | ports-taken | oom
     exit_code: int = 0
     message: str = ""
     started_at_us: int = 0  # 0: it never ran
@@ -68,7 +69,7 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Inside(NamedTuple):
-    """A running attempt from within: its folder, its shim, and how its processes are told from
+    """A running attempt from within: its folder, its shim (a pidfd; -1: it has none), and how its processes are told from
     others (the mark in their environment, the sessions of its first ones, its control groups).
     """
 
@@ -77,6 +78,22 @@ class Inside(NamedTuple):
     marker: str
     pids: list[int]
     groups: list[str]
+
+
+class Way(Protocol):
+    """What somebody's session in a worker leads to."""
+
+    def said(self) -> AsyncIterator[Frame]:
+        """What comes from it; ends after its `exit` or `eof`."""
+        ...
+
+    async def hear(self, frame: Frame) -> None:
+        """Take what somebody says to it."""
+        ...
+
+    async def close(self) -> None:
+        """Nobody is there any more."""
+        ...
 
 
 class Machine(Protocol):
@@ -114,6 +131,15 @@ class Machine(Protocol):
 
     def inside(self, key: AttemptKey) -> Inside | None:
         """What a session in this attempt works with; None when it does not run here."""
+        ...
+
+    async def program(self, key: AttemptKey, wanted: Enter) -> Way:
+        """Start a program beside a worker that `inside` knows. Raises `OSError`."""
+        ...
+
+    @property
+    def engine(self) -> str:
+        """The container engine that runs workers with an image, for people; empty: none does."""
         ...
 
     def reported(self, key: AttemptKey) -> dict[str, str]:

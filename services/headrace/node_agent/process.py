@@ -26,7 +26,7 @@ from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.client.connection import ClientError
 from headrace.events.nodes import NodeJoined
-from headrace.node_agent.agent import Agent, Surroundings
+from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.choosing import devices_of
 from headrace.node_agent.dismissal import Dismissed
@@ -37,13 +37,16 @@ from headrace.node_agent.isolation.cgroups import probe
 from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
+from headrace.node_agent.machine import Machine
 from headrace.node_agent.membership import NodeFolder
 from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.surroundings import Surroundings
 from headrace.node_agent.tasks import end_tasks
+from headrace.node_agent.worker_ports import is_taken
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.node_agent.workplaces.repositories import Repositories
@@ -116,6 +119,7 @@ async def _run(settings: NodeSettings) -> None:
             aside=asyncio.to_thread,
             prober=_prober(settings, keys),
             workplaces=_workplaces(settings, bus),
+            is_taken=is_taken,
         )
     )
     health = Health(_pages(agent, settings.node))
@@ -176,18 +180,27 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
         raise
 
 
-def _machine(settings: NodeSettings, enforcer: Enforcer) -> ProcessMachine:
+def _machine(settings: NodeSettings, enforcer: Enforcer) -> Machine:
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
-    return ProcessMachine(
-        MachineSettings(
-            node_dir=settings.node_dir,
-            bind=enforcer.bind,
-            journal=settings.attempt_journal,
-            isolation=isolation,
-            accounts=settings.accounts,
-        )
+    if lack := settings.accounts.lack():
+        _LOG.warning("%s: every job that comes here fails; %s", lack, settings.accounts.fix())
+    given = MachineSettings(
+        node_dir=settings.node_dir,
+        node=settings.node,
+        bind=enforcer.bind,
+        devices_of=enforcer.devices_of,
+        journal=settings.attempt_journal,
+        isolation=isolation,
+        accounts=settings.accounts,
+        kept=settings.kept,
+        output_bytes_max=settings.output_bytes_max,
     )
+    if not settings.engine:
+        return ProcessMachine(given)
+    from headrace.node_agent.executors import executors  # only where there is an engine
+
+    return executors(given, settings.engine, images_bytes_max=settings.images_bytes_max)
 
 
 def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:

@@ -21,10 +21,12 @@ from typing import Any
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.bus.sessions import Enter
 from headrace.node_agent import folders, logs, worker_reports
 from headrace.node_agent.launcher_link import LauncherLink
-from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Workplace
+from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
 from headrace.node_agent.reconcile import key_of
+from headrace.node_agent.session_programs import Program
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
@@ -52,6 +54,8 @@ class _Held:
 class ProcessMachine:
     """Starts, stops and watches this node's workers."""
 
+    engine = ""  # images are somebody else's
+
     def __init__(self, settings: MachineSettings) -> None:
         self._settings = settings
         self._node_dir = settings.node_dir
@@ -61,13 +65,12 @@ class ProcessMachine:
         self._link = LauncherLink(self._node_dir, said=self._said, connected=self._look_again)
         self._boot = kernel.boot_id()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._ended = 0
 
     async def open(self, changed: Callable[[AttemptKey], None]) -> None:
         self._changed = changed
         (self._node_dir / ATTEMPTS).mkdir(mode=0o700, parents=True, exist_ok=True)
         for key, folder in folders.keys_in(self._node_dir):
-            if folders.read_exit(folder) is None:
+            if folders.is_open(folder, folders.PROCESS):
                 self._adopt(key, folder)
         self._link.open()
         self._spawn(self._tend())
@@ -123,16 +126,9 @@ class ProcessMachine:
             del self._held[key]
 
     def read_logs(self, wanted: LogsWanted) -> LogsChunk:
-        key = AttemptKey(wanted.job, wanted.attempt, wanted.rank)
-        try:
-            folder = self._node_dir / folders.name_of(key)
-        except ValueError as error:
-            return LogsChunk(offset=0, ended=True, missing=str(error))
-        held = self._held.get(key)
-        if held is None and not folder.exists():
-            missing = "this node has no output of it any more"
-            return LogsChunk(offset=wanted.offset, ended=True, missing=missing)
-        return logs.read(folder, wanted, has_ended=held is None or held.seen.end is not None)
+        held = self._held.get(AttemptKey(wanted.job, wanted.attempt, wanted.rank))
+        has_ended = held is None or held.seen.end is not None
+        return logs.of_attempt(self._node_dir, wanted, has_ended=has_ended)
 
     def inside(self, key: AttemptKey) -> Inside | None:
         held = self._held.get(key)
@@ -142,6 +138,9 @@ class ProcessMachine:
         if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
             return None
         return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
+
+    async def program(self, key: AttemptKey, wanted: Enter) -> Way:
+        return Program.start(self.inside(key), wanted)
 
     def reported(self, key: AttemptKey) -> dict[str, str]:
         held = self._held.get(key)
@@ -278,7 +277,6 @@ class ProcessMachine:
         self._by_folder.pop(f"{ATTEMPTS}/{held.folder.name}", None)
         held.spec = None
         held.seen = msgspec.structs.replace(held.seen, phase="ended", end=end)
-        self._ended += 1
         self._changed(held.key)
 
     async def _tend(self) -> None:
@@ -290,9 +288,9 @@ class ProcessMachine:
                 if held.seen.phase == "starting" and held.pidfd >= 0:
                     self._note_started(held)
             looks += 1
-            if looks % CLEAN_EVERY_LOOKS == 0 and self._ended:
-                self._ended = 0
-                await asyncio.to_thread(folders.clean, self._node_dir, frozenset(self._held))
+            if looks % CLEAN_EVERY_LOOKS == 0:
+                needed, kept = frozenset(self._held), self._settings.kept
+                await asyncio.to_thread(folders.clean, self._node_dir, needed, kept)
 
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(coroutine)

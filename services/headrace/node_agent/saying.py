@@ -36,6 +36,7 @@ class Saying:
             boot=header.boot,
             incarnation=header.incarnation,
             devices=self._care.inventory,
+            engine=self._machine.engine,
             probe_port=prober.port if prober is not None else 0,
             bandwidth=prober.bandwidth if prober is not None else {},
         )

@@ -46,8 +46,10 @@ class Program:
         self._is_all = False  # nothing more is typed
 
     @classmethod
-    def start(cls, inside: Inside, wanted: Enter) -> Program:
+    def start(cls, inside: Inside | None, wanted: Enter) -> Program:
         """Have the attempt's shim start it. Raises `OSError`."""
+        if inside is None:
+            raise OSError(f"{wanted.job} does not run here now")
         folder = inside.folder / SESSIONS / wanted.session
         folder.mkdir(mode=0o700, parents=True)
         env: dict[str, str] = {}

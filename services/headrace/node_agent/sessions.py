@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator
-from typing import Protocol
 
 import msgspec
 
@@ -18,9 +17,8 @@ from headrace.bus import subjects
 from headrace.bus.agents import LogsWanted
 from headrace.bus.interface import Bus, BusError, Message
 from headrace.bus.sessions import DATA_BYTES_MAX, Broken, Enter, Entered, Frame, Wire
-from headrace.node_agent.machine import AttemptKey, Machine
+from headrace.node_agent.machine import AttemptKey, Machine, Way
 from headrace.node_agent.session_ports import connect
-from headrace.node_agent.session_programs import Program
 from headrace.node_agent.tasks import end_tasks
 
 SESSIONS_MAX = 64  # on this node
@@ -33,22 +31,6 @@ _ENTER = msgspec.json.Decoder(Enter)
 
 class NoWay(Exception):
     """There is no way in; the message says why."""
-
-
-class Way(Protocol):
-    """What a session leads to."""
-
-    def said(self) -> AsyncIterator[Frame]:
-        """What comes from it; ends after its `exit` or `eof`."""
-        ...
-
-    async def hear(self, frame: Frame) -> None:
-        """Take what somebody says to it."""
-        ...
-
-    async def close(self) -> None:
-        """Nobody is there any more."""
-        ...
 
 
 class Sessions:
@@ -85,7 +67,7 @@ class Sessions:
             raise NoWay(f"{wanted.job} does not run on node {self._node} now")
         match wanted.way:
             case "exec" if wanted.command:
-                return Program.start(inside, wanted)
+                return await self._machine.program(key, wanted)
             case "attach":
                 return Output(self._machine, key, wanted.process)
             case "port-forward":

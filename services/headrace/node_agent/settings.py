@@ -10,12 +10,19 @@ from pathlib import Path
 import msgspec
 
 from headrace.bus.subjects import token
+from headrace.node_agent.folders import KEPT, Kept
 from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
-from headrace.node_agent.isolation.cgroups import CHOICES
+from headrace.node_agent.isolation.cgroups import AUTO, CHOICES
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
 from headrace.node_agent.workplaces.repositories import PROTOCOLS
 
 PORTS = "20000-20499"
+DAY_S = 86_400
+OUTPUT_MB = 1_000
+NUMBER_MAX = 1_000_000
+ENGINES = ("/run/docker.sock", "/var/run/docker.sock")
+NO_ENGINE = "none"
+IMAGES_GB = 200  # fetched and kept
 
 
 class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +45,11 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     attempt_journal: str
     isolation: str
     accounts: Accounts
+    kept: Kept
+    output_bytes_max: int  # of one process's output
     git_protocols: tuple[str, ...]
+    engine: str  # where the container engine is (unix:///path); empty: there is none
+    images_bytes_max: int
 
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> NodeSettings:
@@ -69,7 +80,11 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 attempt_journal=_absolute(env.get("HEADRACE_ATTEMPT_JOURNAL", "")),
                 isolation=_choice("HEADRACE_NODE_ISOLATION", env, CHOICES),
                 accounts=_accounts(env),
+                kept=_kept(env),
+                output_bytes_max=_number("HEADRACE_NODE_OUTPUT_MB", env, OUTPUT_MB) * 10**6,
                 git_protocols=_words(env.get("HEADRACE_NODE_GIT", ",".join(PROTOCOLS))),
+                engine=_engine(env.get("HEADRACE_NODE_ENGINE", AUTO)),
+                images_bytes_max=_gigabytes("HEADRACE_NODE_IMAGES_GB", env, IMAGES_GB),
             )
         except ValueError as error:
             raise SystemExit(f"headrace node_agent: {error}") from None
@@ -103,6 +118,19 @@ def _choice(name: str, env: Mapping[str, str], choices: tuple[str, ...]) -> str:
     return value
 
 
+def _kept(env: Mapping[str, str]) -> Kept:
+    days = _number("HEADRACE_NODE_KEPT_DAYS", env, KEPT.for_s // DAY_S)
+    attempts = _number("HEADRACE_NODE_KEPT_ATTEMPTS", env, KEPT.attempts)
+    return Kept(attempts=attempts, for_s=days * DAY_S)
+
+
+def _number(name: str, env: Mapping[str, str], otherwise: int) -> int:
+    text = env.get(name, str(otherwise))
+    if not (text.isdecimal() and 1 <= int(text) <= NUMBER_MAX):
+        raise ValueError(f"{name} = {text!r} is not a number from 1 to {NUMBER_MAX}")
+    return int(text)
+
+
 def _accounts(env: Mapping[str, str]) -> Accounts:
     return Accounts(
         jobs_user=env.get("HEADRACE_NODE_JOBS_USER", JOBS_USER),
@@ -115,6 +143,23 @@ def _accounts(env: Mapping[str, str]) -> Accounts:
 
 def _words(text: str) -> tuple[str, ...]:
     return tuple(filter(None, (word.strip() for word in text.split(","))))
+
+
+def _engine(text: str) -> str:
+    """Where the engine is; with `auto`, where one is that the agent may use."""
+    if text == AUTO:
+        usable = (path for path in ENGINES if os.access(path, os.R_OK | os.W_OK))
+        return next((f"unix://{path}" for path in usable), "")
+    if text != NO_ENGINE and not text.startswith("unix:///"):
+        raise ValueError(f"HEADRACE_NODE_ENGINE = {text!r} is not auto, none or unix:///path")
+    return "" if text == NO_ENGINE else text
+
+
+def _gigabytes(name: str, env: Mapping[str, str], otherwise: int) -> int:
+    text = env.get(name, str(otherwise))
+    if not text.isdecimal():
+        raise ValueError(f"{name} = {text!r} is not a number of gigabytes")
+    return int(text) * 10**9
 
 
 def _ports(text: str) -> tuple[int, int]:

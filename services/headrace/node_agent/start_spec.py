@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
+from headrace.events.gangs import Share
+from headrace.events.nodes import Device
 from headrace.node_agent.enforcement import Bound
-from headrace.node_agent.folders import name_of
+from headrace.node_agent.folders import KEPT, Kept, name_of
 from headrace.node_agent.gang_files import files_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
@@ -22,16 +24,19 @@ from headrace.node_agent.worker_environment import environment_of, place_of, pro
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings:
-    """`bind` tells how a worker is bound to its devices; `journal` a file outside Headrace that
+    """`bind` tells how a worker is bound to its devices, `devices_of` which these are; `journal` a file outside Headrace that
     every attempt's start and end is written to, or ""; `base_environment` the agent's own.
     """
 
     node_dir: Path
+    node: str = ""
     bind: Callable[[Assignment], Bound] = lambda _assignment: Bound()
+    devices_of: Callable[[tuple[Share, ...]], Sequence[Device]] = lambda _shares: ()
     journal: str = ""
     isolation: Isolation = field(default_factory=Processes)
     accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
     output_bytes_max: int = OUTPUT_BYTES_MAX
+    kept: Kept = KEPT
     base_environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 
 
@@ -46,8 +51,7 @@ def spec_of(
     """The `start` line's content; see `supervision.shim.Start`. Raises `ValueError` for an id that
     is none, for a launch without a command, and for a job that may run as nobody here.
     """
-    if not launch.command or not launch.command[0]:
-        raise ValueError("the launch has no command")
+    _check(launch)
     folder = name_of(key_of(assignment))
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
     limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
@@ -90,3 +94,10 @@ def _granted(assignment: Assignment) -> dict[str, Any]:
         "replace_after_s": assignment.replace_after_s,
         "devices": [f"{share.device}:{share.milli}" for share in assignment.shares],
     }
+
+
+def _check(launch: Launch) -> None:
+    if not launch.command or not launch.command[0]:
+        raise ValueError("the launch has no command")
+    if launch.image:
+        raise ValueError(f"there is no container engine on this node for {launch.image}")

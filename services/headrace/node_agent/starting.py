@@ -33,9 +33,10 @@ class Starter:
         care: DeviceCare,
         unseal: Callable[[Assignment], Launch],
         workplaces: Workplaces | None,
+        is_taken: Callable[[int], bool],
     ) -> None:
         self._machine, self._care, self._unseal = machine, care, unseal
-        self._workplaces = workplaces
+        self._workplaces, self._is_taken = workplaces, is_taken
 
     def start(self, assignment: Assignment, then: Callable[[], None]) -> End | None:
         """Bring the worker closer to its start; how it ended if it never can. `then` is called when
@@ -51,10 +52,18 @@ class Starter:
         place: Workplace | End | None = Workplace(cwd=launch.workdir)
         if self._workplaces is not None:
             place = self._workplaces.prepared(assignment, launch, then)
-        if isinstance(place, Workplace):
-            self._machine.start(assignment, launch, place)
-            return None
-        return place
+        if not isinstance(place, Workplace):
+            return place
+        if self._machine.look(key) is None and (port := self._taken(assignment)):
+            message = f"port {port} is taken by somebody outside Headrace"
+            return End(reason="ports-taken", exit_code=NOT_EXECUTABLE, message=message)
+        self._machine.start(assignment, launch, place)
+        return None
+
+    def _taken(self, assignment: Assignment) -> int:
+        """The first of the worker's ports at which somebody else listens; 0 when all are free."""
+        ports = range(assignment.port, assignment.port + assignment.ports)
+        return next(filter(self._is_taken, ports), 0)
 
     async def tend(self) -> None:
         """Look after what is kept for workers that will start, for ever."""

@@ -5,6 +5,7 @@ Rule: it returns when nothing of any attempt is left, and only then.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import select
@@ -14,6 +15,7 @@ import time
 from pathlib import Path
 
 from headrace.node_agent import folders
+from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, LAUNCHER_LOCK, SOCKET
 
@@ -28,10 +30,13 @@ def stop_all(node_dir: Path) -> int:
         return 0
     boot, ended = kernel.boot_id(), 0
     running: list[tuple[Path, int]] = []
-    for _, folder in folders.keys_in(node_dir):
+    contained: list[tuple[AttemptKey, Path]] = []
+    for key, folder in folders.keys_in(node_dir):
         if folders.read_exit(folder) is None:
             ended += 1
-            if pid := folders.shim_of(folder):
+            if folders.is_open(folder, folders.DOCKER):
+                contained.append((key, folder))
+            elif pid := folders.shim_of(folder):
                 running.append((folder, _ask(folder, pid)))
             else:
                 _sweep(folder, boot)
@@ -41,6 +46,10 @@ def stop_all(node_dir: Path) -> int:
             os.close(pidfd)
         if folders.read_exit(folder) is None:
             _sweep(folder, boot)
+    if contained:
+        from headrace.node_agent.containers.stopping import end_all  # what it needs takes a while
+
+        asyncio.run(end_all(node_dir, contained, grace_s=GRACE_S))
     _quit_launcher(node_dir)
     return ended
 

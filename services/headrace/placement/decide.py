@@ -12,6 +12,7 @@ from headrace.placement.lease_rules import decide_leases
 from headrace.placement.life_rules import decide_groups, decide_lives, overdue
 from headrace.placement.node_rules import decide_changes, decide_drains
 from headrace.placement.pool_rules import decide_pools
+from headrace.placement.retry_rules import decide_rests
 from headrace.placement.room_rules import decide_room
 from headrace.placement.state import State
 
@@ -36,6 +37,7 @@ def decide(state: State, now_us: int) -> list[Draft]:
     drafts += decide_leases(state)
     drafts += decide_lives(state, EVENTS_MAX)
     drafts += decide_groups(state, LIVES_MAX)
+    drafts += decide_rests(state, now_us, LIVES_MAX)
     late = [job_id for job_id in late if job_id not in state.due][:LIVES_MAX]
     drafts += (overdue(job_id, state.jobs[job_id], now_us) for job_id in late)
     drained = decide_drains(state, LIVES_MAX, late)

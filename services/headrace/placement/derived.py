@@ -179,8 +179,9 @@ def build(state: State) -> Index:
         index.watch(job_id, job)
     for queue in state.evictions:
         index.watch_budgets(state, queue)
-    if state.searching.rests_until_us:
-        index.watch_moment(state.searching.rests_until_us)
+    rests = [state.jobs[job_id].rests_until_us for job_id in state.resting]
+    for moment_us in filter(None, (*rests, state.searching.rests_until_us)):
+        index.watch_moment(moment_us)
     state.__dict__["index"] = index
     return index
 

@@ -135,6 +135,8 @@ class DesiredStates:
             cpu_milli=cpu_milli,
             memory_bytes=memory_bytes,
             traceparent=job.traceparent,
+            port=worker.port,
+            ports=worker.ports,
         )
 
 

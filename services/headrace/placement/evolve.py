@@ -106,6 +106,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         protected_minimum=event.protected_minimum,
         max_duration_us=event.max_duration_us,
         replace_after_us=event.replace_after_us,
+        retry=event.retry,
         group=event.group,
         index=event.index,
         traceparent=entry.header.traceparent,
@@ -181,6 +182,7 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
         exit_code=event.exit_code,
         message=event.message,
         at_us=entry.recorded_at_us,
+        node_us=event.at_us,
     )
     exited(state, event.job, (event.rank, end), entry.position)
 
@@ -231,6 +233,7 @@ def _finished(state: State, entry: Entry, event: JobFinished) -> None:
         state.groups_due.pop(event.job, None)
         return
     state.due.pop(event.job, None)
+    state.resting.pop(event.job, None)
     index_of(state).drop(event.job)
     for task in evolve_groups.task_finished(state, entry, event, job):
         live = state.jobs.get(task)

@@ -21,9 +21,10 @@ from headrace.events.gangs import (
     Worker,
     WorkersReleased,
 )
+from headrace.events.jobs import JobRetries
 from headrace.placement import evolve_nodes, port_rules
 from headrace.placement.derived import index_of, settle
-from headrace.placement.life_rules import FOR_OTHERS
+from headrace.placement.end_rules import FOR_OTHERS, is_counted
 from headrace.placement.modelling import SECOND_US
 from headrace.placement.runs import Grant, Run
 from headrace.placement.state import SEARCH_RESTS_S, Job, Reserved, Searching, State
@@ -146,9 +147,27 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
     _give(state, run, run.workers)
     _use(state, job, (run.workers, ()), entry.recorded_at_us)
     port_rules.give(state, event.job, run.workers)
-    job.lost += int(event.again and run.evicted not in FOR_OTHERS)
+    if event.again and is_counted(job, event.reason):
+        job.tries += 1
+    elif event.again and run.evicted not in FOR_OTHERS:
+        job.lost += 1
+    job.reason, job.rests_until_us = event.reason, event.rests_until_us
+    if event.rests_until_us:
+        state.resting[event.job] = None
+        index_of(state).watch_moment(event.rests_until_us)
+    if event.outgrown:
+        job.gang = job.gang.without(event.outgrown_role, event.outgrown)
     job.run, job.closing = None, not event.again
     settle(state, event.job, job)
+
+
+def retries(state: State, _entry: Entry, event: JobRetries) -> None:
+    """It has rested."""
+    job = state.jobs.get(event.job)
+    if job is not None:
+        job.rests_until_us = 0
+        state.resting.pop(event.job, None)
+        settle(state, event.job, job)
 
 
 def suspended(state: State, entry: Entry, event: SearchSuspended) -> None:
@@ -223,5 +242,6 @@ ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     WorkersReleased: workers_released,
     GangEvicted: evicted,
     GangReleased: released,
+    JobRetries: retries,
     SearchSuspended: suspended,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.placement.derived import index_of, world_at
-from headrace.placement.life_rules import DEVICE_FAULTY
+from headrace.placement.end_rules import DEVICE_FAULTY
 from headrace.placement.modelling import gang_of
 from headrace.placement.reservation_rules import reserved_in
 from headrace.placement.runs import Run
@@ -37,6 +37,11 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
     if not job.eligible:
         text = job.held or "waits to be let in"
         return Explanation(rule="held", text=text, numbers=waited)
+    if job.rests_until_us:
+        left_s = -(-max(0, job.rests_until_us - now_us) // 1_000_000)
+        tried = f"attempt {job.attempt} ended ({job.reason})"
+        text = f"{tried}; tried again in {left_s} s, {job.tries} of {job.retry.attempts} used up"
+        return Explanation(rule="rests", text=text, numbers=waited)
     world = world_at(state, now_us)
     gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
     found = _unless_reserved(state, world, gang)

@@ -12,28 +12,18 @@ from headrace.decider import Draft
 from headrace.events import Decision
 from headrace.events.gangs import Act, GangEvicted, GangShrunk
 from headrace.events.jobs import JobFinished, JobStarted
+from headrace.placement.end_rules import DEVICE_FAULTY, Ending, ending
+from headrace.placement.end_rules import again as again_after
 from headrace.placement.release_rules import (
-    deciding,
     dispensable,
     has_succeeded,
     released,
     released_early,
 )
-from headrace.placement.runs import Exit, Run
+from headrace.placement.runs import Run
 from headrace.placement.state import Group, Job, State
 
-EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
-
 FINISHED = "finished"  # why workers are to stop for which nothing is left to do
-
-DEVICE_FAULTY = "device-faulty"  # why an attempt ends whose device is at fault
-
-FOR_OTHERS = (
-    "reclaimed",
-    "preempted",
-    "moved",
-    "node-drain",
-)  # why an attempt ends that its job is not to blame for
 
 
 def is_due(job: Job) -> bool:
@@ -119,7 +109,7 @@ def overdue(job_id: str, job: Job, now_us: int) -> Draft:
 def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
     run = job.run
     if run is None:
-        end = _finish(job_id, job, None, ("cancelled", job.cancelling, None))
+        end = _finish(job_id, job, None, Ending(outcome="cancelled", reason=job.cancelling))
         yield _draft(job, end, job.cancelled_at)
         return
     if _begins(run):
@@ -153,50 +143,17 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
 
 
 def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
-    outcome, reason, end = _outcome(job, run)
-    again = outcome == "again"
-    machines = ("node-lost", DEVICE_FAULTY)
-    if again and reason in machines and job.lost >= state.setting("attempts_lost_max"):
-        outcome, again = "failed", False
+    found = ending(state, job, run)
+    again = again_after(state, job, run, found) if found.outcome == "again" else None
     for event in released(job_id, job, run, again=again):
         yield _draft(job, event, run.cause)
-    if not again:
-        yield _draft(job, _finish(job_id, job, run, (outcome, reason, end)), run.cause)
+    if again is None:
+        yield _draft(job, _finish(job_id, job, run, found), run.cause)
 
 
-def _outcome(job: Job, run: Run) -> tuple[str, str, Exit | None]:
-    """Outcome (`again`: it waits for another attempt), reason, and the exit that tells why."""
-    exits = deciding(job, run)
-    failed = next((end for end in exits if not end.clean), None)
-    if failed is None:
-        return "succeeded", "", None
-    if job.cancelling:
-        return "cancelled", job.cancelling, failed
-    if run.evicted == "timeout" or (job.max_duration_us and failed.exit_code == EXIT_TIMEOUT):
-        return "failed", "timeout", failed
-    if run.evicted in FOR_OTHERS:
-        return "again", run.evicted, failed
-    if run.faulty[0]:
-        return "again", DEVICE_FAULTY, failed
-    # What went wrong by itself tells more than what was stopped because of it.
-    for reason, outcome, name in (
-        ("start-failed", "failed", "start-failed"),
-        ("over-share", "failed", "out-of-memory"),
-        ("oom", "failed", "oom"),
-        ("exited", "failed", "error"),
-        ("lost", "again", "node-lost"),
-        ("stopped", "again", "node-lost"),  # by somebody else than us
-    ):
-        end = next((e for e in exits if e.reason == reason and not e.clean), None)
-        if end is not None:
-            return outcome, name, end
-    return "failed", "error", failed
-
-
-def _finish(
-    job_id: str, job: Job, run: Run | None, how: tuple[str, str, Exit | None]
-) -> JobFinished:
-    outcome, reason, end = how
+def _finish(job_id: str, job: Job, run: Run | None, found: Ending) -> JobFinished:
+    end = run.exits.get(found.rank) if run is not None else None
+    worker = run.worker(found.rank) if run is not None else None
     begun_us = _begun_us(run) if run is not None else 0
     ended_us = max(e.at_us for e in run.exits.values()) if run is not None else 0
     waited_us = job.waited_us
@@ -205,13 +162,15 @@ def _finish(
     return JobFinished(
         job=job_id,
         project=job.project,
-        outcome=outcome,
+        outcome=found.outcome,
         attempt=run.attempt if run is not None else job.attempt,
-        reason=reason,
+        reason=found.reason,
         message=end.message if end is not None else "",
         exit_code=end.exit_code if end is not None else 0,
         waited_us=waited_us,
         ran_us=max(0, ended_us - begun_us),
+        rank=worker.rank if worker is not None else 0,
+        node=worker.node if worker is not None else "",
     )
 
 

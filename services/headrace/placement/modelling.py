@@ -70,6 +70,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         labels=labels,
         taints=machine.said.taints,
         accepting=node.accepting,
+        has_engine=bool(machine.said.engine),
         is_full=machine.too_full,
         pool=next((name for name, pool in pools.items() if pool.has(labels)), ""),
     )
@@ -236,6 +237,7 @@ def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
         only=() if nowhere else None,
         labels=((pool.label, pool.value),) if pool is not None else (),
         apart=max(asked.nodes, asked.nodes_max) > 1,
+        contained=asked.contained,
     )
 
 

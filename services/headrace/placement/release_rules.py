@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
+from headrace.events.asked import Accelerator
 from headrace.events.gangs import GangReleased, Share, Worker, WorkersReleased
 from headrace.placement.runs import Exit, Run
 from headrace.placement.state import Job
@@ -17,6 +20,16 @@ NODE_LOST = "node-lost"
 ENDED = "ended"
 
 LOST = ("lost", "stopped")  # how a worker ends with its machine or by somebody else than us
+
+
+class Again(msgspec.Struct, frozen=True, kw_only=True):
+    """How the job is tried again: when it has rested, and without which kinds of GPUs in a role."""
+
+    reason: str
+    rests_until_us: int = 0
+    role: str = ""
+    outgrown: tuple[Accelerator, ...] = ()
+
 
 _Piece = tuple[int, str]  # booked at, why it goes
 
@@ -49,7 +62,7 @@ def released_early(job_id: str, job: Job, run: Run) -> Iterator[WorkersReleased]
 
 
 def released(
-    job_id: str, job: Job, run: Run, *, again: bool
+    job_id: str, job: Job, run: Run, *, again: Again | None = None
 ) -> Iterator[WorkersReleased | GangReleased]:
     """All of the attempt is given back: what came later first, then what it began with."""
     ended_us = max(end.at_us for end in run.exits.values())
@@ -66,16 +79,20 @@ def released(
         shares=_summed(first),
         milli=_milli(first),
         held_us=max(0, ended_us - run.placed_us),
-        again=again,
+        again=again is not None,
+        reason=again.reason if again is not None else "",
+        rests_until_us=again.rests_until_us if again is not None else 0,
+        outgrown_role=again.role if again is not None else "",
+        outgrown=again.outgrown if again is not None else (),
     )
 
 
-def deciding(job: Job, run: Run) -> list[Exit]:
-    """The ends that tell how the attempt went, in the order recorded."""
+def deciding(job: Job, run: Run) -> list[tuple[int, Exit]]:
+    """The ends that tell how the attempt went, with their ranks, in the order recorded."""
     without = dispensable(job, run)
     if has_succeeded(job, run):
         without += [worker.rank for worker in run.workers if worker.role != job.gang.succeeds_when]
-    return [end for rank, end in run.exits.items() if rank not in without]
+    return [(rank, end) for rank, end in run.exits.items() if rank not in without]
 
 
 def has_succeeded(job: Job, run: Run) -> bool:

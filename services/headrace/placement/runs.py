@@ -13,12 +13,13 @@ from headrace.events.gangs import Worker
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How one worker ended, and when that was recorded."""
+    """How one worker ended, when that was recorded, and when it was by its node's clock."""
 
     reason: str
     exit_code: int = 0
     message: str = ""
     at_us: int = 0
+    node_us: int = 0
 
     @property
     def clean(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headrace.events.asked import Gang
+from headrace.events.asked import Gang, Retry
 from headrace.events.gangs import Seat, Worker
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
@@ -70,7 +70,8 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
 class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An admitted job that has not ended. `admitted_at` is the position of its admission.
 
-    `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`.
+    `lost` attempts were tried again for the platform's sake, `tries` as its own `retry` has it, the
+    last because of `reason`; until `rests_until_us` it rests. `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`.
     `room_by_us`: others are being stopped for it and are to have gone by then, so it comes first. `closing`: its last attempt is released and
     `job.finished` follows in the same decision.
     """
@@ -97,6 +98,10 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     closing: bool = False
     attempt: int = 0
     lost: int = 0
+    retry: Retry = Retry()
+    tries: int = 0
+    reason: str = ""
+    rests_until_us: int = 0
     waited_us: int = -1
     reserved: Reserved | None = None
     run: Run | None = None
@@ -109,7 +114,8 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def waiting(self) -> bool:
         """Competes for devices now."""
-        return self.eligible and self.run is None and not self.cancelling and not self.closing
+        free = self.run is None and not self.rests_until_us
+        return self.eligible and free and not (self.cancelling or self.closing)
 
     @property
     def is_elastic(self) -> bool:
@@ -241,6 +247,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     groups: dict[str, Group] = {}
     due: dict[str, None] = {}
     groups_due: dict[str, None] = {}
+    resting: dict[str, None] = {}  # jobs that are tried again later
     changes: dict[int, Change] = {}  # by position of the request
     forgotten: dict[str, int] = {}  # nodes to be deleted, since that position, once they are empty
     members: dict[str, str] = {}  # by node: what its launches are sealed to; empty: it was deleted

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headrace.node_agent.doctor import Check, failed, ok, warning
+from headrace.node_agent.isolation.accounts import Accounts
 
 CONTROLLERS = ("cpu", "memory", "pids")
 DISK_PERCENT_MAX = 90  # from there on the node takes no work
@@ -36,6 +38,13 @@ def check_cgroups(root: Path) -> Check:
     if (mount / "memory").exists():
         return warning("cgroup", f"v1{systemd}: limits hold, pressure is not seen", fix)
     return warning("cgroup", "none: jobs are kept apart by process groups and rlimits only", fix)
+
+
+def check_account(accounts: Accounts) -> Check:
+    """Whether there is somebody whom jobs can run as."""
+    if lack := accounts.lack():
+        return failed("account", lack, accounts.fix())
+    return ok("account", accounts.jobs_user if os.geteuid() == 0 else "the agent's own")
 
 
 def check_clock(adjtimex: Callable[[], int]) -> Check:

@@ -24,10 +24,13 @@ class Limit(NamedTuple):
 
 class Bound(NamedTuple):
     """How a worker is bound to its devices. The job's own environment wins over `caps`, never over
-    `facts`. `denied` are the devices that it was not given, as the kernel names them (`c 195:3`).
+    `facts`. `denied` are the devices that it was not given, as the kernel names them (`c 195:3`). A
+    worker elsewhere than in the host's file system needs its `folders` and its devices' `files` there.
     """
 
     enforcement: str = NONE
     facts: dict[str, str] = {}
     caps: dict[str, str] = {}
     denied: tuple[str, ...] = ()
+    folders: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()

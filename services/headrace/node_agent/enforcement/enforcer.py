@@ -48,10 +48,19 @@ class Enforcer:
         )
         limits = ladder.limits_of(shares, self._known)
         facts = self.devices.bind(shares)
+        folders: tuple[str, ...] = ()
         if level == MPS and self._mps is not None:
             for device, limit in limits.items():
                 facts |= self._mps.environment(device, *limit)
-        return Bound(level, facts, ladder.caps_of(limits, self._known), self._denied(shares))
+            folders = tuple(str(self._mps.pipe(device)) for device in limits)
+        caps, denied = ladder.caps_of(limits, self._known), self._denied(shares)
+        known = self.devices.files()
+        files = dict.fromkeys(known[share.device] for share in shares if share.device in known)
+        return Bound(level, facts, caps, denied, folders, tuple(files))
+
+    def devices_of(self, shares: Sequence[Share]) -> list[Device]:
+        """The devices of these shares that are known, in order."""
+        return [self._known[share.device] for share in shares if share.device in self._known]
 
     def _denied(self, shares: Sequence[Share]) -> tuple[str, ...]:
         """The files of the devices that are not among these."""

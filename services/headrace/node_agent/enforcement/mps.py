@@ -82,8 +82,8 @@ class Mps:
         """What binds a process to this device's daemon, and limits what it gets of it."""
         self._asked_s[device] = _now_s()
         return {
-            "CUDA_MPS_PIPE_DIRECTORY": str(self._pipe(device)),
-            "CUDA_MPS_LOG_DIRECTORY": str(self._pipe(device)),
+            "CUDA_MPS_PIPE_DIRECTORY": str(self.pipe(device)),
+            "CUDA_MPS_LOG_DIRECTORY": str(self.pipe(device)),
             "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(max(1, -(-milli // 10))),
             "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={memory_bytes // 2**20}M",
         }
@@ -101,7 +101,7 @@ class Mps:
 
     async def _spawn(self, device: str) -> None:
         """Start it and wait until it is there, at most `START_S`."""
-        pipe = self._pipe(device)
+        pipe = self.pipe(device)
         shutil.rmtree(pipe, ignore_errors=True)  # of one that has died: clients would wait for it
         pipe.mkdir(mode=0o755, parents=True)
         (pipe / DEVICE).write_text(device)
@@ -125,11 +125,11 @@ class Mps:
                 async with asyncio.timeout(QUIT_S):
                     await self._ask(device, [], b"quit\n")
         if not self._alive(device):
-            shutil.rmtree(self._pipe(device), ignore_errors=True)
+            shutil.rmtree(self.pipe(device), ignore_errors=True)
 
     async def _ask(self, device: str, arguments: list[str], said: bytes) -> None:
         """Run the control program once. Raises `OSError` when it cannot be."""
-        pipe = str(self._pipe(device))
+        pipe = str(self.pipe(device))
         process = await asyncio.create_subprocess_exec(
             str(self.program),
             *arguments,
@@ -149,13 +149,15 @@ class Mps:
     def _alive(self, device: str) -> int:
         """The pid of the daemon in this device's folder; 0 when there is none."""
         with contextlib.suppress(OSError, ValueError):
-            pid = int((self._pipe(device) / f"{PROGRAM}.pid").read_text())
+            pid = int((self.pipe(device) / f"{PROGRAM}.pid").read_text())
             name = Path(f"/proc/{pid}/cmdline").read_bytes()
             return pid if PROGRAM.encode() in name else 0
         return 0
 
-    def _pipe(self, device: str) -> Path:
-        """Short, for the name of a socket has at most 107 characters."""
+    def pipe(self, device: str) -> Path:
+        """Where its clients reach the daemon: short, for the name of a socket has at most 107
+        characters.
+        """
         return self._folder / hashlib.sha256(device.encode()).hexdigest()[:8]
 
 

@@ -41,10 +41,17 @@ class Accounts:
             raise NoAccount(f"{user} is mapped to {name}, which {reason}")
         if self.root_allowed:
             return None
-        raise NoAccount(
-            f"jobs do not run as root, and there is no account {self.jobs_user} on this node; "
-            f"useradd --system {self.jobs_user}"
-        )
+        raise NoAccount(f"{self.lack()}; {self.fix()}")
+
+    def lack(self) -> str:
+        """Why users who are not mapped can run nothing here; empty if they can."""
+        if os.geteuid() != 0 or self.root_allowed or _account(self.jobs_user) is not None:
+            return ""
+        return f"jobs do not run as root, and there is no account {self.jobs_user} on this node"
+
+    def fix(self) -> str:
+        """The command that makes their account."""
+        return f"useradd --system {self.jobs_user}"
 
 
 def home_of(account: Account | None) -> dict[str, str]:

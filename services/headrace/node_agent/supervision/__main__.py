@@ -1,4 +1,6 @@
-"""Starts the launcher: `python -I -S .../supervision NODE_DIR`."""
+"""Starts the launcher: `python -I -S .../supervision NODE_DIR`; a fence (see there) where the first
+word is `--fence`.
+"""
 
 import os
 import sys
@@ -6,6 +8,11 @@ import sys
 if __name__ == "__main__":
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path.append(os.path.dirname(os.path.dirname(os.path.dirname(here))))
-    from headrace.node_agent.supervision.launcher import main
+    if sys.argv[1] == "--fence":
+        from headrace.node_agent.supervision.fence import watch
 
-    main(sys.argv[1])
+        watch(*sys.argv[2:])
+    else:
+        from headrace.node_agent.supervision.launcher import main
+
+        main(sys.argv[1])

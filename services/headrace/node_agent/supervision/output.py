@@ -13,9 +13,10 @@ _BLOCK_BYTES = 4096
 
 
 class Output:
-    """The output files of one attempt, `<process>.log` each, with their limit."""
+    """The output files of one attempt in its `folder`, `<process>.log` each, with their limit."""
 
-    def __init__(self, bytes_max: int) -> None:
+    def __init__(self, bytes_max: int, folder: str = ".") -> None:
+        self._folder = folder
         self._head = min(OUTPUT_HEAD_BYTES, bytes_max // 4 // _BLOCK_BYTES * _BLOCK_BYTES)
         self._bytes_max = bytes_max
         self._files: dict[int, int] = {}
@@ -25,7 +26,7 @@ class Output:
         """The descriptor that this process writes to."""
         if process not in self._files:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-            self._files[process] = os.open(f"{process}.log", flags, 0o600)
+            self._files[process] = os.open(f"{self._folder}/{process}.log", flags, 0o600)
             self._dropped_to[process] = self._head
         return self._files[process]
 
@@ -41,3 +42,9 @@ class Output:
             else:  # no holes on this file system: start over rather than fill the disk
                 os.ftruncate(descriptor, 0)
                 self._dropped_to[process] = self._head
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for descriptor in self._files.values():
+            os.close(descriptor)
+        self._files.clear()

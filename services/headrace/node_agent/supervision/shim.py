@@ -139,7 +139,7 @@ class _Attempt:
                     self._wait()
             if self._end["exit_code"] and not self._ending:
                 message = f"setup: {self._end['message']}"
-                self._end.update(reason="start-failed", message=message)
+                self._end.update(reason="setup", message=message)
                 return False
             self._ended.clear()
         return not self._ending

@@ -1,0 +1,189 @@
+"""Who there is, what they were given, and which tokens are good: folded from the log.
+
+Rule: total and pure; whoever needs to know keeps one and folds `LISTENS_TO`. A role comes from a
+grant or from the `members` of a project's or department's document; both count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from headrace.access.allowed import Scope, Subject
+from headrace.events import Event
+from headrace.events.people import (
+    AccessSignedIn,
+    Account,
+    ApiTokenCreated,
+    ApiTokenRevoked,
+    Grant,
+    RoleGranted,
+    RoleRevoked,
+    UserRemoved,
+    UserSet,
+)
+from headrace.events.queues import QueueConfigured
+
+DEPTH_MAX = 32  # levels of the tree that are looked at
+SIGNED_IN_MAX = 100_000  # people whose groups are remembered, the latest
+
+_PERSON = Account()
+
+
+class Directory(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """All of it. `tokens` are by digest, `digests` by the tokens' ids. `given` are the roles of each
+    member, `listed` those that documents give, by queue. `signed_in` are the groups with which an
+    identity provider last named somebody. `version` counts changes.
+    """
+
+    users: dict[str, Account] = {}
+    removed: dict[str, None] = {}
+    given: dict[str, tuple[Grant, ...]] = {}
+    listed: dict[str, dict[str, tuple[Grant, ...]]] = {}
+    tokens: dict[str, ApiTokenCreated] = {}
+    digests: dict[str, str] = {}
+    tokens_of: dict[str, int] = {}
+    signed_in: dict[str, tuple[str, ...]] = {}
+    parents: dict[str, str] = {}  # of every department and project
+    version: int = 0
+
+    def account(self, user: str) -> Account | None:
+        """The user of this name; None when there is none, or not any more."""
+        return None if user in self.removed else self.users.get(user)
+
+    def scope(self, queue: str) -> Scope:
+        """Where a department or project is in the tree; of an unknown name only itself."""
+        path = [queue]
+        while (above := self.parents.get(path[-1], "")) and len(path) < DEPTH_MAX:
+            path.append(above)
+        return Scope(tuple(path))
+
+    def subject(self, user: str, groups: tuple[str, ...] | None = None) -> Subject | None:
+        """The user with every role they have, themselves and by their groups: those on record, and
+        those of an identity provider (None: as it said last). None when they were removed.
+        """
+        if user in self.removed:
+            return None
+        account = self.users.get(user, _PERSON)
+        members = [f"{'service' if account.kind == 'service' else 'user'}:{user}"]
+        vouched = self.signed_in.get(user, ()) if groups is None else groups
+        if account.kind != "service":
+            members += [f"group:{name}" for name in dict.fromkeys((*account.groups, *vouched))]
+        grants = tuple(grant for member in members for grant in self.grants(member))
+        return Subject(name=user, grants=grants)
+
+    def live_tokens(self, user: str, now_us: int) -> int:
+        """How many of the user's tokens have not expired."""
+        if not self.tokens_of.get(user):
+            return 0
+        return sum(
+            token.user == user and not is_over(token, now_us) for token in self.tokens.values()
+        )
+
+    def grants(self, member: str) -> Iterator[Grant]:
+        """Every role of the member."""
+        yield from self.given.get(member, ())
+        for grants in self.listed.get(member, {}).values():
+            yield from grants
+
+
+def evolve(directory: Directory, event: Event) -> None:
+    """Fold one event."""
+    fold = _FOLDS.get(type(event))
+    if fold is not None:
+        fold(directory, event)
+        directory.version += 1
+
+
+def is_over(token: ApiTokenCreated, now_us: int) -> bool:
+    """Whether the token has expired."""
+    return 0 < token.expires_at_us <= now_us
+
+
+def _user(directory: Directory, event: UserSet) -> None:
+    directory.users[event.user] = event.account
+    directory.removed.pop(event.user, None)
+
+
+def _user_removed(directory: Directory, event: UserRemoved) -> None:
+    account = directory.users.pop(event.user, _PERSON)
+    directory.removed[event.user] = None
+    directory.signed_in.pop(event.user, None)
+    directory.given.pop(f"{'service' if account.kind == 'service' else 'user'}:{event.user}", None)
+    gone = [token.token for token in directory.tokens.values() if token.user == event.user]
+    for token in gone:
+        _forget_token(directory, token)
+
+
+def _signed_in(directory: Directory, event: AccessSignedIn) -> None:
+    directory.signed_in.pop(event.user, None)
+    directory.signed_in[event.user] = event.groups
+    if len(directory.signed_in) > SIGNED_IN_MAX:
+        del directory.signed_in[next(iter(directory.signed_in))]
+
+
+def _granted(directory: Directory, event: RoleGranted) -> None:
+    known = directory.given.get(event.member, ())
+    if event.grant not in known:
+        directory.given[event.member] = (*known, event.grant)
+
+
+def _revoked(directory: Directory, event: RoleRevoked) -> None:
+    left = tuple(g for g in directory.given.get(event.member, ()) if g != event.grant)
+    if left:
+        directory.given[event.member] = left
+    else:
+        directory.given.pop(event.member, None)
+
+
+def _configured(directory: Directory, event: QueueConfigured) -> None:
+    directory.parents[event.name] = event.queue.parent
+    for member in [name for name, queues in directory.listed.items() if event.name in queues]:
+        del directory.listed[member][event.name]
+        if not directory.listed[member]:
+            del directory.listed[member]
+    for listed in event.queue.members:
+        queues = directory.listed.setdefault(listed.member, {})
+        grant = Grant(role=listed.role, scope=event.name)
+        queues[event.name] = (*queues.get(event.name, ()), grant)
+
+
+def _token(directory: Directory, event: ApiTokenCreated) -> None:
+    if event.token in directory.digests:
+        return
+    if directory.tokens_of.get(event.user):  # those that expired are forgotten with the next
+        known = [token for token in directory.tokens.values() if token.user == event.user]
+        for token in known:
+            if is_over(token, event.created_at_us):
+                _forget_token(directory, token.token)
+    directory.tokens[event.digest] = event
+    directory.digests[event.token] = event.digest
+    directory.tokens_of[event.user] = directory.tokens_of.get(event.user, 0) + 1
+
+
+def _token_revoked(directory: Directory, event: ApiTokenRevoked) -> None:
+    _forget_token(directory, event.token)
+
+
+def _forget_token(directory: Directory, token: str) -> None:
+    gone = directory.tokens.pop(directory.digests.pop(token, ""), None)
+    if gone is not None:
+        directory.tokens_of[gone.user] -= 1
+        if not directory.tokens_of[gone.user]:
+            del directory.tokens_of[gone.user]
+
+
+_FOLDS: dict[type[Event], Callable[[Directory, Any], None]] = {
+    UserSet: _user,
+    UserRemoved: _user_removed,
+    AccessSignedIn: _signed_in,
+    RoleGranted: _granted,
+    RoleRevoked: _revoked,
+    QueueConfigured: _configured,
+    ApiTokenCreated: _token,
+    ApiTokenRevoked: _token_revoked,
+}
+
+LISTENS_TO = tuple(_FOLDS)

@@ -1,0 +1,171 @@
+"""Users, roles and API tokens: what is given, and what cannot be.
+
+Rule: nothing is given in a scope that does not exist, nor to a user who was removed; the same again
+is the same.
+"""
+
+from __future__ import annotations
+
+from headrace.access.names import role_refusal
+from headrace.admission.hearing import Hearing
+from headrace.documents.nearest import nearest
+from headrace.events import Decision, Refusal
+from headrace.events.people import (
+    ApiTokenCreated,
+    ApiTokenRefused,
+    ApiTokenRequested,
+    ApiTokenRevoked,
+    ApiTokenRevokeRequested,
+    RoleGranted,
+    RoleGrantRequested,
+    RoleRefused,
+    RoleRevoked,
+    RoleRevokeRequested,
+    UserRefused,
+    UserRemoved,
+    UserRemoveRequested,
+    UserSet,
+    UserSetRequested,
+)
+
+SECOND_US = 1_000_000
+ROLES_MAX = 1_000  # of one member
+MEMBERS_MAX = 100_000  # with roles of their own
+USERS_MAX = 100_000  # removed ones included
+TOKENS_MAX = 100_000
+TOKENS_PER_USER_MAX = 100  # those that expired do not count once another is made
+
+
+def set_user(hearing: Hearing, position: int, event: UserSetRequested) -> Decision:
+    """The user is as given from now on."""
+    del position
+    directory = hearing.state.directory
+    before = directory.account(event.user)
+    refusal = unknown_scope(hearing, event.account.home)
+    if refusal is None and before is not None and before.kind != event.account.kind:
+        rule = f"is a {before.kind} already"
+        refusal = Refusal(field="user", value=event.user, rule=rule, instead="choose another name")
+    if refusal is None and before is None and _users(hearing) >= USERS_MAX:
+        refusal = Refusal(field="user", value=event.user, rule=f"there are {USERS_MAX} already")
+    if refusal is not None:
+        return UserRefused(user=event.user, refusal=refusal)
+    change = "unchanged" if before == event.account else "updated" if before else "created"
+    return UserSet(user=event.user, account=event.account, change=change)
+
+
+def remove_user(hearing: Hearing, position: int, event: UserRemoveRequested) -> Decision:
+    """The user is let in no more. One who was never set may still come from an identity provider."""
+    del position
+    directory = hearing.state.directory
+    if event.user not in directory.removed and _users(hearing) >= USERS_MAX:
+        refusal = Refusal(field="user", value=event.user, rule=f"there are {USERS_MAX} already")
+        return UserRefused(user=event.user, refusal=refusal)
+    return UserRemoved(user=event.user)
+
+
+def grant_role(hearing: Hearing, position: int, event: RoleGrantRequested) -> Decision:
+    """The member has the role from now on."""
+    del position
+    directory, grant = hearing.state.directory, event.grant
+    had = directory.given.get(event.member, ())
+    refusal = (
+        unknown_scope(hearing, grant.scope) or _misfit(hearing, event) or _gone(hearing, event)
+    )
+    if refusal is None and grant not in had and len(had) >= ROLES_MAX:
+        rule = f"has {ROLES_MAX} roles already"
+        refusal = Refusal(field="member", value=event.member, rule=rule, instead="use a group")
+    if refusal is None and not had and len(directory.given) >= MEMBERS_MAX:
+        rule = f"{MEMBERS_MAX} members have roles already"
+        refusal = Refusal(field="member", value=event.member, rule=rule, instead="use a group")
+    if refusal is not None:
+        return RoleRefused(member=event.member, grant=grant, refusal=refusal)
+    change = "unchanged" if grant in had else "created"
+    return RoleGranted(member=event.member, grant=grant, change=change)
+
+
+def revoke_role(hearing: Hearing, position: int, event: RoleRevokeRequested) -> Decision:
+    """The member has the role no more."""
+    del position
+    directory, grant = hearing.state.directory, event.grant
+    if grant in directory.given.get(event.member, ()):
+        return RoleRevoked(member=event.member, grant=grant)
+    rule, instead = f"was not given to {event.member} there", ""
+    if any(grant in grants for grants in directory.listed.get(event.member, {}).values()):
+        rule = f"of {event.member} is in the document of {grant.scope}"
+        instead = "take it out of its members and apply it"
+    refusal = Refusal(field="role", value=grant.role, rule=rule, instead=instead)
+    return RoleRefused(member=event.member, grant=grant, refusal=refusal)
+
+
+def create_token(hearing: Hearing, position: int, event: ApiTokenRequested) -> Decision:
+    """Who shows it is let in from now on. The same token again is the same token."""
+    del position
+    directory = hearing.state.directory
+    refusal = None
+    if event.user in directory.removed:
+        refusal = Refusal(field="user", value=event.user, rule="was removed")
+    known = directory.digests.get(event.token)
+    if known is not None and known != event.digest:
+        refusal = Refusal(field="token", value=event.token, rule="exists already")
+    limit = TOKENS_PER_USER_MAX
+    if known is None and directory.live_tokens(event.user, hearing.now_us) >= limit:
+        rule = f"{event.user} has {limit} tokens already"
+        refusal = Refusal(field="token", rule=rule, instead="revoke one (headrace token list)")
+    if known is None and len(directory.tokens) >= TOKENS_MAX:
+        refusal = Refusal(field="token", rule=f"there are {TOKENS_MAX} tokens already")
+    if refusal is not None:
+        return ApiTokenRefused(token=event.token, refusal=refusal)
+    return ApiTokenCreated(
+        token=event.token,
+        digest=event.digest,
+        user=event.user,
+        name=event.name,
+        scopes=event.scopes,
+        projects=event.projects,
+        created_at_us=hearing.now_us,
+        expires_at_us=hearing.now_us + event.lasts_s * SECOND_US if event.lasts_s else 0,
+    )
+
+
+def revoke_token(hearing: Hearing, position: int, event: ApiTokenRevokeRequested) -> Decision:
+    """Nobody is let in with it any more."""
+    del position
+    if event.token not in hearing.state.directory.digests:
+        refusal = Refusal(field="token", value=event.token, rule="is not known, or was revoked")
+        return ApiTokenRefused(token=event.token, refusal=refusal)
+    return ApiTokenRevoked(token=event.token)
+
+
+def unknown_scope(hearing: Hearing, scope: str) -> Refusal | None:
+    """A refusal unless the scope is the fleet (empty), a department or a project."""
+    queues = hearing.state.queues
+    if not scope or scope in queues:
+        return None
+    near = nearest(scope, sorted(queues))
+    instead = f"did you mean {near}?" if near else "headrace projects lists them"
+    rule = "is no department or project"
+    return Refusal(field="scope", value=scope, rule=rule, instead=instead)
+
+
+def _misfit(hearing: Hearing, event: RoleGrantRequested) -> Refusal | None:
+    queue = hearing.state.queues.get(event.grant.scope)
+    return role_refusal(event.grant.role, queue.kind if queue is not None else "")
+
+
+def _gone(hearing: Hearing, event: RoleGrantRequested) -> Refusal | None:
+    kind, _, name = event.member.partition(":")
+    directory = hearing.state.directory
+    account = directory.account(name)
+    if kind != "group" and name in directory.removed:
+        rule, instead = "was removed", f"headrace user set {name}"
+    elif kind == "service" and (account is None or account.kind != "service"):
+        rule, instead = "is no service", f"headrace user set {name} --service"
+    elif kind == "user" and account is not None and account.kind == "service":
+        rule, instead = "is a service", f"service:{name}"
+    else:
+        return None
+    return Refusal(field="member", value=event.member, rule=rule, instead=instead)
+
+
+def _users(hearing: Hearing) -> int:
+    return len(hearing.state.directory.users) + len(hearing.state.directory.removed)

@@ -1,0 +1,257 @@
+"""Who makes a request, and what they may do: every route works through one of these.
+
+Rule: nothing is asked of a service before it was checked, and what was checked is checked again when
+roles or tokens change: a stream that is open ends when its check would fail now.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+from litestar.connection import ASGIConnection
+from litestar.di import NamedDependency
+from litestar.handlers import BaseRouteHandler
+from litestar.params import SkipValidation
+from litestar.types import Scope as AsgiScope
+
+from headrace.access.allowed import (
+    WHOLE_FLEET,
+    Scope,
+    Subject,
+    allowed,
+    allowed_somewhere,
+    allowed_to_give,
+)
+from headrace.client.model import Answer
+from headrace.events import Refusal
+from headrace.events.people import Grant
+from headrace.gateway.authenticating import Login
+from headrace.gateway.errors import Denied, GatewayError, NotFound, TooMany, Unauthorized
+from headrace.gateway.gateway import Gateway
+from headrace.gateway.projection import Job
+from headrace.gateway.seeing import Sight
+
+LOOKS_S = 1.0  # how often an open stream looks whether its token has expired
+
+_KEY = "headrace.caller"
+
+T = TypeVar("T")
+
+
+class Permission(msgspec.Struct, frozen=True):
+    """What a route does, in the words of the table of access."""
+
+    verb: str
+    noun: str
+
+
+def may(verb: str, noun: str) -> dict[str, Any]:
+    """A route's options: what one must be allowed to do to call it."""
+    return {"may": Permission(verb, noun)}
+
+
+OPEN: dict[str, Any] = {"open": True}  # to everybody: it looks itself at what is shown
+SIGNED_IN: dict[str, Any] = {"signed_in": True}  # to everybody who has a good token
+
+
+class Caller:
+    """One request's asker. `headers` say who it is; `permission` is the route's."""
+
+    def __init__(
+        self, gateway: Gateway, headers: Mapping[str, str], permission: Permission | None
+    ) -> None:
+        self._gateway = gateway
+        self._headers = headers
+        self._permission = permission
+        self._checks: dict[tuple[Permission, Scope, str], None] = {}
+        self._sees: dict[str, bool] = {}
+        self._hears: dict[str, bool] = {}
+        self._version = gateway.directory.version
+        self._is_over = False
+        self.login: Login = gateway.authenticator.login(headers)
+
+    @property
+    def subject(self) -> Subject:
+        """Who asks."""
+        return self.login.subject
+
+    def check(
+        self, where: str | Scope = "", owner: str = "", *, verb: str = "", noun: str = ""
+    ) -> None:
+        """Raise `Denied` unless they may do what the route does (or `verb` to `noun`) there: in a
+        project or department, or without one in the whole fleet.
+        """
+        permission = Permission(verb, noun) if verb else self._permission
+        assert permission is not None, "a route that is open checks nothing"
+        scope = where if isinstance(where, Scope) else self._gateway.scope(where)
+        self._raise_unless(permission, scope, owner)
+        self._checks[permission, scope, owner] = None
+
+    def check_giving(self, grant: Grant, scope: Scope) -> None:
+        """Raise `Denied` unless they may give or take this role in this scope."""
+        judged = allowed_to_give(self.subject, grant, scope)
+        if isinstance(judged, Refusal):
+            self._deny(judged, scope)
+        self._checks[Permission("grant", "role"), scope, ""] = None
+
+    def may(self, verb: str, noun: str, where: str | Scope = "", owner: str = "") -> bool:
+        """Whether they may; nothing is refused by asking."""
+        scope = where if isinstance(where, Scope) else self._gateway.scope(where)
+        return not isinstance(allowed(self.subject, verb, noun, scope, owner), Refusal)
+
+    def sees(self, project: str) -> bool:
+        """Whether they may see the jobs of a project (empty: what is the whole fleet's)."""
+        known = self._sees.get(project)
+        if known is None:
+            known = self._sees[project] = self.may("read", "job", project)
+        return known
+
+    def hears(self, project: str) -> bool:
+        """Whether they may read the events of a project (empty: those of no project)."""
+        known = self._hears.get(project)
+        if known is None:
+            known = self._hears[project] = self.may("read", "event", project)
+        return known
+
+    @property
+    def sight(self) -> Sight:
+        """What they see."""
+        sees = None if self.sees("") else self.sees
+        return Sight(self._gateway.projection, sees)
+
+    async def job(self, name: str, index: int | None = None) -> Job:
+        """The job of this id or beginning, if they may do to it what the route does. What they may
+        not see does not exist. Raises `NotFound`, `Ambiguous`, `Denied`.
+        """
+        found = await self._gateway.job(name, index, None if self.sees("") else self.sees)
+        permission = self._permission
+        assert permission is not None, "a route that names a job says what it does to it"
+        is_hidden = not self.sees(found.project)
+        if is_hidden and not self.may(permission.verb, permission.noun, found.project, found.user):
+            raise NotFound(
+                f"no job {name if index is None else found.job} is known (headrace ps --all)"
+            )
+        self.check(found.project, found.user)
+        return found
+
+    async def ask(
+        self,
+        verb: str,
+        project: str,
+        body: bytes | dict[str, Any],
+        *,
+        key: str = "",
+        traceparent: str = "",
+    ) -> Answer:
+        """Ask the owner of the noun, in this asker's name. Only what was checked is asked for."""
+        assert self._checks, "nothing is asked for that was not checked"
+        return await self._gateway.asker.ask(
+            verb,
+            project,
+            body,
+            key=key,
+            traceparent=traceparent,
+            actor=self.subject.name,
+            via=self.subject.via.name if self.subject.via is not None else "",
+        )
+
+    def holds(self) -> bool:
+        """Whether everything that was checked would be allowed now. Once over it stays so."""
+        self._is_over = self._is_over or not self._would_be_allowed()
+        return not self._is_over
+
+    def _would_be_allowed(self) -> bool:
+        now_us = self._gateway.follower.now_us()
+        if self.login.ends_at_us and now_us >= self.login.ends_at_us:
+            return False
+        if self._version == self._gateway.directory.version:
+            return True
+        self._version = self._gateway.directory.version
+        self._sees.clear()
+        self._hears.clear()
+        try:
+            self.login = self._gateway.authenticator.login(self._headers)
+        except GatewayError:
+            return False
+        return all(
+            not isinstance(allowed(self.subject, p.verb, p.noun, scope, owner), Refusal)
+            for p, scope, owner in self._checks
+        )
+
+    async def until_denied(self) -> None:
+        """Return once something that was checked would not be allowed any more."""
+        while self.holds():  # noqa: ASYNC110 -- nobody tells when a token expires
+            await asyncio.sleep(LOOKS_S)
+
+    def _raise_unless(self, permission: Permission, scope: Scope, owner: str) -> None:
+        judged = allowed(self.subject, permission.verb, permission.noun, scope, owner)
+        if isinstance(judged, Refusal):
+            self._deny(judged, scope)
+
+    def _deny(self, refusal: Refusal, scope: Scope) -> None:
+        where = scope.path[0] if scope.path else ""
+        self._gateway.denials.note(self.subject.actor, refusal.value, where)
+        raise Denied(refusal)
+
+    def check_somewhere(self) -> None:
+        """Raise `Denied` unless there is anything at all to which they may do what the route does."""
+        permission = self._permission
+        if permission is not None and not allowed_somewhere(
+            self.subject, permission.verb, permission.noun
+        ):
+            self._raise_unless(permission, WHOLE_FLEET, "")
+
+
+async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRouteHandler) -> None:
+    """Let in who may call the route at all. A route that says nothing lets in nobody.
+
+    Raises `Unauthorized`, `Denied`, `TooMany`.
+    """
+    if route.opt.get("open"):
+        return
+    gateway: Gateway = connection.app.state.gateway
+    permission = route.opt.get("may")
+    address = connection.client.host if connection.client else ""
+    await gateway.authenticator.prepare(connection.headers)
+    try:
+        caller = Caller(gateway, connection.headers, permission)
+    except Unauthorized as error:
+        if not gateway.strangers.takes(address):
+            raise TooMany("too many wrong tokens from this address; try again later") from None
+        gateway.denials.note("", str(error), address=address)
+        raise
+    if permission is None and not route.opt.get("signed_in"):
+        raise Denied(Refusal(field="access", rule="this route says not who may call it"))
+    gateway.sign_ins.note(caller.login, gateway.directory)
+    caller.check_somewhere()
+    connection.scope[_KEY] = caller  # type: ignore[literal-required]
+
+
+def caller_of(scope: AsgiScope) -> Caller:
+    """The asker that the guard let in."""
+    caller: Caller = scope[_KEY]  # type: ignore[literal-required]
+    return caller
+
+
+By = NamedDependency[SkipValidation[Caller]]
+
+
+async def while_allowed(by: Caller, items: AsyncIterator[T]) -> AsyncIterator[T]:
+    """The items, until what the caller checked would not be allowed any more."""
+    denied = asyncio.create_task(by.until_denied())
+    try:
+        while True:
+            coming = asyncio.ensure_future(anext(items))
+            await asyncio.wait((coming, denied), return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                coming.cancel()
+                return
+            try:
+                yield coming.result()
+            except StopAsyncIteration:
+                return
+    finally:
+        denied.cancel()

@@ -1,0 +1,55 @@
+"""Every route of the gateway's API, in the order in which it is read.
+
+Rule: a route is written where its noun is, named here, and says in its options who may call it.
+"""
+
+from __future__ import annotations
+
+from headrace.gateway import (
+    bundles_api,
+    events_api,
+    fleet_api,
+    jobs_api,
+    joining_api,
+    people_api,
+    rebuilding,
+    sessions_api,
+    usage_api,
+    webhooks_api,
+)
+
+PREFIX = "/v1"
+
+ROUTES = (
+    jobs_api.submit,
+    jobs_api.list_jobs,
+    jobs_api.describe_job,
+    jobs_api.cancel_job,
+    jobs_api.job_why,
+    jobs_api.job_logs,
+    sessions_api.job_session,
+    bundles_api.has_bundle,
+    bundles_api.put_bundle,
+    bundles_api.put_objects,
+    events_api.events,
+    fleet_api.list_nodes,
+    fleet_api.describe_node,
+    fleet_api.change_node,
+    fleet_api.list_projects,
+    fleet_api.apply_document,
+    fleet_api.set_secret,
+    fleet_api.create_publisher,
+    fleet_api.erase_project,
+    fleet_api.platform_status,
+    rebuilding.rebuild_projection,
+    usage_api.list_usage,
+    webhooks_api.list_webhooks,
+    webhooks_api.delete_webhook,
+    joining_api.create_join_token,
+    joining_api.list_join_tokens,
+    joining_api.revoke_join_token,
+    joining_api.approve_node,
+    joining_api.join,
+    joining_api.credential,
+    *people_api.ROUTES,
+)

@@ -1,0 +1,26 @@
+"""What a container engine is and offers, as it matters for starting workers."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One engine. `init` tells whether it has a first process that reaps; `cdi` the qualified names
+    of devices that it knows how to show; `remapped`: its root is not the host's; `device_files` are
+    those that all GPUs of a vendor share, and those of RDMA.
+    """
+
+    name: str
+    version: str
+    init: bool = False
+    runtimes: tuple[str, ...] = ()
+    live_restore: bool = False
+    remapped: bool = False
+    cdi: frozenset[str] = frozenset()
+    device_files: dict[str, tuple[str, ...]] = {}
+
+    @property
+    def title(self) -> str:
+        """For people: `docker 28.2.2`."""
+        return f"{self.name} {self.version}".strip()

@@ -1,0 +1,132 @@
+"""What is written down of an attempt in a container, so that the next agent can go on with it.
+
+Rule: as a shim does: what is meant before anything is started, how it ended whole or not at all. The
+end is written beside its place before the container is removed and put into it afterwards, so that
+`exit.json` means that nothing is left, and nothing is forgotten on the way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from headrace.node_agent import folders
+from headrace.node_agent.containers.plan import SETUP_FAILED
+from headrace.node_agent.isolation.accounts import Account
+from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.protocol import (
+    EXIT,
+    INTENT,
+    OUTPUT,
+    REPORTS,
+    STOP_REASON,
+    WORK,
+)
+from headrace.node_agent.supervision.record import EXIT_AGAIN_S, EXIT_ROOM_BYTES, EXIT_TRIES
+
+KEPT = "container.json"
+BEGINNING_BYTES = 4_096
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What else of the attempt is needed to its end. `engine` is its address; `deadline_ns` counts by `CLOCK_BOOTTIME` (0:
+    none); `init`: the container's first process is the engine's, which reaps.
+    """
+
+    image: str
+    grace_s: int
+    engine: str = ""
+    max_duration_s: int = 0
+    memory_bytes: int = 0
+    deadline_ns: int = 0
+    init: bool = False
+
+
+def prepare(folder: Path, intent: folders.Intent, kept: Kept, tree: str) -> None:
+    """Make the attempt's folder with what is meant; `tree` becomes the one it works in. Raises
+    `OSError`.
+    """
+    folder.mkdir(mode=0o700, exist_ok=True)
+    kernel.write(f"{folder}/{EXIT}.new", b" " * EXIT_ROOM_BYTES)
+    keep(folder, kept)
+    kernel.write(f"{folder}/{INTENT}", msgspec.json.encode(intent) + b"\n")
+    if tree:
+        os.rename(tree, folder / WORK)
+    else:
+        (folder / WORK).mkdir(exist_ok=True)
+    for name in (OUTPUT, REPORTS):
+        (folder / name).mkdir(exist_ok=True)
+
+
+def hand_over(folder: Path, files: Mapping[str, tuple[int, str]], account: Account | None) -> None:
+    """Put there what will be mounted (`files` by path, with mode and content), for this account.
+    Raises `OSError`.
+    """
+    for name in (STOP_REASON, SETUP_FAILED):
+        kernel.write(f"{folder}/{name}", b"")
+    names = [WORK, OUTPUT, REPORTS, STOP_REASON, SETUP_FAILED]
+    for name, (mode, content) in files.items():
+        (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
+        kernel.write(f"{folder}/{name}", content.encode())
+        (folder / name).chmod(mode)
+        names += [name] if "/" not in name else [name.partition("/")[0], name]
+    if account is not None:
+        for name in names:
+            os.chown(folder / name, *account[:2])
+
+
+def keep(folder: Path, kept: Kept) -> None:
+    """Write this down, in the place of what was."""
+    kernel.write(f"{folder}/{KEPT}.new", msgspec.json.encode(kept))
+    os.rename(f"{folder}/{KEPT}.new", f"{folder}/{KEPT}")
+
+
+def kept_in(folder: Path) -> Kept:
+    """What was written down; what nobody can read any more is as if nothing had been said."""
+    with contextlib.suppress(OSError, msgspec.MsgspecError):
+        return msgspec.json.decode((folder / KEPT).read_bytes(), type=Kept)
+    return Kept(image="", grace_s=0)
+
+
+def started(folder: Path, at_us: int, pid: int) -> None:
+    """It runs. A full disk must not end it."""
+    with contextlib.suppress(OSError):
+        line = msgspec.json.encode({"at_us": at_us, "pids": [pid] if pid else []})
+        kernel.write(f"{folder}/{INTENT}", line + b"\n", flags=os.O_APPEND)
+
+
+def setup_has_failed(folder: Path) -> bool:
+    """Whether it was the setup command that failed."""
+    with contextlib.suppress(OSError):
+        return (folder / SETUP_FAILED).stat().st_size > 0
+    return False
+
+
+def beginning(folder: Path) -> bytes:
+    """The first that was written of its output."""
+    with contextlib.suppress(OSError):
+        return kernel.read(f"{folder}/0.log", BEGINNING_BYTES)
+    return b""
+
+
+async def ending(folder: Path, exit_: folders.Exit) -> None:
+    """Write how it ended, before its container goes."""
+    content = msgspec.json.encode(exit_).ljust(EXIT_ROOM_BYTES)
+    for _ in range(EXIT_TRIES):
+        try:
+            kernel.write(f"{folder}/{EXIT}.new", content, flags=0)
+        except OSError:
+            await asyncio.sleep(EXIT_AGAIN_S)
+        else:
+            return
+
+
+def ended(folder: Path) -> None:
+    """Nothing of it is left."""
+    with contextlib.suppress(OSError):
+        os.rename(f"{folder}/{EXIT}.new", f"{folder}/{EXIT}")

@@ -1,0 +1,98 @@
+"""From an assignment to an attempt that can be lived: what is meant, written down before it is done."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from pathlib import Path
+
+import msgspec
+
+from headrace.bus.agents import Assignment, Launch
+from headrace.node_agent import folders
+from headrace.node_agent.containers import plan, record
+from headrace.node_agent.containers.attempt import Held
+from headrace.node_agent.containers.facts import Facts
+from headrace.node_agent.folders import Intent
+from headrace.node_agent.gang_files import files_of
+from headrace.node_agent.isolation.accounts import home_of
+from headrace.node_agent.machine import AttemptKey, Seen, Workplace
+from headrace.node_agent.start_spec import MachineSettings
+from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.protocol import VERSION
+from headrace.node_agent.worker_environment import place_of
+
+
+def meant(key: AttemptKey, assignment: Assignment, node_dir: Path) -> Held:
+    """What is known of it before anything is done. Raises `ValueError` for an id that is none."""
+    seen = Seen(
+        phase="starting",
+        project=assignment.project,
+        traceparent=assignment.traceparent,
+        shares=assignment.shares,
+        replace_after_s=assignment.replace_after_s,
+        isolation=folders.DOCKER,
+    )
+    intent = Intent(
+        version=VERSION,
+        boot=kernel.boot_id(),
+        pid=0,
+        job=key.job,
+        attempt=key.attempt,
+        rank=key.rank,
+        project=assignment.project,
+        traceparent=assignment.traceparent,
+        enforcement="none",
+        marker=secrets.token_hex(16),
+        devices=[f"{share.device}:{share.milli}" for share in assignment.shares],
+        replace_after_s=assignment.replace_after_s,
+        isolation=folders.DOCKER,
+        executor=folders.DOCKER,
+    )
+    kept = record.Kept(image="", grace_s=assignment.grace_s)
+    folder = node_dir / folders.name_of(key)
+    return Held(key, folder, plan.name_of(node_dir, key), seen, intent, kept)
+
+
+def prepare(
+    held: Held,
+    assignment: Assignment,
+    launch: Launch,
+    place: Workplace,
+    *,
+    on: tuple[MachineSettings, Facts, str],
+) -> None:
+    """Plan it for this node and the engine there (and its address), and write that down. Raises
+    `ValueError`, `OSError`.
+    """
+    settings, facts, engine = on
+    bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
+    files = files_of(place_of(assignment, launch, str(held.folder)), launch.framework)
+    around = plan.Surroundings(
+        node=settings.node,
+        node_dir=settings.node_dir,
+        folder=held.folder,
+        bound=bound,
+        devices=settings.devices_of(assignment.shares),
+        account=account,
+        own=(os.geteuid(), os.getegid()),
+        names=home_of(account),
+        facts=facts,
+        files=files,
+        cwd=place.cwd,
+        host_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        marker=held.intent.marker,
+    )
+    held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
+    held.intent.enforcement = bound.enforcement
+    held.seen = msgspec.structs.replace(held.seen, enforcement=bound.enforcement)
+    held.kept = record.Kept(
+        image=launch.image,
+        grace_s=assignment.grace_s,
+        engine=engine,
+        max_duration_s=assignment.max_duration_s,
+        memory_bytes=assignment.memory_bytes,
+        init=facts.init,
+    )
+    record.prepare(held.folder, held.intent, held.kept, place.tree)
+    record.hand_over(held.folder, files, account)

@@ -1,0 +1,128 @@
+"""A container engine of the tests' own: dockerd in a folder, and an image made of busybox.
+
+Rule: nothing is fetched. It uses no network and changes nothing of the host's; whatever it started is
+ended with it.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import signal
+import subprocess
+import tarfile
+import time
+from contextlib import closing
+from pathlib import Path
+
+import docker
+from docker.errors import DockerException
+
+IMAGE = "headrace-test-busybox"
+START_S_MAX = 60
+BUSYBOX = Path("/bin/busybox")
+APPLETS = (
+    "cat", "chmod", "dd", "echo", "env", "false", "head", "id", "kill", "ls", "mkdir", "mount",
+    "nc", "ps", "pwd", "sh", "sleep", "stty", "tail", "test", "touch", "tr", "true", "wc", "yes",
+)  # fmt: skip
+
+
+class DockerEngine:
+    """One dockerd. `kill` it or `stop` it as an operator or a crash would, and `start` it again."""
+
+    def __init__(self, folder: Path, *, live_restore: bool = True) -> None:
+        self._folder = folder
+        self._live_restore = live_restore
+        self.address = f"unix://{folder}/docker.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._containerd: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        folder = self._folder
+        if self._containerd is None:
+            self._containerd = self._run(
+                ["containerd", "--config", "/dev/null", "--root", folder / "containerd-root",
+                 "--state", folder / "containerd-state", "--address", folder / "containerd.sock"]
+            )  # fmt: skip
+        config = folder / "daemon.json"
+        config.write_text('{"live-restore": true}' if self._live_restore else "{}")
+        words = [
+            "dockerd", "--data-root", folder / "data", "--exec-root", folder / "exec",
+            "--pidfile", folder / "docker.pid", "--host", self.address,
+            "--iptables=false", "--bridge=none", "--storage-driver=vfs",
+            "--config-file", config, "--containerd", folder / "containerd.sock",
+        ]  # fmt: skip
+        self._process = self._run(words)
+        deadline_s = time.monotonic() + START_S_MAX
+        while not self._answers():
+            assert time.monotonic() < deadline_s, (folder / "engine.log").read_text()[-2000:]
+            assert self._process.poll() is None, (folder / "engine.log").read_text()[-2000:]
+            time.sleep(0.05)
+
+    def stop(self, number: int = signal.SIGTERM) -> None:
+        """End dockerd alone; with `live_restore` containers run on."""
+        assert self._process is not None
+        self._process.send_signal(number)
+        self._process.wait(timeout=START_S_MAX)
+
+    def client(self) -> docker.DockerClient:
+        return docker.DockerClient(base_url=self.address)
+
+    def close(self) -> None:
+        """End it with everything it runs."""
+        if self._answers():
+            with closing(self.client()) as client:
+                for container in client.containers.list(all=True):
+                    container.remove(force=True)
+            self.stop()
+        if self._containerd is not None:
+            self._containerd.terminate()
+            self._containerd.wait(timeout=START_S_MAX)
+        mounts = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+        for path in sorted(
+            filter(lambda m: m.startswith(f"{self._folder}/"), mounts), reverse=True
+        ):
+            subprocess.run(["umount", path], check=True)  # left by one that was killed
+        shutil.rmtree(self._folder)
+
+    def make_image(self, name: str = IMAGE) -> None:
+        """An image of busybox, with an entry point that would fail."""
+        with closing(self.client()) as client:
+            changes = ["ENV PATH=/bin:/opt/image/bin", 'ENTRYPOINT ["/bin/false"]']
+            client.api.import_image_from_data(
+                file_system(), repository=name, tag="latest", changes=changes
+            )
+
+    def has_image(self, name: str) -> bool:
+        with closing(self.client()) as client:
+            return bool(client.api.images(name=name))
+
+    def _run(self, words: list[str | Path]) -> subprocess.Popen[bytes]:
+        with (self._folder / "engine.log").open("ab") as log:
+            return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+
+    def _answers(self) -> bool:
+        try:
+            with closing(self.client()) as client:
+                return bool(client.ping())
+        except DockerException:
+            return False
+
+
+def file_system(**files: bytes) -> bytes:
+    """A tar of busybox and these files, and nothing else."""
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w") as image:
+        folder = tarfile.TarInfo("bin")
+        folder.type, folder.mode = tarfile.DIRTYPE, 0o755
+        image.addfile(folder)
+        image.add(BUSYBOX, "bin/busybox")
+        for applet in APPLETS:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            image.addfile(link)
+        for path, content in files.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            image.addfile(entry, io.BytesIO(content))
+    return tar.getvalue()

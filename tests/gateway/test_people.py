@@ -1,0 +1,265 @@
+"""People at the gateway's door: whose streams are closed, what is on record, who acts for whom."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+from tests.gateway.histories import RUN, joined, requested
+from tests.gateway.people import configured, person, secret_of, token, tree
+from tests.gateway.test_sessions import VISIT
+
+from headrace.bus import subjects
+from headrace.bus.memory import MemoryBus
+from headrace.bus.sessions import Entered
+from headrace.client import ClientError, NotFound
+from headrace.events.people import ApiTokenRevoked, Grant, RoleRevoked, UserRemoved
+from headrace.gateway import denials
+
+CLOSED_S_MAX = 5.0  # what is open with a token that is revoked
+
+
+async def in_log(world, *events):
+    await world.gateway.follower.reached(await world.append(*events))
+
+
+def spoken(world, user, method="GET", path="/v1/jobs", body=None, **headers):
+    """The status and the answer, as a thread gets them."""
+    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=10)
+    given = {"Authorization": f"Bearer {secret_of(user)}", **headers}
+    connection.request(method, path, body, given)
+    answer = connection.getresponse()
+    found = answer.status, answer.read()
+    connection.close()
+    return found
+
+
+REVOCATIONS = {
+    "its token": ApiTokenRevoked(token="id-ada"),
+    "its role": RoleRevoked(member="user:ada", grant=Grant(role="researcher", scope="vision")),
+    "the user": UserRemoved(user="ada"),
+}
+
+
+@pytest.mark.parametrize("what", REVOCATIONS)
+async def test_an_open_stream_of_events_ends_when_what_opened_it_is_revoked(world, what):
+    await in_log(world, *tree(), *person("ada", ("researcher", "vision")), *RUN)
+    url = "/v1/events?project=vision"
+    following = asyncio.to_thread(spoken, world, "ada", path=url, Accept="text/event-stream")
+    reading = asyncio.create_task(following)
+    async with asyncio.timeout(CLOSED_S_MAX):
+        while not world.gateway.follower._changed._waiters:  # noqa: ASYNC110 -- for the next event
+            await asyncio.sleep(0.001)
+    await in_log(world, REVOCATIONS[what], requested("later-b"))
+    status, said = await asyncio.wait_for(reading, CLOSED_S_MAX)
+    assert status == 200
+    assert b"hello-a" in said
+    assert b"later-b" not in said
+
+
+async def test_output_that_is_followed_ends_when_the_token_is_revoked(world):
+    await in_log(world, *tree(), *person("ada", ("researcher", "vision")), *RUN)
+    asked = asyncio.Event()
+
+    async def silent(_message):
+        asked.set()
+
+    await MemoryBus(world.broker, "agent").subscribe(subjects.agent_down("n1", "logs"), silent)
+    path = "/v1/jobs/hello-a/logs?follow=true"
+    reading = asyncio.create_task(asyncio.to_thread(spoken, world, "ada", path=path))
+    await asyncio.wait_for(asked.wait(), CLOSED_S_MAX)
+    await in_log(world, REVOCATIONS["its token"])
+    status, said = await asyncio.wait_for(reading, CLOSED_S_MAX)
+    assert (status, b"null" in said) == (200, False)
+
+
+async def test_who_is_inside_a_job_is_shown_out_when_the_token_is_revoked(world):
+    await in_log(world, *tree(), *person("ada", ("researcher", "vision")), *RUN)
+    bus = MemoryBus(world.broker, "agent-n1")
+
+    async def let_in(message):
+        await bus.publish(message.reply, msgspec.json.encode(Entered()))
+
+    await bus.subscribe(subjects.agent_down("n1", "session"), let_in)
+    session = await world.call(world.client(secret_of("ada")).enter, "hello-a", VISIT)
+    await in_log(world, REVOCATIONS["its token"])
+    with pytest.raises(ClientError):
+        await asyncio.wait_for(asyncio.to_thread(session.receive), CLOSED_S_MAX)
+
+
+async def test_a_token_that_expires_is_good_until_then(world):
+    await in_log(world, *tree(), *person("ada", ("viewer", "vision")))
+    now_us = world.gateway.follower.now_us()
+    await in_log(world, token("ada", name="short", expires_at_us=now_us + 3_600_000_000))
+    assert (await asyncio.to_thread(spoken, world, "short"))[0] == 200
+    world.gateway.follower._clock.not_below(now_us + 3_600_000_001)
+    status, said = await asyncio.to_thread(spoken, world, "short")
+    assert (status, b"has expired" in said) == (401, True)
+
+
+async def test_refusals_of_one_subject_are_one_event_until_a_minute_is_over(world, monkeypatch):
+    monkeypatch.setattr(denials, "REPEAT_S", 0.2)
+    await in_log(world, *tree(), *person("ada", ("viewer", "vision")))
+    for _ in range(5):
+        await asyncio.to_thread(spoken, world, "ada", "POST", body=b'{"project":"vision"}')
+        await asyncio.to_thread(spoken, world, "nobody")
+    async with asyncio.timeout(10):
+        while sum(json.loads(m.data)["count"] for m in world.reported) < 10:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    told = [json.loads(message.data) for message in world.reported]
+    assert len(told) < 10
+    assert {(t["user"], t["what"], t["scope"]) for t in told} == {
+        ("ada", "job.submit", ""),
+        ("", "the token is not valid here", ""),
+    }
+
+
+async def test_strangers_from_one_address_are_slowed_down_and_who_is_known_is_not(world):
+    await in_log(world, *tree(), *person("ada", ("viewer", "vision")))
+
+    def knock():
+        return [spoken(world, "nobody")[0] for _ in range(110)]
+
+    statuses = await asyncio.to_thread(knock)
+    assert (statuses[0], statuses[-1]) == (401, 429)
+    assert (await asyncio.to_thread(spoken, world, "ada"))[0] == 200
+
+
+async def test_reading_anothers_output_is_on_record_once_an_hour_and_ones_own_is_not(world):
+    roles = (("researcher", "vision"),)
+    await in_log(
+        world, *tree(), *person("ada", *roles), *person("bob", *roles), requested("hello-a")
+    )
+    for user in ("ada", "bob", "bob"):
+        await asyncio.to_thread(spoken, world, user, path="/v1/jobs/hello-a/logs")
+    told = [(m.headers["Headrace-Actor"], m.subject) for m in world.reported]
+    assert told == [("bob", "headrace.gateway.vision.access.read")]
+
+
+async def test_a_service_acts_for_a_person_and_both_are_on_record(world):
+    events = [
+        *person("airflow", ("researcher", "vision"), kind="service", acts_for=True),
+        *person("etl", ("researcher", "vision"), kind="service"),
+        *person("ada", ("researcher", "vision"), ("researcher", "zeta")),
+    ]
+    await in_log(world, *tree(), *events)
+    await world.answer("job.submit", lambda _: {"accepted": True, "position": 0, "job": "x-1"})
+
+    def submit(user, project, person):
+        body = json.dumps({"project": project}).encode()
+        return spoken(world, user, "POST", body=body, **{"Headrace-On-Behalf-Of": person})
+
+    assert (await asyncio.to_thread(submit, "airflow", "vision", "ada"))[0] == 201
+    headers = world.asked[0].headers
+    assert (headers["Headrace-Actor"], headers["Headrace-Via"]) == ("ada", "airflow")
+    assert (await asyncio.to_thread(submit, "airflow", "zeta", "ada"))[0] == 403
+    for user, person_ in (("etl", "ada"), ("ada", "ada"), ("airflow", "etl"), ("airflow", "admin")):
+        assert (await asyncio.to_thread(submit, user, "vision", person_))[0] == 403
+
+
+async def test_a_narrowed_or_expiring_token_makes_none_that_is_more(world):
+    await in_log(world, *tree(), *person("ada", ("researcher", "vision")))
+    later_us = world.gateway.follower.now_us() + 3_600_000_000
+    narrowed = token("ada", name="narrow", scopes=("token.create",))
+    await in_log(world, narrowed, token("ada", name="short", expires_at_us=later_us))
+    await world.answer("token.create", lambda _: {"accepted": True, "position": 0})
+    client = world.client(secret_of("narrow"))
+    with pytest.raises(ClientError, match="narrowed makes no others"):
+        await world.call(client.create_token)
+    short = world.client(secret_of("short"))
+    for lasts_s in (0, 4_000):
+        with pytest.raises(ClientError, match="none that lasts longer"):
+            await world.call(short.create_token, lasts_s=lasts_s)
+    assert (await world.call(short.create_token, lasts_s=60)).text.startswith("hra_")
+    with pytest.raises(ClientError, match=r"access = token\.create"):
+        await world.call(world.client(secret_of("ada")).create_token, user="bob")
+    with pytest.raises(NotFound):
+        await world.call(world.client(secret_of("ada")).revoke_token, "id-of-nobody")
+
+
+async def test_a_project_admin_runs_the_services_of_the_project_and_no_others(world):
+    events = [
+        *person("pat", ("project-admin", "vision")),
+        *person("etl", kind="service", home="vision"),
+        *person("other", kind="service", home="zeta"),
+    ]
+    await in_log(world, *tree(), *events)
+    for verb in ("token.create", "user.set", "role.grant"):
+        await world.answer(verb, lambda _: {"accepted": True, "position": 0})
+    pat = world.client(secret_of("pat"))
+    await world.call(pat.create_token, user="etl")
+    await world.call(pat.set_service, "new", home="vision")
+    await world.call(pat.grant_role, "service:etl", "researcher", "vision")
+    for refused in (
+        lambda: pat.create_token(user="other"),
+        lambda: pat.set_service("new", home="zeta"),
+        lambda: pat.set_service("other", home="vision"),
+        lambda: pat.set_user("bob", groups=["admins"]),
+        lambda: pat.grant_role("user:bob", "department-admin", "vision"),
+        lambda: pat.grant_role("user:bob", "viewer", "zeta"),
+        lambda: pat.grant_role("user:bob", "viewer"),
+    ):
+        with pytest.raises(ClientError, match="refused"):
+            await world.call(refused)
+    assert [row.user for row in await world.call(pat.users)] == ["etl", "pat"]
+
+
+async def test_a_department_admin_gives_projects_and_roles_of_the_department_only(world):
+    await in_log(world, *tree(), *person("dee", ("department-admin", "research")))
+    await world.answer("queue.apply", lambda _: {"accepted": True, "position": 0})
+    dee = world.client(secret_of("dee"))
+    project = {"type": "project", "name": "new", "department": "research"}
+    await world.call(dee.apply, {**project, "members": [{"user": "bob", "role": "project-admin"}]})
+    for refused in (
+        {**project, "department": "labs"},
+        {**project, "name": "zeta"},
+        {"type": "project", "name": "new"},
+        {"type": "department", "name": "research"},
+        {"type": "pool", "name": "train"},
+        {**project, "members": [{"user": "bob", "role": "admin"}]},
+    ):
+        with pytest.raises(ClientError, match=r"refused: (access|role)"):
+            await world.call(dee.apply, refused)
+
+
+async def test_who_holds_a_gpu_of_another_project_is_another_project(world):
+    await in_log(world, *tree(), *person("zoe", ("researcher", "zeta")), joined(), *RUN)
+    zoe = world.client(secret_of("zoe"))
+    (node,) = await world.call(zoe.nodes)
+    assert (node.jobs, node.devices[0].held) == ([], {"another project": 500})
+    (own,) = await world.call(world.client().nodes)
+    assert own.devices[0].held == {"hello-a": 500}
+    assert await world.call(lambda: list(zoe.events())) == []
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\xff\xfe{}",
+        b"[" * 100_000,
+        b'{"a":' * 50_000,
+        b'{"project": "vision", "name": "\x00"}',
+        b'{"project": "../../etc"}',
+        b'{"project": {"a": 1}}',
+    ],
+)
+async def test_bodies_that_are_no_job_file_get_one_line(world, sent):
+    await in_log(world, *tree(), *person("ada", ("researcher", "vision")), configured("labs"))
+    await world.answer("job.submit", lambda _: {"accepted": False, "message": "refused: name"})
+    status, said = await asyncio.to_thread(spoken, world, "ada", "POST", body=sent)
+    message = json.loads(said)["message"]
+    assert status in (400, 403, 422)
+    assert message
+    assert "\n" not in message
+
+
+@pytest.mark.parametrize("given", ["", "Bearer", "Bearer ", "Basic YTpi", "Bearer " + "x" * 17_000,
+                                   "Bearer a.b.c", "Bearer \xff\xfe", "bearer hrj_12345678_x"])  # fmt: skip
+async def test_what_is_no_token_of_ours_lets_nobody_in(world, given):
+    status, said = await asyncio.to_thread(spoken, world, "", Authorization=given)
+    assert status == 401
+    assert "token" in json.loads(said)["message"]
