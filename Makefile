@@ -9,6 +9,8 @@ SEEDS  ?= 200
 OPENB  ?=
 WORKLOAD ?= default
 ORDER  ?= 0
+FRAMEWORKS ?= .venv-frameworks
+ONLY   ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -81,9 +83,16 @@ test-fuzz: $(STAMP) ## much of what the OpenAPI document allows and forbids, sen
 test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
 	$(BIN)/pytest --quiet -m readme tests/end_to_end
 
-test-frameworks: $(STAMP) ## the PyTorch twin of the distributed example
-	$(BIN)/pip install --quiet 'torch==2.13.0'
-	$(BIN)/pytest --quiet -m frameworks tests/end_to_end
+test-frameworks: $(STAMP) $(FRAMEWORKS)/.installed ## every framework and paradigm on two nodes, against one process
+	@$(BIN)/python -m tests.frameworks $(FRAMEWORKS) $(ONLY)
+
+$(FRAMEWORKS)/.installed: tests/frameworks/requirements.txt tests/frameworks/requirements-torch.txt
+	@echo "installing frameworks into $(FRAMEWORKS) (once; some minutes, 4 GB) …"
+	@test -x $(FRAMEWORKS)/bin/python || $(PYTHON) -m venv $(FRAMEWORKS)
+	@$(FRAMEWORKS)/bin/pip install --quiet --requirement tests/frameworks/requirements.txt
+	-@$(FRAMEWORKS)/bin/pip install --quiet --no-build-isolation \
+	    --requirement tests/frameworks/requirements-torch.txt
+	@touch $@
 
 bench: $(STAMP) ## measure, and print the figures with the machine's facts
 	$(BIN)/python -m tests.bench
@@ -111,8 +120,9 @@ constraints: ## pin every dependency anew, with hashes
 	    --no-emit-trusted-host --no-emit-find-links --no-emit-options --allow-unsafe \
 	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
 
-system-deps: ## Debian packages that the tests of containers and of networks need
+system-deps: ## Debian packages that the tests of containers, networks and frameworks need
 	apt-get update -q && apt-get install -yq docker.io busybox-static iproute2 nftables
+	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++
 
 clean: ## remove what was installed and built
-	rm -rf $(VENV) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

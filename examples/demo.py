@@ -96,8 +96,8 @@ def show(demo: Demo) -> None:
     demo.say("projects")
     title("ads asks for 4 of its guaranteed 8: vision gives them back")
     demo.say("submit", "examples/distributed.yaml")
-    demo.wait("a reclaim", lambda: demo.events("gang.evicted"))
-    demo.say("events", "--type", "gang.evicted")
+    demo.wait("a reclaim", lambda: demo.events("gang.pausing"))
+    demo.say("events", "--type", "gang.pausing")
     title("both projects train: sixteen trials each, on quarters of GPUs")
     demo.say("submit", "examples/sweep.yaml")
     demo.say("submit", "--project", "ads", "examples/sweep.yaml")
@@ -115,7 +115,7 @@ def show(demo: Demo) -> None:
 def check(demo: Demo) -> None:
     """Fail unless everything that was announced happened."""
     bad = [job["job"] for job in demo.jobs() if job["state"] != "succeeded"]
-    evictions = demo.events("gang.evicted")
+    evictions = demo.events("gang.pausing")
     reclaimed = [event for event in evictions if event["data"].get("reason") == "reclaimed"]
     idle = [name for name in ("vision", "ads") if not project(demo, name).get("gpu_us")]
     if bad or not reclaimed or idle:

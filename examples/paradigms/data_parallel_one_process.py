@@ -25,7 +25,7 @@ def train(*, spread: bool) -> tuple[float, torch.Tensor]:
         loss = cross_entropy(trained(images), labels)
         loss.backward()
         optimizer.step()
-    return float(loss), model.weight.detach()
+    return loss.item(), model.weight.detach()
 
 
 def main() -> None:

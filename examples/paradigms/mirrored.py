@@ -26,12 +26,12 @@ def fit(strategy: tf.distribute.Strategy) -> tuple[float, np.ndarray]:
 
 
 def main() -> None:
-    devices = [device.name for device in tf.config.list_logical_devices("GPU")]
-    if not devices:
+    kind = "GPU" if tf.config.list_physical_devices("GPU") else "CPU"
+    if kind == "CPU":
         cpu = tf.config.list_physical_devices("CPU")[0]
         two = [tf.config.LogicalDeviceConfiguration() for _ in range(2)]
         tf.config.set_logical_device_configuration(cpu, two)
-        devices = [device.name for device in tf.config.list_logical_devices("CPU")]
+    devices = [device.name for device in tf.config.list_logical_devices(kind)]
     strategy = tf.distribute.MirroredStrategy(devices)
     loss, weights = fit(strategy)
     alone, expected = fit(tf.distribute.OneDeviceStrategy(devices[0]))

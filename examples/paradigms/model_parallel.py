@@ -26,7 +26,7 @@ def train_alone(images: torch.Tensor, labels: torch.Tensor) -> float:
         loss = cross_entropy(second(first(images)), labels)
         loss.backward()
         optimizer.step()
-    return float(loss)
+    return loss.item()
 
 
 def train_first(first: torch.nn.Module, images: torch.Tensor) -> None:
@@ -52,7 +52,7 @@ def train_second(second: torch.nn.Module, labels: torch.Tensor) -> float:
         loss.backward()
         distributed.send(hidden.grad, 0)
         optimizer.step()
-    return float(loss)
+    return loss.item()
 
 
 def main() -> None:

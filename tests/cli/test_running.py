@@ -23,6 +23,7 @@ from tests.gateway.test_streams import Agent
 
 from headrace.events import Refusal
 from headrace.events.jobs import JobHeld, JobRefused
+from headrace.events.pauses import JobPaused, JobPausing
 
 
 async def test_run_follows_a_command_to_its_end_and_exits_as_it_does(world, start):
@@ -193,3 +194,40 @@ async def test_a_project_given_on_the_line_wins_over_the_files(world, headrace, 
     await headrace("submit", "job.yaml", "-p", "ads")
     await headrace("submit", "job.yaml")
     assert [json.loads(message.data)["project"] for message in world.asked] == ["ads", "vision"]
+
+
+async def test_pause_says_which_way_each_job_left_its_gpus_and_what_it_lost(world, headrace):
+    await in_log(world, requested("a-1"), requested("b-2"))
+    for job, way, lost in (
+        ("a-1", "cuda-checkpoint", ""),
+        ("b-2", "stop", "all that attempt 1 did"),
+    ):
+        await in_log(world, JobPausing(job=job, project="vision"))
+        await in_log(world, JobPaused(job=job, project="vision", way=way, lost=lost))
+    await accept(world, "job.pause")
+    code, out, err = await headrace("pause", "a-1", "zzz", "b-2")
+    assert code == 1
+    assert out.splitlines() == [
+        "a-1  pausing",
+        "b-2  pausing",
+        "a-1  paused by cuda-checkpoint",
+        "b-2  paused by stop; lost: all that attempt 1 did",
+    ]
+    assert "no job zzz" in err
+
+
+async def test_pause_waits_for_nothing_when_it_is_told_so_and_for_nobody_who_has_ended(
+    world, headrace
+):
+    await in_log(world, requested("a-1"))
+    await accept(world, "job.pause")
+    assert (await headrace("pause", "-d", "a-1"))[:2] == (0, "a-1  pausing\n")
+    await in_log(world, finished("a-1"))
+    assert (await headrace("pause", "a-1"))[1] == "a-1  pausing\na-1  succeeded\n"
+
+
+async def test_resume_takes_jobs_and_single_trials(world, headrace):
+    await in_log(world, requested("a-1"), admitted("a-1/0", group="a-1"))
+    await accept(world, "job.resume")
+    assert (await headrace("resume", "a-1", "a-1/0"))[1] == "a-1  resuming\na-1/0  resuming\n"
+    assert [json.loads(message.data)["job"] for message in world.asked] == ["a-1", "a-1/0"]

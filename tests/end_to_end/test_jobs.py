@@ -169,8 +169,9 @@ def test_idle_gpus_are_lent_and_taken_back_with_the_reason(fleet, tmp_path):
     lent = submitted(fleet.headrace("submit", write(tmp_path, IDLE)))
     fleet.wait(lambda: held(fleet, "vision") == 16_000, "16 GPUs of vision")
     fleet.headrace("run", "--project", "ads", "--gpus", "8", "--", "true")
-    said = [event["data"] for event in events(fleet, "--type", "gang.evicted")]
-    evicted = [event for event in said if event["job"].startswith(lent)]
+    types = ("gang.evicted", "gang.pausing.v1")
+    said = [event["data"] for kind in types for event in events(fleet, "--type", kind)]
+    evicted = [event for event in said if event["job"].startswith(lent) and event.get("gainer")]
     assert {event["reason"] for event in evicted} == {"reclaimed"}
     assert all(event["gainer"].startswith("true-") for event in evicted)
     again = fleet.json("describe", evicted[0]["job"])

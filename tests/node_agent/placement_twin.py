@@ -79,13 +79,29 @@ class Placement:
         await self.tell()
         return key
 
-    async def stop(self, key: AttemptKey, reason: str = "cancelled", grace_s: int = 10) -> None:
+    async def stop(
+        self, key: AttemptKey, reason: str = "cancelled", grace_s: int = 10, by: str = ""
+    ) -> None:
         wanted = self.wanted[key]
         self.wanted[key] = msgspec.structs.replace(
-            wanted, stop=True, stop_reason=reason, grace_s=grace_s
+            wanted, stop=True, stop_reason=reason, grace_s=grace_s, stop_signal=by
         )
         self.position += 1
         await self.tell()
+
+    async def move(self, key: AttemptKey, phase: str, **changes: object) -> Report:
+        """Want this phase of a worker; what came of it."""
+        self.position += 1
+        self.wanted[key] = msgspec.structs.replace(
+            self.wanted[key], phase=phase, phase_at=self.position, **changes
+        )
+        await self.tell()
+        return await self.moved(key, self.position)
+
+    async def moved(self, key: AttemptKey, asked_at: int) -> Report:
+        """What came of the wish made at this position."""
+        await until(lambda: any(r.asked_at == asked_at for r in self.of(key)), f"answer of {key}")
+        return next(r for r in self.of(key) if r.asked_at == asked_at)
 
     async def tell(self) -> None:
         if self.node is not None:

@@ -26,6 +26,7 @@ from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
 from headrace.node_agent.machine import AttemptKey, Machine
+from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
@@ -57,6 +58,7 @@ class Node:
         self.output_bytes_max = 1_000_000
         self.isolation: Isolation = Processes()
         self.accounts = Accounts(root_allowed=True)
+        self.driver: Driver = NoDriver()
         self.task: asyncio.Task[None] | None = None
         self.incarnations = 0
         self.silence_s_max = 5.0
@@ -77,15 +79,14 @@ class Node:
                 output_bytes_max=self.output_bytes_max,
                 isolation=self.isolation,
                 accounts=self.accounts,
+                driver=self.driver,
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
             )
         )
         self.journal = FileJournal.open(
-            self.dir / "journal.jsonl",
-            boot=self.boot,
-            granter=keys.granter,
+            self.dir / "journal.jsonl", boot=self.boot, granter=keys.granter,
             new_incarnation=self._incarnation,
-        )
+        )  # fmt: skip
         given = Surroundings(
             node=self._joined(enforcer.devices, keys),
             bus=bus,

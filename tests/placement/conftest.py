@@ -25,10 +25,11 @@ class History:
         self.now_us = SECOND_US
         self.reports = {}
 
-    def given(self, *events, causation=0):
+    def given(self, *events, causation=0, basis=0):
         for event in events:
             self.now_us += 1000
-            header = Header(causation=causation, traceparent=f"trace-{getattr(event, 'job', '')}")
+            trace = f"trace-{getattr(event, 'job', '')}"
+            header = Header(causation=causation, basis=basis, traceparent=trace)
             position = len(self.entries) + 1
             entry = Entry(position=position, recorded_at_us=self.now_us, header=header, event=event)
             self.entries.append(entry)
@@ -37,9 +38,9 @@ class History:
 
     def decided(self):
         """One turn: what was decided, which is in the log now."""
-        drafts = DECIDER.decide(self.state, self.now_us)
+        drafts, basis = DECIDER.decide(self.state, self.now_us), len(self.entries)
         for draft in drafts:
-            self.given(draft.event, causation=draft.causation)
+            self.given(draft.event, causation=draft.causation, basis=basis)
         return [draft.event for draft in drafts]
 
     def settled(self, turns=20):

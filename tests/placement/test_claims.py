@@ -10,7 +10,7 @@ from headrace.bus.agents import Assignment, Hello, Signal
 from headrace.bus.interface import NoReply
 from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import NodeChangeRequested, NodeContested, NodeJoined
-from headrace.placement.claims import QUIET_S, Claims, Verdict
+from headrace.placement.claims import LATE_S, QUIET_S, Claims, Verdict
 from headrace.placement.state import Machine, State
 
 from .agents import WAIT_S, Agent, Platform, until
@@ -54,7 +54,7 @@ def test_saying_hello_is_being_heard(claims, clock):
     clock[0] += 1
     assert claims.judge(said("i2"), State()) is Verdict.WAITS
     assert claims.judge(said("i2"), known()) is Verdict.WAITS
-    clock[0] += 1
+    clock[0] += LATE_S + 1
     claims.judge(said(), known())
     assert claims.judge(said("i2"), known()) is Verdict.SECOND
 
@@ -71,6 +71,9 @@ def test_of_two_agents_the_second_is_turned_away(claims, clock):
     assert claims.judge(said("i2"), known()) is Verdict.WAITS
     claims.heard("n1", "i2", known())
     assert claims.judge(said("i2"), known()) is Verdict.WAITS, "its own signals prove nothing"
+    clock[0] += LATE_S
+    claims.heard("n1", "i1", known())
+    assert claims.judge(said("i2"), known()) is Verdict.WAITS, "that may have been under way"
     clock[0] += 1
     claims.heard("n1", "i1", known())
     assert claims.judge(said("i2"), known()) is Verdict.SECOND

@@ -11,7 +11,7 @@ from headrace.decider import fold
 from headrace.events.gangs import GangEvicted, GangPlaced
 from headrace.events.platform import ServiceLed
 from headrace.placement.decide import DECIDER
-from headrace.placement.derived import world_at
+from headrace.placement.following import world_at
 from headrace.placement.state import SETTINGS
 
 from .conftest import History

@@ -178,3 +178,55 @@ def test_two_who_hold_each_others_first_choice_take_their_own_seats_early():
     })  # fmt: skip
     allocate(world)
     assert [next(gang.all_tasks()).place.node for gang in there] == ["n1", "n0"]
+
+
+def test_who_waits_for_its_own_seats_is_in_the_way_of_others_only_once():
+    sizes = ((1, 2000), (2, 1000), (1, 1000))  # tasks, and milli of each
+    jobs = [(0, "ads", tasks, milli, 50, 10, 0, "") for tasks, milli in sizes]
+    cluster = Cluster([2, 2], jobs)
+    leaves = Place(node="n0", amounts=(2000, 0, 0), devices=(0, 1), milli=1000)
+    cluster.running["g0"] = (0, [leaves])
+    there = [cluster.gang(name, 5) for name in cluster.jobs]
+    goes, first, second = there
+    goes.move(next(goes.all_tasks()), gangs.RELEASING)
+    world = World(cluster.specs, cluster.queues, there, now_us=5, settings=SETTINGS)
+
+    def seats(name, *nodes):
+        places = [Place(node=node, amounts=(1000, 0, 0), count=1) for node in nodes]
+        return tuple(Seat(task=f"{name}-{rank}", place=place) for rank, place in enumerate(places))
+
+    world.reserve_for({
+        "g1": Reservation(gang="g1", at_us=4, made_at_us=2, seats=seats("g1", "n1", "n0")),
+        "g2": Reservation(gang="g2", at_us=5, made_at_us=3, seats=seats("g2", "n1")),
+    })  # fmt: skip
+    allocate(world)
+
+    assert [task.state for task in first.all_tasks()] == [gangs.PIPELINED] * 2
+    assert next(second.all_tasks()).state == gangs.BOUND
+
+
+def test_a_gang_takes_its_free_seats_rather_than_wait_for_room_that_it_likes_better():
+    cluster = Cluster(
+        [4] * 4, [(0, "ads", 1, 4000, 50, 10, 0, ""), (0, "ads", 2, 4000, 50, 10, 0, "rack")]
+    )
+    leaves = Place(node="n0", amounts=(4000, 0, 0), devices=(0, 1, 2, 3), milli=1000)
+    cluster.running["g0"] = (0, [leaves])
+    there = [cluster.gang(name, 5) for name in cluster.jobs]
+    goes, waits = there
+    goes.move(next(goes.all_tasks()), gangs.RELEASING)
+
+    def placed(**reservations):
+        world = World(cluster.specs, cluster.queues, there, now_us=5, settings=SETTINGS)
+        world.reserve_for(reservations)
+        allocate(world)
+        found = {(task.coming or task.place).node: task.state for task in waits.all_tasks()}
+        world.back_to(0)
+        return found
+
+    seats = tuple(
+        Seat(task=f"g1-{rank}", place=Place(node=node, amounts=(4000, 0, 0), count=4))
+        for rank, node in enumerate(("n2", "n3"))
+    )
+    reservation = Reservation(gang="g1", at_us=5, made_at_us=2, seats=seats)
+    assert placed() == {"n0": gangs.PIPELINED, "n1": gangs.PIPELINED}
+    assert placed(g1=reservation) == {"n2": gangs.BOUND, "n3": gangs.BOUND}

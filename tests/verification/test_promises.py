@@ -117,6 +117,15 @@ def test_a_lost_node_voids_what_was_promised_there() -> None:
     assert broken(*lost, reserved(SOON_US * 2)) == []
 
 
+def test_what_was_lost_while_a_promise_was_being_made_voids_it_too() -> None:
+    late = decided(reserved(SOON_US), 1_000, basis=len(holding()))
+    withdrawn = decided(WITHDRAWN, 2_000)
+
+    for changed in (NodeSilent(node="n1"), queue(limit_milli=0)):
+        assert broken(*holding(), changed, late, withdrawn) == []
+    assert broken(*holding(), late, withdrawn) == ["I15"]
+
+
 def test_a_drained_device_voids_what_was_promised_on_its_node() -> None:
     drained, restarted, elsewhere = faulted("drain"), faulted("restart"), faulted("drain", "n2")
     changes = (WITHDRAWN, reserved(SOON_US * 2))

@@ -18,6 +18,8 @@ noun        verb    admin  department-admin  project-admin  researcher  viewer  
 job         read    yes    yes               yes            yes         yes     yes
 job         submit  yes    yes               yes            yes         -       yes
 job         cancel  yes    yes               yes            own         -       yes
+job         pause   yes    yes               yes            own         -       yes
+job         resume  yes    yes               yes            own         -       yes
 job         enter   yes    yes               yes            own         -       -
 logs        read    yes    yes               yes            yes         yes     -
 event       read    yes    yes               yes            yes         yes     yes

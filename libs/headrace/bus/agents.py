@@ -31,7 +31,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     for `stop_reason`, within `grace_s`. `position` is that of `gang.placed` or `gang.grown`: the grant's id. With
     `replace_after_s` the worker ends when the node's lease is that old. It may use `cpu_milli` and
     `memory_bytes` of the node (0: no limit), in the account of `user`. Its processes may listen at
-    `ports` ports from `port` on.
+    `ports` ports from `port` on. `stop_signal` is what asks it to end (SIGTERM unless said). `phase`
+    is locked, paused or, after either, running, as the decision at `phase_at` wants ("": nothing was
+    ever wanted).
     """
 
     job: str
@@ -52,6 +54,9 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     traceparent: str = ""
     port: int = 0
     ports: int = 0
+    stop_signal: str = ""
+    phase: str = ""
+    phase_at: int = 0
 
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -90,8 +95,9 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One line of the agent's journal. `what` is started or exited, see `events.attempts`; or
-    faulted, which concerns a `device` and no attempt, see `events.nodes`.
+    """One line of the agent's journal. `what` is started, exited, locked, paused, resumed or
+    pause_failed, see `events.attempts` and `events.pauses`; or faulted, which concerns a `device`
+    and no attempt, see `events.nodes`.
     """
 
     sequence: int
@@ -111,6 +117,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     code: int = 0
     action: str = ""
     reported: dict[str, str] = {}
+    asked_at: int = 0
+    gpu_bytes: int = 0
+    took_us: int = 0
+    broken: bool = False
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):

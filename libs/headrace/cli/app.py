@@ -36,7 +36,9 @@ VERBS = {
     "exec": Verb("entering", "run a program beside a job's worker"),
     "attach": Verb("entering", "see what a worker writes from now on, and how it ends"),
     "port-forward": Verb("entering", "reach a TCP port of a worker from here"),
-    "cancel": Verb("submitting", "end jobs"),
+    "cancel": Verb("changing", "end jobs"),
+    "pause": Verb("changing", "have jobs leave their GPUs, with all they did where that works"),
+    "resume": Verb("changing", "let paused jobs go on"),
     "events": Verb("following", "the log, from any moment on"),
     "apply": Verb("admin", "create or change departments and projects"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
@@ -60,7 +62,7 @@ VERBS = {
 }
 
 HELP = frozenset(("-h", "--help"))
-NOT_YET = frozenset(("delete", "login", "open", "outputs", "pause", "resume", "whatif"))
+NOT_YET = frozenset(("delete", "login", "open", "outputs", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:

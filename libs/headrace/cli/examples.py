@@ -20,6 +20,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "attach": ("headrace attach hello",),
     "port-forward": ("headrace port-forward hello 8888", "headrace port-forward hello 9000:8888"),
     "cancel": ("headrace cancel hello",),
+    "pause": ("headrace pause hello", "headrace pause -d lr-sweep"),
+    "resume": ("headrace resume hello",),
     "events": ("headrace events --job hello --since 10m", "headrace events -f --type gang."),
     "apply": ("headrace apply -f fleet.yaml",),
     "projects": ("headrace projects -o wide",),

@@ -69,6 +69,11 @@ class _Following:
             self._say(f"held: {data.get('reason', '')}")
         elif kind == "job.started.v1":
             self._placed(int(data["attempt"]), int(data.get("waited_us", 0)))
+        elif kind in ("gang.paused.v1", "gang.resumed.v1"):
+            self._say(_PAUSES[kind])
+        elif kind == "job.paused.v1":
+            lost = f"; lost: {data['lost']}" if data.get("lost") else ""
+            self._say(f"paused ({data.get('way', '')}){lost}")
         elif kind == "gang.evicted.v1":
             gainer = f" for {data['gainer']}" if data.get("gainer") else ""
             if data.get("reason") not in ("worker-failed", "finished"):
@@ -229,3 +234,9 @@ def _refusal(refusal: dict[str, str]) -> str:
 
 def _share(worker: WorkerRow) -> str:
     return "whole" if all(milli == 1000 for milli in worker.milli) else gpus(worker.milli[0])
+
+
+_PAUSES = {
+    "gang.paused.v1": "has left its GPUs; what it did is kept in its nodes' memory",
+    "gang.resumed.v1": "goes on where it was",
+}

@@ -26,7 +26,7 @@ _PARTS = re.compile(r"(\x1b\[[0-9;]*m|\t)")
 _COLORS = {
     "running": "32", "succeeded": "32", "ready": "32", "failed": "31", "refused": "31",
     "silent": "31", "fenced": "31", "held": "33", "waiting": "33", "cordoned": "33",
-    "stopping": "33", "cancelled": "90",
+    "stopping": "33", "paused": "33", "cancelled": "90",
 }  # fmt: skip
 
 

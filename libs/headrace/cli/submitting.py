@@ -1,4 +1,4 @@
-"""`submit` and `cancel`."""
+"""`submit`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from headrace.cli.arguments import add_connection
 from headrace.cli.exits import DONE, REFUSED, printable, report
 from headrace.client.client import Client
-from headrace.client.connection import ClientError, NotFound, Refused
+from headrace.client.connection import ClientError, Refused
 from headrace.client.model import Answer
 
 
@@ -75,29 +75,6 @@ def _followed(client: Client, jobs: list[str], code: int, *, quiet: bool) -> int
 
     for job in jobs:
         code = follow_job(client, job, quiet=quiet) or code
-    return code
-
-
-def cancel_options(parser: ArgumentParser) -> None:
-    """The arguments of `cancel`."""
-    parser.add_argument("jobs", nargs="+", metavar="JOB", help="ids, or unambiguous prefixes")
-    add_connection(parser)
-
-
-def cancel(*, jobs: list[str], url: str, token: str, project: str) -> int:
-    """End jobs. Their workers are asked to stop first, and get the job's grace."""
-    del project  # an id says enough
-    client = Client.from_config(url=url, token=token)
-    code = DONE
-    for job in jobs:
-        try:
-            answer = client.cancel(job)
-        except Refused as refused:
-            code = report(str(refused), REFUSED)
-        except NotFound as missing:
-            code = report(f"headrace cancel: {missing}", 1)
-        else:
-            print(f"{printable(answer.job or job)}  cancelling")
     return code
 
 

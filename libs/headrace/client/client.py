@@ -100,6 +100,16 @@ class Client(Reports, People):
         key = key or uuid.uuid4().hex
         return self._change("DELETE", f"/v1/jobs/{_job(job)}", None, lambda: key)
 
+    def pause(self, job: str, *, key: str = "") -> Answer:
+        """Have a job leave its GPUs until it is resumed."""
+        key = key or uuid.uuid4().hex
+        return self._change("POST", f"/v1/jobs/{_job(job)}/pause", None, lambda: key)
+
+    def resume(self, job: str, *, key: str = "") -> Answer:
+        """Let a paused job compete for GPUs again."""
+        key = key or uuid.uuid4().hex
+        return self._change("POST", f"/v1/jobs/{_job(job)}/resume", None, lambda: key)
+
     def logs(
         self,
         job: str,

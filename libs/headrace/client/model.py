@@ -15,7 +15,7 @@ MAX_PAGE = 1_000  # rows or events in one answer
 LOGS_HEARTBEAT = b"\n"  # a line of a job's output that only says that the gateway is there
 LOGS_END = b"null\n"  # the last line; without it the connection broke
 
-LIVE = ("submitted", "waiting", "held", "starting", "running", "stopping")
+LIVE = ("submitted", "waiting", "held", "starting", "running", "stopping", "paused")
 ENDED = ("succeeded", "failed", "cancelled", "refused")
 
 
@@ -162,6 +162,7 @@ class AttemptRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     eviction_rule: str = ""
     eviction_numbers: dict[str, int] = {}
     eviction_names: dict[str, str] = {}
+    paused: str = ""  # by which way it has left its devices
     released_at_us: int = 0
     held_us: int = 0
 

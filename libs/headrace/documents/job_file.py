@@ -76,18 +76,27 @@ class Topology(Part):
     preferred: str = ""
 
 
+class CheckpointPart(Part):
+    """How the job saves itself: asked by `signal` it has `grace` to do so, into `dir`, and to end."""
+
+    dir: str = ""
+    signal: str = "USR1"
+    grace: str = "60s"
+
+
 class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "checkpoint", "python", "after",
-        "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale", "readiness", "rollout",
-        "drain",
+        "volumes", "outputs", "python", "after",
+        "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale",
+        "readiness", "rollout", "drain",
     )  # fmt: skip
     parts: ClassVar[Parts] = {
         "resources": Resources,
         "sweep": Sweep,
         "topology": Topology,
+        "checkpoint": CheckpointPart,
         "retry": RetryFile,
     }
     each: ClassVar[Parts] = {"roles": RoleFile}
@@ -112,11 +121,11 @@ class JobFile(Part):
     pools: list[str] = []
     topology: Topology = msgspec.field(default_factory=Topology)
     max_duration: str = ""
+    checkpoint: CheckpointPart | None = None
     on_disconnect: str | dict[str, str] = "keep"
     allow_plain_secret: bool = False
     volumes: NotYet = None
     outputs: NotYet = None
-    checkpoint: NotYet = None
     python: NotYet = None
     retry: RetryFile | None = None
     after: NotYet = None

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from headrace.documents import checkpoints
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
 from headrace.documents.frameworks import FRAMEWORKS
@@ -26,6 +27,7 @@ from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.documents.workdir import workdir_of
 from headrace.events import Refusal
 from headrace.events.asked import Gang, Retry
+from headrace.events.jobs import Checkpoint
 
 COMMAND_BYTES_MAX = 65_536  # command and setup each
 ARGUMENTS_MAX = 1_024
@@ -64,6 +66,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_duration_us: int = 0
     replace_after_us: int = 0  # 0: losing contact changes nothing
     protected_minimum: bool = False
+    checkpoint: Checkpoint | None = None
     tasks: Tasks | None = None
     framework: str = ""
     image: str = ""
@@ -89,7 +92,8 @@ def _plan(job: JobFile) -> Plan:
         command=() if job.roles and not job.command else _argv("command", job.command),
         commands=_commands(job),
         setup=_argv("setup", job.setup) if job.setup else (),
-        env=environment(job.env, allow_plain_secret=job.allow_plain_secret),
+        env=checkpoints.environment_of(job.checkpoint)
+        | environment(job.env, allow_plain_secret=job.allow_plain_secret),
         secrets=secret_names(job.secrets, job.env),
         workdir=workdir_of(job.workdir),
         priority=job.priority,
@@ -98,6 +102,7 @@ def _plan(job: JobFile) -> Plan:
         replace_after_us=replace_after_us(job.on_disconnect),
         retry=retry_of(job.retry),
         protected_minimum=job.preemptibility == "semi-preemptible",
+        checkpoint=checkpoints.checkpoint_of(job.checkpoint),
         tasks=tasks,
         framework=job.framework,
         image=image_of(job),

@@ -41,6 +41,9 @@ def example_of(event: type[Event]) -> Event:
 def _sample(info: inspect.Type, name: str) -> Any:
     if isinstance(info, inspect.StructType):
         return {f.name: f.default is not True and _sample(f.type, f.name) for f in info.fields}
+    if isinstance(info, inspect.UnionType):  # of something and nothing
+        some = next(each for each in info.types if not isinstance(each, inspect.NoneType))
+        return _sample(some, name)
     if isinstance(info, inspect.DictType):
         return {"example": _sample(info.value_type, name)}
     if isinstance(info, inspect.VarTupleType | inspect.ListType):

@@ -1,8 +1,9 @@
 """Gangs: a job's workers, placed together, evicted together, released together; what an elastic gang
 has above its minimum comes and goes while the others run.
 
-Rule: a device is booked by `gang.placed` and `gang.grown` and given back by `gang.released` and
-`workers.released` only, and those are decided only on proof that the workers have gone.
+Rule: a device is booked by `gang.placed`, `gang.grown` and `gang.resumed`, and given back by
+`gang.released` and `workers.released`, which are decided only on proof that the workers have gone,
+and by `gang.paused`, on proof that they have left their devices.
 """
 
 from __future__ import annotations
@@ -111,9 +112,9 @@ class GangShrunk(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="g
 
 class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="gang.evicted.v1"):
     """The attempt is to stop. `reason` is reclaimed, cancelled, timeout, worker-failed,
-    device-faulty, finished (the role that counts has), …
+    device-faulty, paused, finished (the role that counts has), …
 
-    Its devices stay booked until `gang.released`.
+    `way` is signal when the job is to save itself first, by its checkpoint signal. Its devices stay booked until `gang.released`.
     """
 
     owner: ClassVar[str] = "placement"
@@ -125,6 +126,7 @@ class GangEvicted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     reason: str
     gainer: str = ""  # the job this makes room for
     act: Act
+    way: str = ""
 
 
 class Seat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -13,6 +13,7 @@ import msgspec
 
 from headrace.events.base import Event
 from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, Share, WorkersReleased
+from headrace.events.pauses import GangPaused, GangResumed
 
 DEVICE_MILLI = 1000  # a whole device
 
@@ -27,10 +28,10 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
 
 def guards_of(event: Event) -> tuple[Guard, ...]:
     """The counters this event changes, summed per key and sorted by key (the lock order)."""
-    if isinstance(event, GangPlaced | GangGrown):
+    if isinstance(event, GangPlaced | GangGrown | GangResumed):
         shares = [share for worker in event.workers for share in worker.devices]
         return _summed(shares, 1)
-    if isinstance(event, GangReleased | WorkersReleased):
+    if isinstance(event, GangReleased | WorkersReleased | GangPaused):
         return _summed(event.shares, -1)
     return ()
 

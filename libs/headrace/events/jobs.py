@@ -8,8 +8,19 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from headrace.events.asked import Gang, Retry
 from headrace.events.base import Decision, Fact, Refusal
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a job saves itself: its processes get `signal` (a name without SIG) and `grace_us` to do
+    so and end.
+    """
+
+    signal: str
+    grace_us: int
 
 
 class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.requested.v1"):
@@ -44,6 +55,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     protected_minimum: bool = False
     bundle: str = ""
     retry: Retry = Retry()
+    checkpoint: Checkpoint | None = None
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):
@@ -76,6 +88,7 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     warning: str = ""
     protected_minimum: bool = False
     retry: Retry = Retry()
+    checkpoint: Checkpoint | None = None
 
 
 class JobRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.refused.v1"):

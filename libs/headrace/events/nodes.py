@@ -37,7 +37,9 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     `taints` is placed on it. At `probe_port` of its address it lets other nodes measure the network
     (0: it does not); `bandwidth` is what it measured itself, in bytes a second, to a node with which
     it shares that level of a topology and none narrower (`fleet`: no level). `engine` is the container
-    engine that runs jobs with an image there, for people (empty: none does).
+    engine that runs jobs with an image there, for people (empty: none does). `pausing` is what its
+    driver was found to do with running processes: checkpoint (move what they have on a GPU to memory
+    and back), migrate (back to another GPU), ipc (of processes that share GPU memory).
     """
 
     owner: ClassVar[str] = "placement"
@@ -59,6 +61,7 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     probe_port: int = 0
     bandwidth: dict[str, int] = {}
     engine: str = ""
+    pausing: tuple[str, ...] = ()
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):

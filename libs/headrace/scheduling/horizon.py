@@ -44,6 +44,8 @@ class Horizon:
         self._given: dict[tuple[str, str], Holding] = {}  # in this turn
         self._begun: dict[str, None] = {}  # reservations that are booked like anything else
         self._seated: Counter[str] = Counter()  # tasks, by gang: what these have they need no more
+        # by gang, the seats for which none of its tasks waits, less what waits elsewhere
+        self._vacant = {c.gang.name: Counter(c.places) for c in claims}
 
     @property
     def last_us(self) -> int:
@@ -86,8 +88,15 @@ class Horizon:
         self._ends(holding, minus(NOTHING, holding.place.amounts))
 
     def _seat(self, task: Task, holding: Holding, sign: int) -> None:
-        if task.gang in self._claims and holding.book == HELD:
+        if task.gang not in self._claims:
+            return
+        if holding.book == HELD:
             self._seated[task.gang] += sign
+            return
+        vacant = self._vacant[task.gang]
+        vacant[holding.place] -= sign
+        if not vacant[holding.place]:
+            del vacant[holding.place]
 
     def begin(self, gang: str) -> None:
         """Its reservation is booked from now on."""
@@ -130,8 +139,14 @@ class Horizon:
         ]
 
     def _others(self, gang: Gang) -> list[str]:
-        """Who else waits for what is reserved."""
-        return [n for n, c in self._claims.items() if c.gang is not gang and not self._seated[n]]
+        """Who else has what is reserved booked by that alone: neither has it, nor waits for all of
+        it in this turn, which is booked then.
+        """
+        return [
+            name
+            for name, claim in self._claims.items()
+            if claim.gang is not gang and not self._seated[name] and self._vacant[name]
+        ]
 
     def _end_all(self, future: Future, sums: Mapping[tuple[str, bool, Cell], Amounts]) -> None:
         for (queue, firm, cell), amounts in sums.items():

@@ -6,10 +6,11 @@ what is being released, all that was newly placed waits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from headrace.scheduling.accounts import Barrier
-from headrace.scheduling.amounts import GPU, Amounts, total
+from headrace.scheduling.amounts import Amounts, total
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
@@ -29,16 +30,19 @@ from headrace.scheduling.gangs import (
     roles_of,
 )
 from headrace.scheduling.legality import Taker
-from headrace.scheduling.machines import COMING, DEVICE_MILLI
-from headrace.scheduling.part_barriers import barred_cells, cell_barrier, part_barrier_of
+from headrace.scheduling.machines import DEVICE_MILLI
+from headrace.scheduling.part_barriers import barred_cells, part_barrier_of
+from headrace.scheduling.permits import is_allowed
 from headrace.scheduling.ranking import orders_of, ranked
+from headrace.scheduling.seats import take_seats, to_come
 from headrace.scheduling.topology import Demand, Where, is_near, node_sets
 from headrace.scheduling.world import World
 
 
 def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = None) -> bool:
     """Place what the gang asks for next, or the first `most` tasks of it; false: nothing changed.
-    `promised`: everything waits for what is being released, and what was evicted may stay.
+    `promised`: everything waits for what is being released, and what was evicted may stay. Who
+    would have to wait rather takes the seats of its reservation.
     """
     tasks = next_tasks(gang, again=promised)[:most]
     if not tasks or not all(_is_possible(task.shape) for task in tasks):
@@ -47,14 +51,15 @@ def place_gang(world: World, gang: Gang, *, promised: bool, most: int | None = N
         return False
     mark = world.mark()
     demand = Demand(gang=gang, roles=gang.roles, tasks=tasks)
-    if not _place_member(world, gang.root, demand, Where(), promised=promised):
+    anywhere = partial(_place_member, world, gang.root, demand, Where(), promised=promised)
+    at_seats = partial(take_seats, world, gang, tasks)
+    is_reserved = gang.name in world.reservations and not promised
+    placed = _place_by_first(world, gang, (anywhere, at_seats)) if is_reserved else anywhere()
+    if not placed:
         world.back_to(mark)
-        if promised or not _take_seats(world, gang, tasks):
-            world.back_to(mark)
-            return False
-    if not promised and _must_wait(gang):
+    elif not promised and _must_wait(gang):
         _wait_together(world, tasks)
-    return True
+    return placed
 
 
 def choices(world: World, gang: Gang) -> Iterator[None]:
@@ -95,6 +100,19 @@ def taker_of(world: World, gang: Gang) -> Taker:
     request = total(world.request_of(task) for task in tasks)
     firm = any(task.firm for task in tasks)
     return Taker(queue=gang.queue, request=request, preemptible=not firm)
+
+
+def _place_by_first(world: World, gang: Gang, ways: Iterable[Callable[[], bool]]) -> bool:
+    """Place the gang by the first way by which it need not wait, else by the first of all."""
+    mark = world.mark()
+    waiting = []
+    for way in ways:
+        if way():
+            if not _must_wait(gang):
+                return True
+            waiting.append(way)
+        world.back_to(mark)
+    return bool(waiting) and waiting[0]()
 
 
 def _is_possible(shape: Shape) -> bool:
@@ -162,7 +180,7 @@ def _place_task(world: World, task: Task, where: Where, *, promised: bool) -> bo
         if task.shape.near is not None and not is_near(world, task.shape.near, name):
             continue
         found = world.machines[name].fit(task.shape, spread=world.settings.spread_devices)
-        if found is None or not _allowed(world, task, found[0]):
+        if found is None or not is_allowed(world, task, found[0]):
             continue
         if promised and task.state == EVICTED and _stays(world, task, found[0]):
             return True
@@ -219,19 +237,6 @@ def _stays(world: World, task: Task, new: Place) -> bool:
     return True
 
 
-def _allowed(world: World, task: Task, place: Place) -> bool:
-    """Whether what the task takes on this very machine is within every limit."""
-    gang = world.gangs[task.gang]
-    if world.parted.any and cell_barrier(
-        world, gang, world.cell_at(place), place.amounts[GPU], firm=task.firm
-    ):
-        return False
-    if not task.shape.device_memory_bytes:
-        return True
-    firm = task.firm
-    return world.accounts.barrier(gang.queue, place.amounts, firm=firm) is None
-
-
 def _must_wait(gang: Gang) -> bool:
     return any(
         gang.count(role.name, (PIPELINED,))
@@ -244,52 +249,3 @@ def _wait_together(world: World, tasks: Sequence[Task]) -> None:
     for task in tasks:
         if task.state == BOUND and task.place is not None:
             world.promise(task, to_come(world, task.shape, task.place))
-
-
-def to_come(world: World, shape: Shape, place: Place) -> Place:
-    """The place as a promise: of whole devices only how many."""
-    if not place.devices or shape.is_shared:
-        return place
-    banks = enumerate(world.machines[place.node].banks)
-    bank = next(number for number, bank in banks if place.devices[0] in bank.devices)
-    return Place(node=place.node, amounts=place.amounts, count=shape.devices, bank=bank)
-
-
-def _take_seats(world: World, gang: Gang, tasks: Sequence[Task]) -> bool:
-    """Place a gang as its reservation says, once it has begun or earlier if that delays nobody;
-    shared devices first as those are named.
-    """
-    reservation = world.reservations.get(gang.name)
-    if reservation is None:
-        return False
-    seats = {seat.task: seat.place for seat in reservation.seats}
-    if any(task.name not in seats for task in tasks):
-        return False
-    for task in sorted(tasks, key=lambda task: (not task.shape.is_shared, task.name)):
-        found = _seated(world, gang, task.shape, seats[task.name])
-        if found is None or not _allowed(world, task, found[0]):
-            return False
-        if not world.may_take_seat(task, found[0]):
-            return False
-        world.place(task, found[0], at_once=found[1])
-    return True
-
-
-def _seated(world: World, gang: Gang, shape: Shape, seat: Place) -> tuple[Place, bool] | None:
-    """The place at a seat, and whether it could be taken at once; None when it is not free. Whole
-    devices are rather others than those of which shares are promised.
-    """
-    machine = world.machines[seat.node]
-    shared = () if shape.is_shared else world.shared_by_others(gang, seat.node)
-    for place in shared:
-        machine.book(place, COMING)
-    found = machine.fit(shape)
-    for place in reversed(shared):
-        machine.book(place, COMING, -1)
-    if found is None or not found[1]:
-        found = machine.fit(shape)
-    if found is None or found[0].amounts != seat.amounts:
-        return None
-    if not shape.is_shared or not machine.still_fits(seat):
-        return found
-    return seat, found[1] and all(machine.free_on(d)[0] >= seat.milli for d in seat.devices)

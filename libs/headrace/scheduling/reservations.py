@@ -18,8 +18,9 @@ from headrace.scheduling.gangs import (
     Gang,
     next_tasks,
 )
-from headrace.scheduling.placing import choices, place_gang, request_of, to_come
+from headrace.scheduling.placing import choices, place_gang, request_of
 from headrace.scheduling.ranking import could_hold
+from headrace.scheduling.seats import to_come
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.withdrawal import waits
 from headrace.scheduling.world import World

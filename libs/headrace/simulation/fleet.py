@@ -115,6 +115,7 @@ class Node:
             public_key=base64.b64encode(public).decode(),
             cpu_milli=self.machine.devices.cpu_milli,
             memory_bytes=self.machine.devices.memory_bytes,
+            pausing=self.machine.pausing,
             labels=self._labels,
         )
 

@@ -159,6 +159,7 @@ class Incidents:
                 project="fleet",
                 key=f"operator-{self._asked}-{change}",
                 body={"node": node, "change": change},
+                user="root",
             )
         )
 

@@ -18,8 +18,9 @@ from headrace.simulation.administration import Hardware
 from headrace.simulation.parts import AgentParts
 from headrace.simulation.surroundings import EPOCH_US
 
-START_S_MAX = 0.03
-STOP_S_MAX = 0.2
+START_S_MAX, STOP_S_MAX, PAUSE_S_MAX = 0.03, 0.2, 0.1
+PAUSE_FAILS = 0.2  # of all tries
+PAUSING = ((), ("checkpoint",), *[("checkpoint", "migrate", "ipc")] * 4)  # found of drivers
 LAUNCHER_S = 0.5  # until a lost launcher is replaced: starts wait for it
 
 
@@ -31,6 +32,10 @@ class Worker(msgspec.Struct, kw_only=True):
     phase: str = "starting"
     started_at_us: int = 0
     stopping: bool = False
+    pause: Any = None
+    is_away: bool = False  # it has left its devices
+    left_s: float = 0.0  # of its run, while it is away
+    code: int = 0
     end: Any = None
     timer: Any = None
 
@@ -51,6 +56,7 @@ class SimulatedMachine:
         self.workers: dict[Any, Worker] = {}
         self.journal: list[str] = []
         self.changed: Callable[[Any], None] | None = None
+        self.pausing = chance.choice(PAUSING)
         self._launcher_back_s = 0.0
 
     @property
@@ -113,6 +119,34 @@ class SimulatedMachine:
         delay_s = min(grace_s, self.chance.uniform(0.0, STOP_S_MAX))
         worker.timer = self._later(delay_s, self._finish, key, "stopped", 143)
 
+    def move(self, assignment: Assignment) -> None:
+        """Let the worker leave its devices, or come back to those of the assignment, or fail."""
+        key = self.parts.key(assignment.job, assignment.attempt, assignment.rank)
+        self._later(self.chance.uniform(0.001, PAUSE_S_MAX), self._moved, key, assignment)
+
+    def _moved(self, key: Any, assignment: Assignment) -> None:
+        worker = self.workers.get(key)
+        if worker is None or worker.phase != "running" or worker.stopping:
+            return
+        if worker.pause and worker.pause.phase_at >= assignment.phase_at:
+            return
+        wanted, was_away = assignment.phase, worker.is_away
+        fails = self.chance.random() < PAUSE_FAILS
+        if wanted == "paused" and not fails:
+            self._write("pause", key, worker)
+            worker.left_s = max(0.001, worker.timer.when() - self._now_s())
+            self._cancel(worker)
+        elif wanted == "running" and was_away and not fails:
+            worker.assignment = assignment
+            self._write("resume", key, worker)
+            worker.timer = self._later(worker.left_s, self._finish, key, "exited", worker.code)
+        broken, phase_at = fails and wanted == "running", assignment.phase_at
+        worker.pause = self.parts.paused(
+            phase=wanted, phase_at=phase_at, failed="it could not" if fails else "", broken=broken
+        )
+        worker.is_away = was_away if fails else wanted == "paused"
+        self._tell(key)
+
     def kill(self, key: Any) -> None:
         """The worker's supervisor dies, and the worker with it."""
         worker = self.workers[key]
@@ -125,8 +159,8 @@ class SimulatedMachine:
         self._write("start", key, worker)
         program, *arguments = worker.command
         assert program == "simulated"  # nothing else runs here
-        ends_in_s, code = float(arguments[0]), int(arguments[1])
-        worker.timer = self._later(ends_in_s, self._finish, key, "exited", code)
+        ends_in_s, worker.code = float(arguments[0]), int(arguments[1])
+        worker.timer = self._later(ends_in_s, self._finish, key, "exited", worker.code)
         self._watch_lease(key)
         self._tell(key)
 
@@ -216,6 +250,7 @@ class SimulatedProcesses:
             started_at_us=worker.started_at_us,
             replace_after_s=worker.assignment.replace_after_s,
             stopping=worker.stopping,
+            pause=worker.pause,
             end=worker.end,
         )
 
@@ -227,11 +262,16 @@ class SimulatedProcesses:
             self._machine.start(assignment, launch)
             self._passing("agent.after_start")
 
-    def stop(self, key: Any, reason: str, grace_s: int) -> None:
+    def stop(self, key: Any, reason: str, grace_s: int, signal: str = "") -> None:
         """See the agent's `Machine`."""
-        del reason
+        del reason, signal
         if not self._crashed:
             self._machine.stop(key, grace_s)
+
+    def move(self, assignment: Assignment) -> None:
+        """See the agent's `Machine`."""
+        if not self._crashed:
+            self._machine.move(assignment)
 
     def forget(self, key: Any) -> None:
         """See the agent's `Machine`."""

@@ -75,6 +75,7 @@ class AgentParts:
         self.key: Callable[..., Any] = machine.AttemptKey
         self.end: Callable[..., Any] = machine.End
         self.seen: Callable[..., Any] = machine.Seen
+        self.paused: Callable[..., Any] = machine.Paused
 
     def journal(self, path: Path, boot: str, passing: Callable[[str], None]) -> Any:
         """The agent's journal in this file, with a crash point on each side of every report."""

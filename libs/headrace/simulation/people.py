@@ -60,9 +60,11 @@ class People:
         await asyncio.sleep(max(0.0, asked.at_s - self._world.loop.time()))
         body = dict(asked.body)
         before = await self._answered[asked.after] if asked.after else {}
-        if asked.verb == "job.cancel":
+        if asked.verb in ("job.cancel", "job.pause", "job.resume"):
             body["job"] = before.get("job", "no-such-job")
         answer = await self._until_answered(asked, msgspec.json.encode(body))
+        if "job" in body:
+            answer.setdefault("job", body["job"])
         self.answers[asked.project, asked.key] = answer
         self._answered[asked.key].set_result(answer)
         del self.unanswered[asked.key]

@@ -22,11 +22,23 @@ from headrace.events.gangs import (
 from headrace.events.guards import DEVICE_MILLI
 from headrace.events.jobs import JobAdmitted, JobRetries
 from headrace.events.nodes import NodeChanged, NodeJoined, NodeSilent
+from headrace.events.pauses import (
+    GangPaused,
+    GangPausing,
+    GangResumed,
+    JobPaused,
+    JobPausing,
+    JobResuming,
+)
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
 
 EVICTIONS = (
-    "moved", "preempted", "reclaimed", "timeout", "cancelled", "worker-failed", "finished",
+    "image-dropped", "moved", "preempted", "reclaimed", "timeout", "cancelled", "worker-failed",
+    "finished",
+)  # fmt: skip
+PAUSES = (
+    "away", "back", "for_another", "one_rung_down", "signal", "stop", "taken_back", "waiting",
 )  # fmt: skip
 SITUATIONS = (
     *(f"evicted.{reason}" for reason in EVICTIONS),
@@ -53,6 +65,7 @@ SITUATIONS = (
     "node.fenced_out",
     "node.rebooted_anew",
     "node.silent_for_long",
+    *(f"pause.{how}" for how in PAUSES),
     "pool.updated",
     "queue.limit_lowered_below_use",
     "queue.min_runtime",
@@ -85,6 +98,7 @@ class _Seen:
         self.held: Counter[str] = Counter()  # milli, by queue with all below it
         self.boots: dict[str, str] = {}
         self.reserved: dict[str, int] = {}  # the moment, by job
+        self.pausing: dict[str, None] = {}  # jobs that are to pause and have not
 
     def hold(self, project: str, milli: int) -> None:
         name, levels = project, len(self.queues)
@@ -143,6 +157,40 @@ def _workers_released(seen: _Seen, event: WorkersReleased) -> Iterator[str]:
 
 def _evicted(_seen: _Seen, event: GangEvicted) -> Iterator[str]:
     yield f"evicted.{event.reason}"
+    if event.act.rule == "one-rung-down":
+        yield "pause.one_rung_down"
+
+
+def _pausing(_seen: _Seen, event: GangPausing) -> Iterator[str]:
+    if event.gainer and event.phase == "locked":
+        yield "pause.for_another"
+
+
+def _away(seen: _Seen, event: GangPaused) -> Iterator[str]:
+    seen.hold(event.project, -event.milli)
+    yield "pause.away"
+
+
+def _back(seen: _Seen, event: GangResumed) -> Iterator[str]:
+    seen.hold(event.project, event.milli)
+    yield "pause.back"
+
+
+def _asked(seen: _Seen, event: JobPausing) -> Iterator[str]:
+    seen.pausing[event.job] = None
+    return iter(())
+
+
+def _paused(seen: _Seen, event: JobPaused) -> Iterator[str]:
+    seen.pausing.pop(event.job, None)
+    if event.way in PAUSES:
+        yield f"pause.{event.way}"
+
+
+def _taken_back(seen: _Seen, event: JobResuming) -> Iterator[str]:
+    if event.job in seen.pausing:
+        del seen.pausing[event.job]
+        yield "pause.taken_back"
 
 
 def _reserved(seen: _Seen, event: GangReserved) -> Iterator[str]:
@@ -215,6 +263,12 @@ _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     GangShrunk: _shrunk,
     WorkersReleased: _workers_released,
     GangEvicted: _evicted,
+    GangPausing: _pausing,
+    GangPaused: _away,
+    GangResumed: _back,
+    JobPausing: _asked,
+    JobPaused: _paused,
+    JobResuming: _taken_back,
     GangReserved: _reserved,
     QueueConfigured: _configured,
     NodeJoined: _joined,

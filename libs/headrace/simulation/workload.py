@@ -25,12 +25,14 @@ from headrace.simulation.administration import (
 
 JOBS_MIN, JOBS_MAX = 6, 22
 RUN_S_MAX = 4.0
+PAUSED = 0.5  # of the jobs, and resumed
 ELASTIC_FIRST = 2  # jobs of every history that come early and take all there is
 LEASED_RUN_S = 100.0  # of a job that runs when a lease ends
 USERS = ("ada", "ben", "eve")
 SETTINGS = {  # recorded with who leads: small, so that histories of seconds see what takes minutes
     "consolidate_after_s": 1,
     "reserve_after_s": 1,
+    "resume_elsewhere_after_s": 3,
     "release_s": 1,
 }
 
@@ -39,7 +41,7 @@ Body = dict[str, Any]
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """One request: when, and through which door. `after` is the key of a request to be answered
-    first; a cancellation means the job of that one. `user` asks through the gateway.
+    first; to cancel, pause or resume means the job of that one. `user` asks through the gateway.
     """
 
     at_s: float
@@ -68,7 +70,10 @@ def draw(chance: random.Random, until_s: float) -> Workload:
         submitted = _job(chance, fleet, number, at_s)
         asked.append(submitted)
         if chance.random() < 0.15:
-            asked.append(_cancel(chance, submitted))
+            asked.append(_about(chance, submitted, "cancel"))
+        if chance.random() < PAUSED:
+            asked.append(paused := _about(chance, submitted, "pause"))
+            asked.append(_about(chance, paused, "resume"))
     return Workload(nodes=fleet.nodes, asked=tuple(sorted(asked, key=lambda a: (a.at_s, a.key))))
 
 
@@ -82,6 +87,7 @@ def _applied(fleet: Fleet) -> list[Asked]:
             key=f"d{i}",
             body=document,
             after=f"d{i - 1}" if i else "",
+            user="root",
         )
         for i, (at_s, document) in enumerate(fleet.applied)
     ]
@@ -98,12 +104,10 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         body["command"][2] = "3"
     if chance.random() < 0.15:
         body["preemptibility"] = "non-preemptible"
+    if chance.random() < 0.5:
+        body["checkpoint"] = {"signal": "USR1", "grace": "5s"}
     if chance.random() < 0.3:
-        body["retry"] = {
-            "on": chance.choice([["error"], ["error", "node-lost"]]),
-            "attempts": chance.randint(1, 3),
-            "backoff": chance.choice(["0s", "1s", "2s"]),
-        }
+        body["retry"] = _retry(chance)
     if chance.random() < 0.2:
         body["on_disconnect"] = {"replace_after": "60s"}
     kinds = list(KINDS)
@@ -127,6 +131,14 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         is_posted=not by_user and chance.random() < 0.5,
         user=chance.choice(USERS) if by_user else "",
     )
+
+
+def _retry(chance: random.Random) -> Body:
+    return {
+        "on": chance.choice([["error"], ["error", "node-lost"]]),
+        "attempts": chance.randint(1, 3),
+        "backoff": chance.choice(["0s", "1s", "2s"]),
+    }
 
 
 def leased() -> Asked:
@@ -238,12 +250,13 @@ KINDS: dict[Callable[[random.Random, Fleet, Body], None], int] = {  # how often
 }
 
 
-def _cancel(chance: random.Random, submitted: Asked) -> Asked:
+def _about(chance: random.Random, earlier: Asked, what: str) -> Asked:
+    """A change of mind about the job of an earlier request."""
     return Asked(
-        at_s=submitted.at_s + chance.uniform(0.0, 4.0),
-        verb="job.cancel",
-        project=submitted.project,
-        key=f"{submitted.key}-cancel",
+        at_s=earlier.at_s + chance.uniform(0.0, 4.0),
+        verb=f"job.{what}",
+        project=earlier.project,
+        key=f"{earlier.key}-{what}",
         body={},
-        after=submitted.key,
+        after=earlier.key,
     )

@@ -9,6 +9,7 @@ from headrace.events import Entry
 from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersReleased
 from headrace.events.guards import DEVICE_MILLI, guards_of
 from headrace.events.nodes import NodeJoined
+from headrace.events.pauses import GangPaused, GangResumed
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.scheduling.kinds import is_model
 
@@ -17,6 +18,7 @@ DEPTH_MAX = 32  # levels of the queue tree that are looked at
 
 Found = tuple[str, str]  # invariant, what
 FirmOf = Callable[[str, list[int]], list[int]]  # of a job, which of these ranks, in order
+Books = GangPlaced | GangGrown | GangResumed
 Models = Counter[str]  # milli-GPUs by the model of the GPU
 
 
@@ -52,7 +54,7 @@ class Bookings:
         for held in self._held.values():
             self._use(held, 1)
 
-    def booked(self, entry: Entry, event: GangPlaced | GangGrown, firm: FirmOf) -> Iterator[Found]:
+    def booked(self, entry: Entry, event: Books, firm: FirmOf) -> Iterator[Found]:
         """Book these workers; what is wrong with that. `firm` says which workers of the job cannot
         be preempted.
         """
@@ -71,7 +73,7 @@ class Bookings:
             yield "I1", f"{event.job} says {event.milli} milli and books {sum(shares)}"
         yield from self._granted(entry, event, firm)
 
-    def released(self, event: GangReleased) -> Iterator[Found]:
+    def released(self, event: GangReleased | GangPaused) -> Iterator[Found]:
         """Give back what the gang has left; what is wrong with that."""
         yield from self._unbooked(event)
         held = self._held.pop(event.job, None) or _Held(event.project)
@@ -88,15 +90,13 @@ class Bookings:
             yield "I1", f"{event.job} held {sum(gone)} milli and gives {event.milli} back"
         self._count(event.job, held, firm)
 
-    def _unbooked(self, event: GangReleased | WorkersReleased) -> Iterator[Found]:
+    def _unbooked(self, event: GangReleased | GangPaused | WorkersReleased) -> Iterator[Found]:
         for guard in guards_of(event):
             self._milli[guard.key] += guard.delta
             if self._milli[guard.key] < 0:
                 yield "I1", f"{guard.key} is given back without being booked"
 
-    def _granted(
-        self, entry: Entry, event: GangPlaced | GangGrown, firm: FirmOf
-    ) -> Iterator[Found]:
+    def _granted(self, entry: Entry, event: Books, firm: FirmOf) -> Iterator[Found]:
         held = self._held.setdefault(event.job, _Held(event.project))
         before_milli = held.firm_milli
         for worker in event.workers:

@@ -34,7 +34,7 @@ class Grants:
         """Which of these workers cannot be preempted, as the job was admitted: the first of each
         role, as many as it has at least.
         """
-        life = self._known(job)
+        life = self.known(job)
         if not life.preemptible:
             return ranks
         roles = life.grant.roles if life.grant is not None else {}
@@ -49,7 +49,7 @@ class Grants:
         ]
 
     def placed(self, entry: Entry, event: GangPlaced) -> Iterator[Found]:
-        life, job, basis = self._known(event.job), event.job, entry.header.basis
+        life, job, basis = self.known(event.job), event.job, entry.header.basis
         yield from self._alive(entry, job, life)
         if life.grant is not None:
             yield "I2", f"{job} attempt {event.attempt} placed beside {life.grant.attempt}"
@@ -70,7 +70,7 @@ class Grants:
         life.grant.first = life.grant.ranks
 
     def grown(self, entry: Entry, event: GangGrown) -> Iterator[Found]:
-        life, grant = self._known(event.job), self._grant(event.job, event.attempt)
+        life, grant = self.known(event.job), self._grant(event.job, event.attempt)
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} grows and is not placed"
             return
@@ -83,7 +83,7 @@ class Grants:
             yield "I7", f"{event.job} may have {life.nodes_max} workers and has {have}"
 
     def shrunk(self, entry: Entry, event: GangShrunk) -> Iterator[Found]:
-        life, grant = self._known(event.job), self._grant(event.job, event.attempt)
+        life, grant = self.known(event.job), self._grant(event.job, event.attempt)
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} shrinks and is not placed"
             return
@@ -99,7 +99,7 @@ class Grants:
             yield "I7", f"{event.job} is left {len(left)} workers and needs {life.gang.nodes}"
 
     def workers_released(self, entry: Entry, event: WorkersReleased) -> Iterator[Found]:
-        life, grant = self._known(event.job), self._grant(event.job, event.attempt)
+        life, grant = self.known(event.job), self._grant(event.job, event.attempt)
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} gives back and is not placed"
             return
@@ -117,7 +117,7 @@ class Grants:
             self._short.pop(event.job, None)
 
     def released(self, entry: Entry, event: GangReleased) -> Iterator[Found]:
-        life, grant = self._known(event.job), self._grant(event.job, event.attempt)
+        life, grant = self.known(event.job), self._grant(event.job, event.attempt)
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} is released and not placed"
             return
@@ -126,12 +126,12 @@ class Grants:
         life.unpaid.append((event.attempt, event.milli, event.held_us))
         self._short.pop(event.job, None)
 
-    def _known(self, job: str) -> Life:
+    def known(self, job: str) -> Life:
         """The job's record; an empty one when nobody asked for it, which the checks then tell."""
         return self._jobs.get(job) or Life(requested=NEVER)
 
     def _grant(self, job: str, attempt: int) -> Grant | None:
-        grant = self._known(job).grant
+        grant = self.known(job).grant
         return grant if grant is not None and grant.attempt == attempt else None
 
     def _alive(self, entry: Entry, job: str, life: Life) -> Iterator[Found]:

@@ -2,7 +2,7 @@
 
 I1 no device above its capacity · I2 one live attempt per job · I3 attempts in order · I4 legal
 transitions, one end · I5 quotas and limits at every grant · I6 requests once · I7 gangs whole ·
-I15 reservations kept. I8 is `chain`, I11 `journal`, I14 `replay`.
+I15 reservations kept · I16 pauses: all or none, on proof. I8 is `chain`, I11 `journal`, I14 `replay`.
 """
 
 from __future__ import annotations
@@ -32,16 +32,33 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.pauses import (
+    AttemptLocked,
+    AttemptPaused,
+    AttemptPauseFailed,
+    AttemptResumed,
+    GangPaused,
+    GangPausing,
+    GangResumed,
+    JobPaused,
+    JobPausing,
+    JobResuming,
+)
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured
 from headrace.verification.bookings import Bookings
 from headrace.verification.grants import Found
-from headrace.verification.lives import Lives
+from headrace.verification.lives import Lives, Report
+from headrace.verification.pause_promises import PausePromises
+from headrace.verification.pauses import Pauses
 from headrace.verification.requests import Requests
-from headrace.verification.rests import RestPromises
 from headrace.verification.violation import Violation
 
 Check = Callable[[Entry, Any], Iterable[Found]]
+
+
+def _nothing(_entry: Entry, _event: Any) -> Iterable[Found]:
+    return ()
 
 
 class Checker:
@@ -51,7 +68,8 @@ class Checker:
         self.lives = Lives()
         self.bookings = Bookings()
         self.requests = Requests()
-        self.promises = RestPromises()
+        self.promises = PausePromises()
+        self.pauses = Pauses(self.lives.known)
         self._epochs: dict[str, int] = {}
         lives = self.lives
         self._on: dict[type[Any], Check] = {
@@ -80,6 +98,21 @@ class Checker:
             QueueConfigured: self._configured,
             ServiceLed: self._led,
             UsageAccounted: lives.accounted,
+            **self._of_pauses(),
+        }
+
+    def _of_pauses(self) -> dict[type[Any], Check]:
+        return {
+            GangPausing: self.pauses.pausing,
+            GangPaused: self._paused,
+            GangResumed: self._resumed,
+            JobPausing: self.pauses.wanted,
+            JobResuming: self.pauses.wanted,
+            JobPaused: self.pauses.stands,
+            AttemptLocked: self._moved(self.pauses.locked),
+            AttemptPaused: self._moved(self.pauses.left),
+            AttemptResumed: self._moved(_nothing),
+            AttemptPauseFailed: self._moved(_nothing),
         }
 
     def check(self, entry: Entry) -> list[Violation]:
@@ -110,6 +143,23 @@ class Checker:
     def _workers_released(self, entry: Entry, event: WorkersReleased) -> Iterable[Found]:
         yield from self.lives.workers_released(entry, event)
         yield from self.bookings.given_back(event, self.lives.firm_of)
+
+    def _paused(self, entry: Entry, event: GangPaused) -> Iterable[Found]:
+        yield from self.pauses.paused(entry, event)
+        yield from self.bookings.released(event)
+
+    def _resumed(self, entry: Entry, event: GangResumed) -> Iterable[Found]:
+        yield from self.pauses.resumed(entry, event)
+        yield from self.bookings.booked(entry, event, self.lives.firm_of)
+
+    def _moved(self, check: Check) -> Check:
+        """A worker's report about leaving or coming back."""
+
+        def moved(entry: Entry, event: Report) -> Iterable[Found]:
+            yield from self.lives.numbered(event)
+            yield from check(entry, event)
+
+        return moved
 
     def _joined(self, entry: Entry, event: NodeJoined) -> Iterable[Found]:
         self.bookings.joined(event)

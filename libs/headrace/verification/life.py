@@ -11,7 +11,8 @@ class Grant:
     """A live attempt: where its workers are by rank, and what the log has proof of."""
 
     __slots__ = (
-        "attempt", "begun", "evicted", "first", "gone", "leaving", "milli", "nodes", "ranks", "roles",
+        "attempt", "begun", "evicted", "first", "gone", "leaving", "left", "locked", "milli", "nodes",
+        "paused", "phase_at", "ranks", "roles",
         "short", "short_us", "started",
     )  # fmt: skip
 
@@ -23,6 +24,10 @@ class Grant:
         self.started: dict[int, int] = {}  # rank to position
         self.gone: dict[int, int] = {}
         self.leaving: dict[int, None] = {}
+        self.left: dict[int, int] = {}  # rank to position: it is off its devices
+        self.locked: dict[int, int] = {}
+        self.phase_at = NEVER  # the last decision about leaving or coming back
+        self.paused = False
         self.begun = self.evicted = self.short = self.short_us = NEVER
 
 
@@ -31,7 +36,8 @@ class Life:
 
     __slots__ = (
         "admitted", "attempt", "cancelling", "finished", "gang", "grant", "group", "open_tasks",
-        "preemptible", "protected", "replace_after_us", "requested", "rests", "standings",
+        "paused", "pausing", "preemptible", "protected", "replace_after_us", "requested", "rests",
+        "standings",
         "tasks", "unpaid",
     )  # fmt: skip
 
@@ -41,6 +47,7 @@ class Life:
         self.attempt = self.tasks = self.open_tasks = 0
         self.gang = Gang(nodes=0)  # what it asks for
         self.protected = False  # of a preemptible job, its minimum
+        self.pausing = self.paused = False  # its people want that; it is so
         self.replace_after_us = 0
         self.standings: tuple[tuple[int, bool], ...] = ()
         self.grant: Grant | None = None

@@ -23,6 +23,12 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
+from headrace.events.pauses import (
+    AttemptLocked,
+    AttemptPaused,
+    AttemptPauseFailed,
+    AttemptResumed,
+)
 from headrace.events.platform import UsageAccounted
 from headrace.verification.grants import Found, Grants
 from headrace.verification.life import NEVER, Grant, Life
@@ -30,6 +36,14 @@ from headrace.verification.life import NEVER, Grant, Life
 STALENESS_US = 60_000_000  # a gang may be short of a worker for so long before placement acts
 SILENCES_MAX = 8  # changes of one node's silence between a decision's basis and its append
 
+Report = (
+    AttemptStarted
+    | AttemptExited
+    | AttemptLocked
+    | AttemptPaused
+    | AttemptResumed
+    | AttemptPauseFailed
+)
 Silences = tuple[tuple[int, int], ...]  # by position: for how long a node has been silent, in us
 
 
@@ -71,14 +85,15 @@ class Lives(Grants):
             life.finished = entry.position
 
     def cancelling(self, entry: Entry, event: JobCancelling) -> Iterator[Found]:
-        life = self._known(event.job)
+        life = self.known(event.job)
         yield from self._alive(entry, event.job, life)
         life.cancelling = min(life.cancelling, entry.position)
 
     def standing(self, entry: Entry, event: JobEligible | JobHeld) -> Iterator[Found]:
-        life = self._known(event.job)
+        life = self.known(event.job)
         yield from self._alive(entry, event.job, life)
-        life.stand(entry.position, eligible=isinstance(event, JobEligible))
+        if not life.paused:  # who is paused competes for nothing until that is over
+            life.stand(entry.position, eligible=isinstance(event, JobEligible))
 
     def begun(self, entry: Entry, event: JobStarted) -> Iterator[Found]:
         grant = self._grant(event.job, event.attempt)
@@ -92,7 +107,7 @@ class Lives(Grants):
             grant.begun = entry.position
 
     def finished(self, entry: Entry, event: JobFinished) -> Iterator[Found]:
-        life = self._known(event.job)
+        life = self.known(event.job)
         if life.finished != NEVER:
             yield "I4", f"{event.job} ends again"
         if life.admitted == NEVER:
@@ -109,7 +124,7 @@ class Lives(Grants):
             group.open_tasks -= 1
 
     def retries(self, entry: Entry, event: JobRetries) -> Iterator[Found]:
-        life = self._known(event.job)
+        life = self.known(event.job)
         yield from self._alive(entry, event.job, life)
         if not life.rests:
             yield "I4", f"{event.job} retries and has not rested"
@@ -117,19 +132,23 @@ class Lives(Grants):
 
     def accounted(self, entry: Entry, event: UsageAccounted) -> Iterator[Found]:
         del entry
-        life = self._known(event.job)
+        life = self.known(event.job)
         paid = (event.attempt, event.milli, event.held_us)
         if paid in life.unpaid:
             life.unpaid.remove(paid)
         else:
             yield "I4", f"{event.job} attempt {event.attempt} is not accounted as it was released"
 
-    def reported(self, entry: Entry, event: AttemptStarted | AttemptExited) -> Iterator[Found]:
+    def numbered(self, event: Report) -> Iterator[Found]:
+        """A report of a node's journal comes once, in order."""
         journal = (event.node, event.incarnation)
         if event.report <= self._reports.get(journal, 0):
             yield "I3", f"report {event.report} of {event.node} is recorded again"
         self._reports[journal] = event.report
-        life = self._known(event.job)
+
+    def reported(self, entry: Entry, event: AttemptStarted | AttemptExited) -> Iterator[Found]:
+        yield from self.numbered(event)
+        life = self.known(event.job)
         grant = self._grant(event.job, event.attempt)
         if grant is None:
             if event.attempt > life.attempt:
@@ -146,7 +165,7 @@ class Lives(Grants):
             grant.started[event.rank] = entry.position
 
     def expired(self, entry: Entry, event: AttemptExpired) -> Iterator[Found]:
-        life, grant = self._known(event.job), self._grant(event.job, event.attempt)
+        life, grant = self.known(event.job), self._grant(event.job, event.attempt)
         if grant is None or grant.nodes.get(event.rank) != event.node:
             yield "I3", f"{event.job} rank {event.rank} expires on {event.node} and is not there"
             return
@@ -177,7 +196,7 @@ class Lives(Grants):
         """Gangs short of a worker that placement knew of, for too long, when it decided this."""
         header = entry.header
         for job in list(self._short):
-            grant = self._known(job).grant
+            grant = self.known(job).grant
             if grant is None or grant.evicted != NEVER or len(grant.gone) == len(grant.nodes):
                 del self._short[job]
             elif header.basis >= grant.short and header.decided_at_us > (
@@ -203,7 +222,7 @@ class Lives(Grants):
 
     def _all_gone(self, entry: Entry, node: str) -> None:
         for job, rank in self._on_node.get(node, {}):
-            grant = self._known(job).grant
+            grant = self.known(job).grant
             if grant is not None:
                 self._gone(entry, job, grant, rank)
 

@@ -182,7 +182,7 @@ class Promises:
             wait.wait(entry.position)
         return ()
 
-    def _over(self, entry: Entry, event: JobHeld | JobCancelling | JobFinished) -> Iterable[Found]:
+    def _over(self, entry: Entry, event: Any) -> Iterable[Found]:
         self._rest(entry, event.job)
         if isinstance(event, JobFinished):
             self._waits.pop(event.job, None)
@@ -251,7 +251,8 @@ class Promises:
                 yield "I15", f"{event.job} is promised nothing any more, and nothing was lost"
         else:
             nodes = frozenset(seat.node for seat in event.seats)
-            self._promised[event.job] = Promise(event.at_us, basis, nodes)
+            promise = self._promised[event.job] = Promise(event.at_us, basis, nodes)
+            promise.void = not self._unchanged_since(basis, wait.project, nodes)
             wait.untold = 0
             if before is not None and event.at_us > before.at_us and not may_change:
                 yield "I15", f"{event.job} was promised {before.at_us} and then {event.at_us}"

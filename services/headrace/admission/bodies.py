@@ -25,7 +25,7 @@ _JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(/[0-9]{1,4})?")
 
 
 class JobNamed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`job.cancel`."""
+    """`job.cancel`, `job.pause`, `job.resume`."""
 
     job: str
 

@@ -22,12 +22,16 @@ def cancel(hearing: Hearing, position: int, event: JobCancelRequested) -> Decisi
     job = state.live.get(event.job)
     if job is not None and job.project == event.project:
         return JobCancelling(job=event.job, project=event.project, user=event.user)
-    if job is None and event.job in state.outcomes:
-        rule = f"has already ended: {state.outcomes[event.job]}"
-        refusal = Refusal(field="job", value=event.job, rule=rule)
-    else:
-        refusal = _unknown(state, event.job, event.project)
+    refusal = not_there(state, event.job, event.project)
     return JobCancelRefused(job=event.job, project=event.project, refusal=refusal)
+
+
+def not_there(state: State, job: str, project: str) -> Refusal:
+    """Why nothing can be done to a job that is no live one of the project."""
+    if job not in state.live and job in state.outcomes:
+        rule = f"has already ended: {state.outcomes[job]}"
+        return Refusal(field="job", value=job, rule=rule)
+    return _unknown(state, job, project)
 
 
 def full_id(state: State, job: str, project: str) -> str | Refusal:

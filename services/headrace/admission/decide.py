@@ -16,6 +16,7 @@ from headrace.admission import (
     enter_rules,
     job_rules,
     member_rules,
+    pause_rules,
     people_rules,
     webhook_rules,
 )
@@ -23,21 +24,27 @@ from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.decider import Decider, Draft
-from headrace.events import Decision, Event, access, jobs, members, people, webhooks
+from headrace.events import Decision, Event, access, jobs, members, pauses, people, webhooks
 
 
 def decide(state: State, now_us: int) -> Sequence[Draft]:
     """Answers to what is pending, then the next tasks of groups. Only tokens depend on the clock."""
-    if not (state.pending or state.expanding or state.stopping):
+    if not _has_more(state):
         return []
     hearing = Hearing(state, now_us)
-    drafts = chain(_answers(state, hearing), _tasks(state, hearing), _stops(state))
+    drafts = chain(
+        _answers(state, hearing), _tasks(state, hearing), _stops(state), _spreads(state, hearing)
+    )
     return list(islice(drafts, state.setting("drafts_max")))
 
 
 def wakeup(state: State) -> int | None:
     """At once while anything is unfinished; else nothing is ever said without a new event."""
-    return 0 if state.pending or state.expanding or state.stopping else None
+    return 0 if _has_more(state) else None
+
+
+def _has_more(state: State) -> bool:
+    return bool(state.pending or state.expanding or state.stopping or state.spreading)
 
 
 def _answers(state: State, hearing: Hearing) -> Iterator[Draft]:
@@ -57,7 +64,7 @@ def _answers(state: State, hearing: Hearing) -> Iterator[Draft]:
 def _tasks(state: State, hearing: Hearing) -> Iterator[Draft]:
     """The next tasks of each group that was admitted."""
     for group_id in state.expanding:
-        if hearing.is_stopped(group_id):
+        if hearing.is_stopped(group_id) or hearing.is_pausing(group_id):
             continue
         group = state.groups[group_id]
         for index in range(group.admitted, group.event.tasks):
@@ -84,9 +91,31 @@ def _stops(state: State) -> Iterator[Draft]:
             )
 
 
+def _spreads(state: State, hearing: Hearing) -> Iterator[Draft]:
+    """The next tasks of each group that was paused or resumed; what was said in this very turn, to
+    the group or to one of them, is newer.
+    """
+    for group_id, spread in state.spreading.items():
+        if hearing.is_stopped(group_id) or hearing.is_told(group_id):
+            continue
+        event = pauses.JobPausing if spread.pausing else pauses.JobResuming
+        for task in spread.left:
+            if hearing.is_told(task) or hearing.is_stopped(task):
+                continue
+            job = state.live[task]
+            yield Draft(
+                event=event(job=task, project=job.project, user=spread.user),
+                causation=spread.causation,
+                traceparent=job.traceparent,
+                actor=spread.user,
+            )
+
+
 _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     jobs.JobRequested: job_rules.requested,
     jobs.JobCancelRequested: cancel_rules.cancel,
+    pauses.JobPauseRequested: pause_rules.pause,
+    pauses.JobResumeRequested: pause_rules.resume,
     jobs.JobEnterRequested: enter_rules.enter,
     access.SecretSetRequested: access_rules.set_secret,
     access.PublisherRequested: access_rules.create_publisher,

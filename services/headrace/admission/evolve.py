@@ -10,8 +10,18 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from headrace.access import directory
+from headrace.admission import evolve_groups
 from headrace.admission.hearing import hook_of, member_of, token_of
-from headrace.admission.state import Asked, Group, Hook, Live, Machine, Pending, State, Stop
+from headrace.admission.state import (
+    Asked,
+    Group,
+    Hook,
+    Live,
+    Machine,
+    Pending,
+    State,
+    Stop,
+)
 from headrace.events import (
     Entry,
     Event,
@@ -19,6 +29,7 @@ from headrace.events import (
     jobs,
     members,
     nodes,
+    pauses,
     people,
     platform,
     pools,
@@ -52,22 +63,7 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
         state.groups[event.job] = Group(event=event, traceparent=traceparent)
         state.expanding[event.job] = None
     if event.group:
-        _task_admitted(state, entry, event)
-
-
-def _task_admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
-    group = state.groups.get(event.group)
-    if group is None:  # it ended meanwhile
-        stop = Stop(causation=entry.position, reason="group-ended")
-        state.stopping.setdefault(event.group, stop).left[event.job] = None
-        return
-    group.live[event.job] = None
-    group.admitted = event.index + 1
-    if group.admitted >= group.event.tasks:
-        state.expanding.pop(event.group, None)
-    if state.live[event.group].cancelling:
-        stop = Stop(causation=entry.position)
-        state.stopping.setdefault(event.group, stop).left[event.job] = None
+        evolve_groups.task_admitted(state, entry, event)
 
 
 def _refused(state: State, _entry: Entry, event: jobs.JobRefused) -> None:
@@ -80,13 +76,13 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
     if job is None:
         return
     job.cancelling = True
-    _named(state, job.group, event.job)
+    evolve_groups.over(state, job.group, event.job)
     group = state.groups.get(event.job)
     if group is None:
         return
     state.expanding.pop(event.job, None)  # what was not admitted yet never will be
     stop = Stop(causation=entry.header.causation, user=event.user, reason=event.reason)
-    _stop(state, event.job, stop, group)
+    evolve_groups.stop_all(state, event.job, stop, group)
 
 
 def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
@@ -96,31 +92,18 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
     state.live_of[job.project] -= 1
     if not state.live_of[job.project]:
         del state.live_of[job.project]
-    _named(state, job.group, event.job)
+    evolve_groups.over(state, job.group, event.job)
     of = state.groups.get(job.group)
     if of is not None:
         of.live.pop(event.job, None)
     group = state.groups.pop(event.job, None)
     if group is not None:
         state.expanding.pop(event.job, None)
-        _stop(state, event.job, Stop(causation=entry.position, reason="group-ended"), group)
+        state.spreading.pop(event.job, None)
+        evolve_groups.stop_all(
+            state, event.job, Stop(causation=entry.position, reason="group-ended"), group
+        )
     _remember(state, event.job, event.outcome)
-
-
-def _stop(state: State, group_id: str, stop: Stop, group: Group) -> None:
-    """Every task of the group that lives and was not told yet is to be cancelled."""
-    stop.left = {task: None for task in group.live if not state.live[task].cancelling}
-    if stop.left:
-        state.stopping[group_id] = stop
-
-
-def _named(state: State, group_id: str, task: str) -> None:
-    """The task was cancelled or has ended: there is one fewer to tell."""
-    stop = state.stopping.get(group_id)
-    if stop is not None:
-        stop.left.pop(task, None)
-        if not stop.left:
-            del state.stopping[group_id]
 
 
 def _remember(state: State, job: str, outcome: str) -> None:
@@ -240,6 +223,8 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     jobs.JobRefused: _refused,
     jobs.JobCancelling: _cancelling,
     jobs.JobFinished: _finished,
+    pauses.JobPausing: evolve_groups.pausing,
+    pauses.JobResuming: evolve_groups.pausing,
     queues.QueueConfigured: _queue,
     pools.PoolConfigured: _pool,
     nodes.NodeJoined: _joined,
@@ -266,6 +251,8 @@ LISTENS_TO: tuple[type[Event], ...] = (
     jobs.JobEntered,
     jobs.JobEnterRefused,
     jobs.JobCancelRefused,
+    pauses.JobPauseRefused,
+    pauses.JobResumeRefused,
     access.SecretRefused,
     access.PublisherRefused,
     access.ProjectEraseRefused,

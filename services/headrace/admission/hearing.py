@@ -11,7 +11,7 @@ from itertools import islice
 
 from headrace.access import directory
 from headrace.admission.state import Hook, Member, State, Token
-from headrace.events import Decision, access, jobs, members, webhooks
+from headrace.events import Decision, access, jobs, members, pauses, webhooks
 
 WAITING_SHOWN_MAX = 10
 
@@ -24,6 +24,7 @@ class Hearing:
         self._admitted: dict[str, None] = {}
         self._admitted_of: Counter[str] = Counter()  # by project
         self._stopped: dict[str, None] = {}
+        self._pausing: dict[str, bool] = {}
         self._erased: dict[str, None] = {}
         self._secrets: dict[tuple[str, str], None] = {}
         self._publishers: dict[tuple[str, str], str] = {}
@@ -40,6 +41,8 @@ class Hearing:
             self._admitted_of[event.project] += max(1, event.tasks)
         elif isinstance(event, jobs.JobCancelling):
             self._stopped[event.job] = None
+        elif isinstance(event, pauses.JobPausing | pauses.JobResuming):
+            self._pausing[event.job] = isinstance(event, pauses.JobPausing)
         elif isinstance(event, access.SecretSet):
             self._secrets[event.project, event.name] = None
         elif isinstance(event, access.PublisherCreated):
@@ -73,6 +76,22 @@ class Hearing:
     def is_stopped(self, group: str) -> bool:
         """Whether the group is cancelled, so that no more of its tasks are admitted."""
         return group in self._stopped
+
+    def is_pausing(self, job: str) -> bool:
+        """Whether the people of this live job want it paused."""
+        group = self.state.live[job].group
+        spread = self.state.spreading.get(group)
+        is_to = spread is not None and job in spread.left
+        known = spread.pausing if spread is not None and is_to else self.state.live[job].pausing
+        return self._pausing.get(job, self._pausing.get(group, known))
+
+    def is_told(self, job: str) -> bool:
+        """Whether it was paused or resumed in this turn."""
+        return job in self._pausing
+
+    def is_ending(self, job: str) -> bool:
+        """Whether this live job is to end."""
+        return job in self._stopped or self.state.live[job].cancelling
 
     def is_erasing(self, project: str) -> bool:
         """Whether the project's keys are about to be dropped."""

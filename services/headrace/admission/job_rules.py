@@ -51,6 +51,7 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         stop_after_failures=event.stop_after_failures,
         warning=warning(state, gang),
         protected_minimum=event.protected_minimum,
+        checkpoint=event.checkpoint,
     )
 
 

@@ -6,6 +6,7 @@ Nothing is kept in the vault for a project that does not exist or is being erase
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -44,6 +45,7 @@ from headrace.events.members import (
     MemberAdmitted,
     MemberRejected,
 )
+from headrace.events.pauses import JobPauseRequested, JobResumeRequested
 from headrace.events.webhooks import WebhookConfigured
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
@@ -70,6 +72,8 @@ class Requests:
         return {
             "job.submit": self.submit,
             "job.cancel": self.cancel,
+            "job.pause": self.pause,
+            "job.resume": self.resume,
             "job.enter": self.enter,
             "secret.set": self.set_secret,
             "publisher.create": self.create_publisher,
@@ -111,13 +115,15 @@ class Requests:
 
     async def cancel(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`job.cancel`: `{"job": id}`, or an unambiguous beginning of a live job's id."""
-        asked = decoded(request.body, JobNamed)
-        if isinstance(asked, Refusal):
-            return asked
-        job = full_id(runtime.state, asked.job, request.project)
-        if isinstance(job, Refusal):
-            return job
-        return JobCancelRequested(job=job, project=request.project, user=request.actor)
+        return _about_job(JobCancelRequested, request, runtime)
+
+    async def pause(self, request: Request, runtime: Runtime) -> Fact | Refusal:
+        """`job.pause`: likewise."""
+        return _about_job(JobPauseRequested, request, runtime)
+
+    async def resume(self, request: Request, runtime: Runtime) -> Fact | Refusal:
+        """`job.resume`: likewise."""
+        return _about_job(JobResumeRequested, request, runtime)
 
     async def enter(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`job.enter`: `{"job", "way", "rank", "what"}`, from the gateway, which then opens it."""
@@ -228,8 +234,19 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         stop_after_failures=tasks.stop_after_failures if tasks else 0,
         kind_of_group=tasks.kind if tasks else "",
         protected_minimum=planned.protected_minimum,
+        checkpoint=planned.checkpoint,
         bundle=bundle_of(planned.workdir),
     )
+
+
+def _about_job(make: Callable[..., Fact], request: Request, runtime: Runtime) -> Fact | Refusal:
+    asked = decoded(request.body, JobNamed)
+    if isinstance(asked, Refusal):
+        return asked
+    job = full_id(runtime.state, asked.job, request.project)
+    if isinstance(job, Refusal):
+        return job
+    return make(job=job, project=request.project, user=request.actor)
 
 
 async def _project_refusal(project: str, runtime: Runtime) -> Refusal | None:

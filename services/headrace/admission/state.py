@@ -8,7 +8,17 @@ from __future__ import annotations
 import msgspec
 
 from headrace.access.directory import Directory
-from headrace.events import access, jobs, members, nodes, people, pools, queues, webhooks
+from headrace.events import (
+    access,
+    jobs,
+    members,
+    nodes,
+    pauses,
+    people,
+    pools,
+    queues,
+    webhooks,
+)
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
@@ -22,6 +32,8 @@ SETTINGS = {
 Asked = (
     jobs.JobRequested
     | jobs.JobCancelRequested
+    | pauses.JobPauseRequested
+    | pauses.JobResumeRequested
     | jobs.JobEnterRequested
     | access.SecretSetRequested
     | access.PublisherRequested
@@ -57,6 +69,7 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
     group: str = ""
     traceparent: str = ""
     cancelling: bool = False
+    pausing: bool = False
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -74,6 +87,15 @@ class Stop(msgspec.Struct, kw_only=True, omit_defaults=True):
     causation: int
     user: str = ""
     reason: str = "cancelled"
+    left: dict[str, None] = {}
+
+
+class Spread(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A group's tasks that are to be paused (or resumed) one by one, as the group is."""
+
+    causation: int
+    pausing: bool
+    user: str = ""
     left: dict[str, None] = {}
 
 
@@ -129,6 +151,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     groups: dict[str, Group] = {}
     expanding: dict[str, None] = {}  # groups with tasks to admit
     stopping: dict[str, Stop] = {}  # groups with tasks to cancel
+    spreading: dict[str, Spread] = {}  # groups with tasks to pause or resume
     outcomes: dict[str, str] = {}  # how recent jobs ended, the oldest first
     nodes: dict[str, Machine] = {}
     pools: dict[str, pools.Pool] = {}

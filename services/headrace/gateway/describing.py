@@ -23,13 +23,14 @@ from headrace.events.gangs import (
 )
 from headrace.events.jobs import JobAdmitted, JobRequested, JobStarted
 from headrace.events.nodes import Device
+from headrace.events.pauses import GangPaused, GangPausing, GangResumed
 from headrace.gateway.happenings import happening, trace_of
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Stored
 
 _SPEC = (
     "gang", "priority", "preemptible", "protected_minimum", "max_duration_us", "replace_after_us",
-    "secrets",
+    "secrets", "checkpoint",
 )  # fmt: skip
 _DECIDED = ("gang", "max_duration_us")  # of it, what admission filled in
 
@@ -99,11 +100,18 @@ def _attempts(entries: Sequence[Entry], devices: Mapping[str, Device]) -> list[A
             attempt.started_at_us = at_us
         elif isinstance(event, AttemptStarted | AttemptExited | AttemptExpired):
             _report(attempt, event)
-        elif isinstance(event, GangEvicted):
+        elif isinstance(event, GangEvicted) or (
+            isinstance(event, GangPausing) and event.phase == "locked"
+        ):
             attempt.evicted, attempt.evicted_at_us = event.reason, at_us
             attempt.gainer, attempt.eviction_rule = event.gainer, event.act.rule
             attempt.eviction_numbers = event.act.numbers
             attempt.eviction_names = event.act.names
+        elif isinstance(event, GangPaused):
+            attempt.paused = event.way
+        elif isinstance(event, GangResumed):
+            attempt.paused = ""
+            _come_back(attempt, event, devices)
         elif isinstance(event, GangGrown):
             attempt.workers += [_worker(worker, devices) for worker in event.workers]
         elif isinstance(event, GangShrunk):
@@ -123,6 +131,13 @@ def _placed(entry: Entry, event: GangPlaced, devices: Mapping[str, Device]) -> A
         numbers=event.act.numbers,
         names=event.act.names,
     )
+
+
+def _come_back(attempt: AttemptRow, event: GangResumed, devices: Mapping[str, Device]) -> None:
+    """On these devices now, as what they were."""
+    for row, worker in zip(attempt.workers, event.workers, strict=False):
+        now = _worker(worker, devices)
+        row.gpus, row.devices, row.milli, row.model = now.gpus, now.devices, now.milli, now.model
 
 
 def _worker(worker: Worker, devices: Mapping[str, Device]) -> WorkerRow:

@@ -43,7 +43,7 @@ from headrace.events.nodes import (
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured, SharesDivided
-from headrace.gateway import evolve_gangs, evolve_joining, evolve_webhooks
+from headrace.gateway import evolve_gangs, evolve_joining, evolve_pauses, evolve_webhooks
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
     DeviceAt,
@@ -229,6 +229,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     GangEvicted: evolve_gangs.evicted,
     WorkersReleased: evolve_gangs.workers_released,
     GangReleased: evolve_gangs.released,
+    **evolve_pauses.FOLDS,
     NodeJoined: _joined,
     NodeSilent: _silent,
     NodeHeard: _heard,

@@ -11,13 +11,14 @@ from headrace.events.gangs import (
     GangShrunk,
     WorkersReleased,
 )
+from headrace.events.pauses import GangPaused, GangResumed
 from headrace.gateway.accounting import Booking, account
 from headrace.gateway.projection import Projection, move, use_of
 
 
 def placed(projection: Projection, entry: Entry, event: GangPlaced) -> None:
     """The gang has its devices."""
-    _hold(projection, entry, event)
+    hold(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.attempt, job.workers, job.held_milli = event.attempt, event.workers, event.milli
@@ -27,7 +28,7 @@ def placed(projection: Projection, entry: Entry, event: GangPlaced) -> None:
 
 def grown(projection: Projection, entry: Entry, event: GangGrown) -> None:
     """It has more workers."""
-    _hold(projection, entry, event)
+    hold(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.workers += event.workers
@@ -53,7 +54,7 @@ def evicted(projection: Projection, _: Entry, event: GangEvicted) -> None:
 
 def workers_released(projection: Projection, entry: Entry, event: WorkersReleased) -> None:
     """Some of its devices are free."""
-    _give_back(projection, entry, event)
+    give_back(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.workers = tuple(worker for worker in job.workers if worker.rank not in event.ranks)
@@ -62,7 +63,7 @@ def workers_released(projection: Projection, entry: Entry, event: WorkersRelease
 
 def released(projection: Projection, entry: Entry, event: GangReleased) -> None:
     """All of its devices are free."""
-    _give_back(projection, entry, event)
+    give_back(projection, entry, event)
     job = projection.live.get(event.job)
     if job is not None:
         job.leaving = ()
@@ -73,7 +74,7 @@ def released(projection: Projection, entry: Entry, event: GangReleased) -> None:
             move(projection, job, "waiting")
 
 
-def _hold(projection: Projection, entry: Entry, event: GangPlaced | GangGrown) -> None:
+def hold(projection: Projection, entry: Entry, event: GangPlaced | GangGrown | GangResumed) -> None:
     """The job has these workers' devices."""
     for worker in event.workers:
         for share in worker.devices:
@@ -84,7 +85,9 @@ def _hold(projection: Projection, entry: Entry, event: GangPlaced | GangGrown) -
     use_of(projection, event.project).held_milli += event.milli
 
 
-def _give_back(projection: Projection, entry: Entry, event: GangReleased | WorkersReleased) -> None:
+def give_back(
+    projection: Projection, entry: Entry, event: GangReleased | WorkersReleased | GangPaused
+) -> None:
     """The job has these devices no more."""
     end_us = entry.recorded_at_us
     for share in event.shares:

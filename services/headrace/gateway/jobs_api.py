@@ -128,12 +128,35 @@ async def cancel_job(
     *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
     """Its workers are asked to stop, with the grace the job has. `job` may be a prefix."""
-    found = await by.job(job, index)
-    answer = await by.ask(
-        "job.cancel", found.project, {"job": found.job}, key=key, traceparent=trace
-    )
-    answer.job = found.job
-    return response_of(await gateway.visible(answer))
+    return await _about((gateway, by), "job.cancel", await by.job(job, index), (key, trace))
+
+
+@post(
+    ["/jobs/{job:str}/pause", "/jobs/{job:str}/{index:int}/pause"],
+    summary="Pause a job",
+    status_code=HTTP_200_OK,
+    opt=may("pause", "job"),
+)
+async def pause_job(
+    *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
+) -> Response[Answer]:
+    """It leaves its GPUs until it is resumed: where its nodes can, with all it did. `job` may be a
+    prefix.
+    """
+    return await _about((gateway, by), "job.pause", await by.job(job, index), (key, trace))
+
+
+@post(
+    ["/jobs/{job:str}/resume", "/jobs/{job:str}/{index:int}/resume"],
+    summary="Resume a paused job",
+    status_code=HTTP_200_OK,
+    opt=may("resume", "job"),
+)
+async def resume_job(
+    *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
+) -> Response[Answer]:
+    """It competes for GPUs again. `job` may be a prefix."""
+    return await _about((gateway, by), "job.resume", await by.job(job, index), (key, trace))
 
 
 @get(
@@ -223,3 +246,13 @@ def _offsets(text: str) -> Offsets:
     except ValueError as error:
         rule = "attempt.rank.process.offset, separated by commas"
         raise BadRequest("offsets", text, rule) from error
+
+
+async def _about(
+    served: tuple[Gateway, Caller], verb: str, found: Job, sent: tuple[str, str]
+) -> Response[Answer]:
+    """Ask this of the job, with the request's key and trace."""
+    (gateway, by), (key, trace) = served, sent
+    answer = await by.ask(verb, found.project, {"job": found.job}, key=key, traceparent=trace)
+    answer.job = found.job
+    return response_of(await gateway.visible(answer))

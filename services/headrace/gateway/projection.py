@@ -42,6 +42,7 @@ class Job(msgspec.Struct, kw_only=True):
     kind_of_group: str = ""
     task_ids: list[str] = []
     task_states: dict[str, int] = {}
+    ways: dict[str, int] = {}  # of a group that is paused: how many of its tasks left how
     attempt: int = 0
     workers: tuple[Worker, ...] = ()
     leaving: tuple[int, ...] = ()  # which of its ranks are to stop while others run on

@@ -25,6 +25,8 @@ ROUTES = (
     jobs_api.list_jobs,
     jobs_api.describe_job,
     jobs_api.cancel_job,
+    jobs_api.pause_job,
+    jobs_api.resume_job,
     jobs_api.job_why,
     jobs_api.job_logs,
     sessions_api.job_session,

@@ -94,12 +94,13 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
 
 
 def state_of(job: Job) -> str:
-    """The state word; a group that waits while some task runs is running."""
+    """The state word; while some task runs, a group that waits is running, one that is paused stops."""
+    if job.tasks and job.state == "paused":
+        runs = any(job.task_states.get(state) for state in ("running", "starting", "stopping"))
+        return "stopping" if runs else "paused"
     if job.tasks and job.state in ("waiting", "held"):
-        for state in ("running", "starting", "held"):
-            if job.task_states.get(state):
-                return state
-        return "waiting"
+        states = (s for s in ("running", "starting", "held") if job.task_states.get(s))
+        return next(states, "waiting")
     return job.state
 
 

@@ -22,6 +22,7 @@ from headrace.events.jobs import (
     JobStarted,
 )
 from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
+from headrace.events.pauses import GangPaused, GangResumed, JobPaused
 from headrace.events.platform import UsageAccounted
 
 WAIT_BUCKETS_MS = (10, 50, 100, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 3_600_000)
@@ -94,7 +95,14 @@ def _grown(state: State, _entry: Entry, event: GangGrown) -> None:
     state.allocated_milli += event.milli
 
 
-def _released(state: State, entry: Entry, event: GangReleased | WorkersReleased) -> None:
+def _resumed(state: State, _entry: Entry, event: GangResumed) -> None:
+    state.allocated_milli += event.milli
+    _move(state, event.job, "running")
+
+
+def _released(
+    state: State, entry: Entry, event: GangReleased | WorkersReleased | GangPaused
+) -> None:
     state.allocated_milli -= event.milli
     state.accounts_due[entry.position] = Used(
         job=event.job,
@@ -104,7 +112,7 @@ def _released(state: State, entry: Entry, event: GangReleased | WorkersReleased)
         held_us=event.held_us,
         traceparent=entry.header.traceparent,
     )
-    if isinstance(event, GangReleased) and event.again:
+    if isinstance(event, GangPaused) or (isinstance(event, GangReleased) and event.again):
         _move(state, event.job, "waiting")
 
 
@@ -167,11 +175,14 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobHeld: _moves("held"),
     JobStarted: _moves("running"),
     JobCancelling: _moves("cancelling"),
+    JobPaused: _moves("paused"),
     JobFinished: _finished,
     GangPlaced: _placed,
     GangGrown: _grown,
     GangReleased: _released,
     WorkersReleased: _released,
+    GangPaused: _released,
+    GangResumed: _resumed,
     NodeJoined: _joined,
     NodeSilent: _heard,
     NodeHeard: _heard,

@@ -44,17 +44,15 @@ class Agent:
     """One node's agent. `run` it as a task; cancel the task to end it, which stops no worker."""
 
     def __init__(self, given: Surroundings) -> None:
-        self._given = given
+        self._given, self._name = given, given.node.node
         self._bus, self._machine, self._journal = given.bus, given.machine, given.journal
-        self._name = given.node.node
         self._desired: dict[AttemptKey, Assignment] = {}
         self._leasing = Leasing(given.lease, given.machine)
-        self._last_document = b""
+        self._last_document, self._dismissal = b"", Dismissal()
         self._reporter = Reporter(self._bus, self._journal, self._name, self._receive)
         self._logs = LogRequests(self._bus, self._machine)
         self._sessions = Sessions(self._bus, self._machine, self._name)
-        self._known = asyncio.Event()
-        self._pull_due = asyncio.Event()
+        self._known, self._pull_due = asyncio.Event(), asyncio.Event()
         self._care = DeviceCare(
             given.enforcer,
             given.machine,
@@ -79,7 +77,6 @@ class Agent:
             looked=self._leasing.end_uncovered,
         )
         self._is_known = False  # placement's documents speak of this incarnation
-        self._dismissal = Dismissal()
 
     @property
     def is_ready(self) -> bool:
@@ -231,7 +228,11 @@ class Agent:
             case todo.Start():
                 self._leasing.want(key, self._pull_due)
             case todo.Stop():
-                self._machine.stop(key, action.reason, action.grace_s)
+                self._machine.stop(key, action.reason, action.grace_s, action.signal)
+            case todo.Move():
+                self._machine.move(action.assignment)
+            case todo.ReportMoved():
+                self._reporter.moved(key, assignment, action.pause, self._given.now_us())
             case todo.ReportStarted():
                 self._report("started", key, assignment, seen, at_us=action.at_us)
             case todo.ReportExited():

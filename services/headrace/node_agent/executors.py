@@ -17,6 +17,7 @@ from headrace.node_agent.containers.images import logins_in
 from headrace.node_agent.containers.machine import ContainerMachine, EngineSettings
 from headrace.node_agent.machine import AttemptKey, Inside, Seen, Way, Workplace
 from headrace.node_agent.process_machine import ProcessMachine
+from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings
 
 
@@ -53,8 +54,11 @@ class Executors:
     def start(self, assignment: Assignment, launch: Launch, place: Workplace) -> None:
         self._for(launch).start(assignment, launch, place)
 
-    def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
-        self._of(key).stop(key, reason, grace_s)
+    def stop(self, key: AttemptKey, reason: str, grace_s: int, signal: str = "") -> None:
+        self._of(key).stop(key, reason, grace_s, signal)
+
+    def move(self, assignment: Assignment) -> None:
+        self._of(key_of(assignment)).move(assignment)
 
     def forget(self, key: AttemptKey) -> None:
         self._of(key).forget(key)

@@ -105,6 +105,7 @@ class Exit(msgspec.Struct, kw_only=True):
 class _Stop(msgspec.Struct, kw_only=True):
     reason: str
     grace_s: int
+    signal: str = ""
 
 
 _INTENT = msgspec.json.Decoder(Intent)
@@ -233,9 +234,10 @@ def write_lost(folder: Path, message: str, started_at_us: int) -> End:
     return exit_.end(values_of(folder))
 
 
-def write_stop(folder: Path, reason: str, grace_s: int) -> None:
-    """Leave word for the shim why and how soon it is to end everything."""
-    kernel.write(f"{folder}/{STOP}.new", msgspec.json.encode(_Stop(reason=reason, grace_s=grace_s)))
+def write_stop(folder: Path, reason: str, grace_s: int, signal: str = "") -> None:
+    """Leave word for the shim why, how soon and by which signal it is to end everything."""
+    stop = _Stop(reason=reason, grace_s=grace_s, signal=signal)
+    kernel.write(f"{folder}/{STOP}.new", msgspec.json.encode(stop))
     os.rename(f"{folder}/{STOP}.new", f"{folder}/{STOP}")
 
 

@@ -61,7 +61,7 @@ class Journal:
         return self.header.incarnation
 
     def add(self, report: Report) -> None:
-        """Keep a report under the next number; one of its kind per attempt."""
+        """Keep a report under the next number; one of its kind per attempt, or per wish."""
         numbered = msgspec.structs.replace(report, sequence=self._last + 1)
         self._keep(Line(report=numbered))
         self._hold(numbered)
@@ -75,6 +75,7 @@ class Journal:
             started="started" in numbers,
             exited="exited" in numbers,
             settled=max(numbers.values()) <= self.recorded_through,
+            phase_at=max((int(what[1:]) for what in numbers if what[0] == "@"), default=0),
         )
 
     def attempts(self) -> list[AttemptKey]:
@@ -129,7 +130,7 @@ class Journal:
         if report.device:
             self._faults.append(report.sequence)
             return
-        self._numbers.setdefault(_key(report), {})[report.what] = report.sequence
+        self._numbers.setdefault(_key(report), {})[_name(report)] = report.sequence
 
     def _settle(self, through: int) -> None:
         """What concerns a device, and no attempt, is not asked about again."""
@@ -178,3 +179,8 @@ class Journal:
 
 def _key(report: Report) -> AttemptKey:
     return AttemptKey(report.job, report.attempt, report.rank)
+
+
+def _name(report: Report) -> str:
+    """What there is one of: each start and end, and each answer to what was asked at a position."""
+    return f"@{report.asked_at}" if report.asked_at else report.what

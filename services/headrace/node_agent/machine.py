@@ -40,6 +40,20 @@ class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reported: dict[str, str] = {}
 
 
+class Paused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What came of the last wish to leave the devices or to come back: `phase` is locked, paused or
+    running, as the decision at `phase_at` wants, unless it `failed` for this reason: then it runs,
+    or is `broken`. It had `gpu_bytes` on its devices (0: not known), and took `took_us`.
+    """
+
+    phase: str
+    phase_at: int
+    failed: str = ""
+    broken: bool = False
+    gpu_bytes: int = 0
+    took_us: int = 0
+
+
 class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is true of an attempt on this machine.
 
@@ -56,7 +70,13 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replace_after_s: int = 0
     isolation: str = ""
     stopping: bool = False
+    pause: Paused | None = None
     end: End | None = None
+
+    @property
+    def is_away(self) -> bool:
+        """It has left its devices."""
+        return self.pause is not None and self.pause.phase == "paused" and not self.pause.failed
 
 
 class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -117,8 +137,16 @@ class Machine(Protocol):
         """Start the worker there, once in its life. A failure shows as an end, `start-failed`."""
         ...
 
-    def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
-        """Ask the worker to end, and make it `grace_s` later."""
+    def stop(self, key: AttemptKey, reason: str, grace_s: int, signal: str = "") -> None:
+        """Ask the worker to end, by this signal (SIGTERM unless said), and make it `grace_s` later.
+        One that has left its devices comes back first, unless it has no time to save itself.
+        """
+        ...
+
+    def move(self, assignment: Assignment) -> None:
+        """Take the running worker to the phase that is wanted of it, or tell why it cannot be: all
+        of its processes, or none.
+        """
         ...
 
     def forget(self, key: AttemptKey) -> None:

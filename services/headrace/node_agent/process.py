@@ -39,6 +39,8 @@ from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
 from headrace.node_agent.machine import Machine
 from headrace.node_agent.membership import NodeFolder
+from headrace.node_agent.pausing import Driver
+from headrace.node_agent.pausing.drivers import driver_of
 from headrace.node_agent.probing.prober import Prober
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
@@ -104,12 +106,14 @@ async def _run(settings: NodeSettings) -> None:
     enforcer = _enforcer(settings)
     keys = NodeKeys(settings.node_dir, settings.keys_dir)
     journal = _journal(settings, keys)
+    driver = driver_of(settings.gpus, settings.node_dir, enforcer.devices)
+    pausing = await asyncio.to_thread(driver.probe)
     bus = await _bus(settings, lost)
     agent = Agent(
         Surroundings(
-            node=_node(settings, enforcer.devices, keys),
+            node=_node(settings, enforcer.devices, keys, pausing),
             bus=bus,
-            machine=_machine(settings, enforcer),
+            machine=_machine(settings, enforcer, driver),
             journal=journal,
             enforcer=enforcer,
             lease=FileLease(settings.node_dir),
@@ -180,7 +184,7 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
         raise
 
 
-def _machine(settings: NodeSettings, enforcer: Enforcer) -> Machine:
+def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Machine:
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
     if lack := settings.accounts.lack():
@@ -193,6 +197,7 @@ def _machine(settings: NodeSettings, enforcer: Enforcer) -> Machine:
         journal=settings.attempt_journal,
         isolation=isolation,
         accounts=settings.accounts,
+        driver=driver,
         kept=settings.kept,
         output_bytes_max=settings.output_bytes_max,
     )
@@ -230,7 +235,9 @@ async def _until_stopped(
         raise ConnectionError("the bus is gone for good")
 
 
-def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoined:
+def _node(
+    settings: NodeSettings, devices: Devices, keys: NodeKeys, pausing: tuple[str, ...]
+) -> NodeJoined:
     return NodeJoined(
         node=settings.node,
         host=host_name(),
@@ -244,6 +251,7 @@ def _node(settings: NodeSettings, devices: Devices, keys: NodeKeys) -> NodeJoine
         port_last=settings.ports[1],
         labels=settings.labels,
         version=_version(),
+        pausing=pausing,
     )
 
 

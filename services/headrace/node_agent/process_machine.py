@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 import os
 import secrets
 import signal
 from collections.abc import Callable, Coroutine, Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +23,16 @@ import msgspec
 from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.bus.sessions import Enter
 from headrace.node_agent import folders, logs, worker_reports
+from headrace.node_agent.held import Held
 from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
+from headrace.node_agent.pausing.pausing import Pausing
+from headrace.node_agent.pausing.record import wanted_of
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.session_programs import Program
 from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
-from headrace.node_agent.supervision.protocol import ATTEMPTS, VERSION
+from headrace.node_agent.supervision.protocol import ATTEMPTS
 from headrace.node_agent.supervision.record import journal
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
@@ -37,18 +40,6 @@ SAID_S = 0.05  # for what a shim said before it ended without having written any
 CLEAN_EVERY_LOOKS = 12  # old folders are removed once a minute
 
 _LOG = logging.getLogger("headrace.node_agent")
-
-
-@dataclass
-class _Held:
-    """An attempt that is starting or running, or has ended and is not forgotten."""
-
-    key: AttemptKey
-    folder: Path
-    seen: Seen
-    spec: dict[str, Any] | None = None  # kept until its shim is known
-    pidfd: int = -1
-    stop: tuple[str, int] | None = None
 
 
 class ProcessMachine:
@@ -59,11 +50,12 @@ class ProcessMachine:
     def __init__(self, settings: MachineSettings) -> None:
         self._settings = settings
         self._node_dir = settings.node_dir
-        self._held: dict[AttemptKey, _Held] = {}
-        self._by_folder: dict[str, _Held] = {}
+        self._held: dict[AttemptKey, Held] = {}
+        self._by_folder: dict[str, Held] = {}
         self._changed: Callable[[AttemptKey], None] = lambda _key: None
         self._link = LauncherLink(self._node_dir, said=self._said, connected=self._look_again)
         self._boot = kernel.boot_id()
+        self._pausing = Pausing(settings.driver, settings.journal)
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self, changed: Callable[[AttemptKey], None]) -> None:
@@ -79,9 +71,8 @@ class ProcessMachine:
         return list(self._held)
 
     def look(self, key: AttemptKey) -> Seen | None:
-        held = self._held.get(key)
-        if held is not None:
-            return held.seen
+        if key in self._held:
+            return self._held[key].seen
         try:
             folder = self._node_dir / folders.name_of(key)
         except ValueError:
@@ -104,21 +95,29 @@ class ProcessMachine:
         try:
             spec = spec_of(assignment, launch, place, settings=self._settings, marker=marker)
         except ValueError as error:
-            held = self._held[key] = _Held(key, self._node_dir, seen)
+            held = self._held[key] = Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return
-        isolation, enforcement = spec["confinement"]["level"], spec["enforcement"]
-        seen = msgspec.structs.replace(seen, enforcement=enforcement, isolation=isolation)
-        held = _Held(key, self._node_dir / spec["folder"], seen, spec=spec)
+        how = {"enforcement": spec["enforcement"], "isolation": spec["confinement"]["level"]}
+        seen = msgspec.structs.replace(seen, **how)
+        held = Held(key, self._node_dir / spec["folder"], seen, spec=spec)
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)
 
-    def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
+    def stop(self, key: AttemptKey, reason: str, grace_s: int, signal: str = "") -> None:
         held = self._held.get(key)
         if held is not None and held.seen.end is None:
-            held.stop = (reason, grace_s)
+            held.stop = (reason, grace_s, signal)
             held.seen = msgspec.structs.replace(held.seen, stopping=True)
-            self._pass_stop_on(held)
+            has_devices = not held.seen.is_away or (grace_s > 0 and reason != "disconnected")
+            then = functools.partial(self._pass_stop_on, held)
+            self._pausing.before_stop(held.folder, may_return=has_devices, then=then)
+
+    def move(self, assignment: Assignment) -> None:
+        held = self._held.get(key_of(assignment))
+        if held is not None and held.seen.phase == "running" and not held.seen.stopping:
+            then = functools.partial(self._moved, held, assignment)
+            self._pausing.ask(held.folder, wanted_of(assignment), then)
 
     def forget(self, key: AttemptKey) -> None:
         held = self._held.get(key)
@@ -131,35 +130,35 @@ class ProcessMachine:
         return logs.of_attempt(self._node_dir, wanted, has_ended=has_ended)
 
     def inside(self, key: AttemptKey) -> Inside | None:
-        held = self._held.get(key)
-        if held is None or held.pidfd < 0 or held.seen.phase != "running":
-            return None
-        intent = folders.read_intent(held.folder)
-        if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
-            return None
-        return Inside(held.folder, held.pidfd, intent.marker, intent.pids, intent.groups)
+        return self._held[key].inside() if key in self._held else None
 
     async def program(self, key: AttemptKey, wanted: Enter) -> Way:
         return Program.start(self.inside(key), wanted)
 
     def reported(self, key: AttemptKey) -> dict[str, str]:
-        held = self._held.get(key)
-        return worker_reports.values_of(held.folder) if held is not None else {}
+        return worker_reports.values_of(self._held[key].folder) if key in self._held else {}
 
     def disk_permille(self) -> int:
         return folders.disk_permille(self._node_dir)
 
     async def close(self) -> None:
         await self._link.close()
+        self._pausing.close()
         for task in self._tasks:
             task.cancel()
         for held in self._held.values():
             self._unwatch(held)
 
+    def _moved(self, held: Held, assignment: Assignment) -> None:
+        seen = msgspec.structs.replace(held.seen, shares=assignment.shares)
+        held.seen = self._pausing.known(held.folder, seen)
+        self._changed(held.key)
+
     def _adopt(self, key: AttemptKey, folder: Path) -> None:
         """Take over what an earlier agent started and nobody has seen the end of."""
         intent = folders.read_intent(folder)
-        held = self._held[key] = _Held(key, folder, folders.seen_of(intent, None))
+        seen = self._pausing.known(folder, folders.seen_of(intent, None))
+        held = self._held[key] = Held(key, folder, seen)
         self._by_folder[f"{ATTEMPTS}/{folder.name}"] = held
         _LOG.info("adopts job=%s attempt=%d rank=%d", *key)
         if intent is not None and intent.boot != self._boot:
@@ -174,7 +173,7 @@ class ProcessMachine:
             if held.seen.end is None and held.pidfd < 0:
                 self._look_at(held)
 
-    def _look_at(self, held: _Held) -> None:
+    def _look_at(self, held: Held) -> None:
         """Find out from the folder how this attempt stands."""
         pid = folders.shim_of(held.folder)
         if pid:
@@ -203,18 +202,18 @@ class ProcessMachine:
             message = f"cannot start: {line.get('why')}"
             self._finish(held, End(reason="start-failed", exit_code=126, message=message))
 
-    def _runs(self, held: _Held, at_us: int) -> None:
+    def _runs(self, held: Held, at_us: int) -> None:
         held.spec = None
         if held.seen.phase == "starting":
             held.seen = msgspec.structs.replace(held.seen, phase="running", started_at_us=at_us)
             self._changed(held.key)
 
-    def _note_started(self, held: _Held) -> None:
+    def _note_started(self, held: Held) -> None:
         intent = folders.read_intent(held.folder)
         if intent is not None and intent.at_us:
             self._runs(held, intent.at_us)
 
-    def _watch(self, held: _Held, pid: int) -> None:
+    def _watch(self, held: Held, pid: int) -> None:
         self._unwatch(held)
         try:
             held.pidfd = os.pidfd_open(pid)
@@ -225,13 +224,13 @@ class ProcessMachine:
         if held.stop is not None:
             self._pass_stop_on(held)
 
-    def _unwatch(self, held: _Held) -> None:
+    def _unwatch(self, held: Held) -> None:
         if held.pidfd >= 0:
             asyncio.get_running_loop().remove_reader(held.pidfd)
             os.close(held.pidfd)
             held.pidfd = -1
 
-    def _pass_stop_on(self, held: _Held) -> None:
+    def _pass_stop_on(self, held: Held) -> None:
         if held.pidfd < 0 or held.stop is None:
             return  # passed on as soon as its shim is known
         try:
@@ -242,7 +241,7 @@ class ProcessMachine:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(held.pidfd, number)
 
-    def _shim_ended(self, held: _Held) -> None:
+    def _shim_ended(self, held: Held) -> None:
         self._unwatch(held)
         end = folders.read_exit(held.folder)
         if end is not None:
@@ -252,7 +251,7 @@ class ProcessMachine:
         else:
             self._spawn(self._prove_lost(held, witnessed=True))
 
-    async def _prove_lost(self, held: _Held, *, witnessed: bool = False) -> None:
+    async def _prove_lost(self, held: Held, *, witnessed: bool = False) -> None:
         """The shim was killed: end what it left, and say so only when nothing is left.
 
         Its workers' sessions are searched only if its end was just `witnessed`: later their
@@ -272,7 +271,7 @@ class ProcessMachine:
             _LOG.warning("lost job=%s attempt=%d rank=%d", *held.key)
             self._finish(held, folders.write_lost(held.folder, message, started_at_us))
 
-    def _finish(self, held: _Held, end: End) -> None:
+    def _finish(self, held: Held, end: End) -> None:
         self._unwatch(held)
         self._by_folder.pop(f"{ATTEMPTS}/{held.folder.name}", None)
         held.spec = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.bus.agents import Assignment
-from headrace.node_agent.machine import AttemptKey, End, Seen
+from headrace.node_agent.machine import AttemptKey, End, Paused, Seen
 
 
 class Reported(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +18,7 @@ class Reported(msgspec.Struct, frozen=True, kw_only=True):
     started: bool = False
     exited: bool = False
     settled: bool = False
+    phase_at: int = 0  # the last wish of which it was said what came of it
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -31,6 +32,19 @@ class Stop(msgspec.Struct, frozen=True):
 
     reason: str
     grace_s: int
+    signal: str = ""
+
+
+class Move(msgspec.Struct, frozen=True):
+    """Take this worker to the phase that is wanted of it."""
+
+    assignment: Assignment
+
+
+class ReportMoved(msgspec.Struct, frozen=True):
+    """Report what came of it."""
+
+    pause: Paused
 
 
 class ReportStarted(msgspec.Struct, frozen=True):
@@ -49,7 +63,7 @@ class Forget(msgspec.Struct, frozen=True):
     """Drop everything kept about this attempt."""
 
 
-Action = Start | Stop | ReportStarted | ReportExited | Forget
+Action = Start | Stop | Move | ReportMoved | ReportStarted | ReportExited | Forget
 NOTHING_REPORTED = Reported()
 
 
@@ -69,13 +83,25 @@ def reconcile(
     if seen.phase == "running" and not reported.started:
         actions.append(ReportStarted(seen.started_at_us))
     if assignment is not None and assignment.stop and not seen.stopping:
-        actions.append(Stop(assignment.stop_reason or "stopped", assignment.grace_s))
+        reason, signal = assignment.stop_reason or "stopped", assignment.stop_signal
+        actions.append(Stop(reason, assignment.grace_s, signal))
+    elif assignment is not None and assignment.phase and not seen.stopping:
+        actions.extend(_moved(assignment, seen, reported))
     return actions
 
 
 def key_of(assignment: Assignment) -> AttemptKey:
     """The attempt that this assignment is about."""
     return AttemptKey(assignment.job, assignment.attempt, assignment.rank)
+
+
+def _moved(assignment: Assignment, seen: Seen, reported: Reported) -> list[Action]:
+    """What placement wants of its devices; each wish is answered once."""
+    if seen.phase != "running" or assignment.phase_at <= reported.phase_at:
+        return []
+    if seen.pause is None or seen.pause.phase_at != assignment.phase_at:
+        return [Move(assignment)]
+    return [ReportMoved(seen.pause)]
 
 
 def _not_here(assignment: Assignment | None, reported: Reported, rebooted_at: int) -> list[Action]:

@@ -16,7 +16,7 @@ from headrace.bus import subjects
 from headrace.bus.agents import Assignment, Report, Reports
 from headrace.bus.interface import Bus, BusError
 from headrace.node_agent.journal import Journal
-from headrace.node_agent.machine import AttemptKey, End, Seen
+from headrace.node_agent.machine import AttemptKey, End, Paused, Seen
 from headrace.node_agent.tasks import end_tasks, wait_until
 from headrace.telemetry import Phase, record_phases
 
@@ -64,6 +64,13 @@ class Reporter:
                 self._recorded_then = self._journal.recorded_through
                 repeat_at_s = loop.time() + REPEAT_S
             await self._send_all()
+
+    def moved(
+        self, key: AttemptKey, assignment: Assignment | None, pause: Paused, at_us: int
+    ) -> None:
+        """Report what came of a wish to leave the devices or to come back."""
+        self._journal.add(moved_report_of(key, assignment, pause, at_us))
+        self.wake(linger=False)
 
     async def stop(self) -> None:
         """Leave unanswered what is not answered."""
@@ -120,6 +127,24 @@ def report_of(
         exit_code=end.exit_code,
         message=end.message,
         reported=end.reported,
+    )
+
+
+def moved_report_of(
+    key: AttemptKey, assignment: Assignment | None, pause: Paused, at_us: int
+) -> Report:
+    """What came of a wish to leave the devices or to come back."""
+    reached = {"running": "resumed"}.get(pause.phase, pause.phase)
+    report = report_of(
+        "pause_failed" if pause.failed else reached, key, assignment, None, at_us=at_us
+    )
+    return msgspec.structs.replace(
+        report,
+        asked_at=pause.phase_at,
+        message=pause.failed,
+        broken=pause.broken,
+        gpu_bytes=pause.gpu_bytes,
+        took_us=pause.took_us,
     )
 
 

@@ -17,6 +17,7 @@ from headrace.node_agent.gang_files import files_of
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
 from headrace.node_agent.machine import Workplace
+from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
 from headrace.node_agent.worker_environment import environment_of, place_of, processes_of
@@ -24,8 +25,9 @@ from headrace.node_agent.worker_environment import environment_of, place_of, pro
 
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings:
-    """`bind` tells how a worker is bound to its devices, `devices_of` which these are; `journal` a file outside Headrace that
-    every attempt's start and end is written to, or ""; `base_environment` the agent's own.
+    """`bind` tells how a worker is bound to its devices, `devices_of` which these are; `journal` a
+    file outside Headrace that every attempt's start and end is written to, or ""; `driver` moves
+    processes off their GPUs; `base_environment` is the agent's own.
     """
 
     node_dir: Path
@@ -36,6 +38,7 @@ class MachineSettings:
     isolation: Isolation = field(default_factory=Processes)
     accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
     output_bytes_max: int = OUTPUT_BYTES_MAX
+    driver: Driver = field(default_factory=NoDriver)
     kept: Kept = KEPT
     base_environment: dict[str, str] = field(default_factory=lambda: dict(os.environ))
 

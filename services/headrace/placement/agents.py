@@ -19,6 +19,12 @@ from headrace.bus.interface import Message, Subscription
 from headrace.events import Fact
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.nodes import DeviceFaulted, NodeContested, NodeJoined
+from headrace.events.pauses import (
+    AttemptLocked,
+    AttemptPaused,
+    AttemptPauseFailed,
+    AttemptResumed,
+)
 from headrace.placement.claims import Claims, Verdict
 from headrace.placement.heartbeats import Heartbeats
 from headrace.placement.state import Machine, State
@@ -205,33 +211,33 @@ def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
         return None
     if report.what == "faulted":
         return _fault(node, incarnation, report)
-    if report.what == "started":
-        return AttemptStarted(
-            job=report.job,
-            project=report.project,
-            attempt=report.attempt,
-            rank=report.rank,
-            node=node,
-            incarnation=incarnation,
-            report=report.sequence,
-            at_us=report.at_us,
-            enforcement=report.enforcement or "none",
-            isolation=report.isolation[:ID_LENGTH_MAX],
-        )
-    if report.what != "exited":
+    make = _FACTS.get(report.what)
+    if make is None:
         return None
+    about: dict[str, Any] = {
+        "job": report.job,
+        "project": report.project,
+        "attempt": report.attempt,
+        "rank": report.rank,
+        "node": node,
+        "incarnation": incarnation,
+        "report": report.sequence,
+        "at_us": report.at_us,
+    }
+    return make(report, about)
+
+
+def _started(report: Report, about: dict[str, Any]) -> Fact:
+    enforcement, isolation = report.enforcement or "none", report.isolation[:ID_LENGTH_MAX]
+    return AttemptStarted(**about, enforcement=enforcement, isolation=isolation)
+
+
+def _exited(report: Report, about: dict[str, Any]) -> Fact:
     return AttemptExited(
-        job=report.job,
-        project=report.project,
-        attempt=report.attempt,
-        rank=report.rank,
-        node=node,
-        incarnation=incarnation,
-        report=report.sequence,
+        **about,
         reason=(report.reason or "exited")[:ID_LENGTH_MAX],
         exit_code=report.exit_code,
         message=report.message[:MESSAGE_LENGTH_MAX],
-        at_us=report.at_us,
         reported=_bounded(report.reported),
     )
 
@@ -253,3 +259,32 @@ def _fault(node: str, incarnation: str, report: Report) -> DeviceFaulted:
         code=report.code,
         at_us=report.at_us,
     )
+
+
+def _locked(report: Report, about: dict[str, Any]) -> Fact:
+    return AttemptLocked(**about, asked_at=report.asked_at, gpu_bytes=max(0, report.gpu_bytes))
+
+
+def _paused(report: Report, about: dict[str, Any]) -> Fact:
+    return AttemptPaused(**about, asked_at=report.asked_at, took_us=max(0, report.took_us))
+
+
+def _resumed(report: Report, about: dict[str, Any]) -> Fact:
+    return AttemptResumed(**about, asked_at=report.asked_at, took_us=max(0, report.took_us))
+
+
+def _pause_failed(report: Report, about: dict[str, Any]) -> Fact:
+    message = report.message[:MESSAGE_LENGTH_MAX]
+    return AttemptPauseFailed(
+        **about, asked_at=report.asked_at, message=message, broken=report.broken
+    )
+
+
+_FACTS: dict[str, Callable[[Report, dict[str, Any]], Fact]] = {
+    "started": _started,
+    "exited": _exited,
+    "locked": _locked,
+    "paused": _paused,
+    "resumed": _resumed,
+    "pause_failed": _pause_failed,
+}

@@ -1,8 +1,8 @@
 """Who may speak as a node: its member, and of two agents with one identity the one heard first.
 
 Rule: an agent that has ended is not heard again, so a newcomer waits until the one before it has
-been quiet for a while; if that one is heard meanwhile there are two, and the newcomer is turned
-away. Believing it would give back what the first still runs.
+been quiet for a while; if that one still speaks meanwhile there are two, and the newcomer is turned
+away: what is heard at once may have been under way when its agent ended. Believing it would give back what the first still runs.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from headrace.events.nodes import NodeJoined
 from headrace.placement.state import State
 
 QUIET_S = 5.0  # more than two heartbeats
+LATE_S = 3.0  # a message may be under way for so long; within `QUIET_S` a living agent says more
 CLAIMS_MAX = 10_000  # newcomers remembered; the oldest are forgotten first
 
 
@@ -56,4 +57,4 @@ class Claims:
         came_s = self._came_s.setdefault((said.node, said.incarnation), now_s)
         if len(self._came_s) > CLAIMS_MAX:
             del self._came_s[next(iter(self._came_s))]
-        return Verdict.SECOND if heard_s > came_s else Verdict.WAITS
+        return Verdict.SECOND if heard_s > came_s + LATE_S else Verdict.WAITS

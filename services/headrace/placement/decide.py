@@ -5,12 +5,16 @@ Rule: a decision on a state in which nothing changed costs nothing but a look at
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from headrace.decider import Decider, Draft
-from headrace.placement.derived import index_of, usage_moves_us
+from headrace.placement.derived import index_of
 from headrace.placement.evolve import LISTENS_TO, evolve
+from headrace.placement.following import usage_moves_us
 from headrace.placement.lease_rules import decide_leases
 from headrace.placement.life_rules import decide_groups, decide_lives, overdue
 from headrace.placement.node_rules import decide_changes, decide_drains
+from headrace.placement.pause_rules import too_late
 from headrace.placement.pool_rules import decide_pools
 from headrace.placement.retry_rules import decide_rests
 from headrace.placement.room_rules import decide_room
@@ -42,9 +46,18 @@ def decide(state: State, now_us: int) -> list[Draft]:
     drafts += (overdue(job_id, state.jobs[job_id], now_us) for job_id in late)
     drained = decide_drains(state, LIVES_MAX, late)
     drafts += drained.values()
-    drafts += decide_room(state, now_us, [*late, *drained])
+    slow = _slow_pauses(state, now_us, [*late, *drained])
+    drafts += slow.values()
+    drafts += decide_room(state, now_us, [*late, *drained, *slow])
     index.idle = not drafts
     return drafts
+
+
+def _slow_pauses(state: State, now_us: int, late: Collection[str]) -> dict[str, Draft]:
+    """Who takes too long to leave its devices, or has waited too long for them, by job."""
+    pausing = (job_id for job_id in sorted(index_of(state).pausing) if job_id not in state.due)
+    found = ((job_id, too_late(state, job_id, now_us)) for job_id in pausing if job_id not in late)
+    return {job_id: draft for job_id, draft in found if draft is not None}
 
 
 def wakeup(state: State) -> int | None:

@@ -6,17 +6,19 @@ decision may differ because of what is or is not remembered here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from headrace.events.gangs import Worker
 from headrace.placement.life_rules import is_due
-from headrace.placement.modelling import gang_of, machine_of, moments_of, settings_of
+from headrace.placement.modelling import SECOND_US
 from headrace.placement.option_rules import family_of
+from headrace.placement.pause_rules import deadline_us
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
-from headrace.placement.usage_rules import used_lately, window_at, window_ms
+from headrace.placement.timing import ends_us, matters, ticks
 from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.rations import specs_of
+from headrace.scheduling.rations import path_up
 from headrace.scheduling.world import World
 
 Window = tuple[int, int, Accounts | None]  # its number, the fleet's size then, and the tree
@@ -35,6 +37,7 @@ class Index:
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
         self.reserved: dict[str, None] = {}  # who waits with a reservation
+        self.pausing: dict[str, None] = {}  # leaves its devices, has left them, or comes back
         self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
         self.moments: list[tuple[int, str, int]] = []  # of jobs (and attempt, or 0), or of nobody
@@ -62,6 +65,7 @@ class Index:
         self._run(job_id, job.run)
         _member(self.growing, job_id, present=job.growing)
         _member(self.stopping, job_id, present=job.run is not None and job.run.stops)
+        _member(self.pausing, job_id, present=job.run is not None and job.run.pause is not None)
         _member(self.gaining, job_id, present=job.gaining and job.waiting)
         _member(self.reserved, job_id, present=job.reserved is not None and job.waiting)
 
@@ -75,7 +79,9 @@ class Index:
             self.changed_users = True
         self._relate(family_of(owner[0], job_id), job_id, waits=False)
         self._run(job_id, None)
-        for members in (self.waiting, self.growing, self.stopping, self.gaining, self.reserved):
+        for members in (
+            self.waiting, self.growing, self.stopping, self.gaining, self.reserved, self.pausing,
+        ):  # fmt: skip
             members.pop(job_id, None)
 
     def follows(self) -> None:
@@ -86,8 +92,19 @@ class Index:
     def watch(self, job_id: str, job: Job) -> None:
         """Remember when the attempt that has just begun must end."""
         if job.max_duration_us and job.run is not None and job.run.begun_us:
-            deadline_us = job.run.begun_us + job.max_duration_us
-            heappush(self.timers, (deadline_us, job_id, job.run.attempt))
+            heappush(self.timers, (ends_us(job, job.run), job_id, job.run.attempt))
+
+    def watch_pause(self, state: State, job_id: str, job: Job) -> None:
+        """Remember when a pause, or a wait for devices that were left, has taken too long."""
+        due_us = deadline_us(state, job)
+        if job.run is not None and due_us is not None:
+            heappush(self.moments, (due_us, job_id, job.run.attempt))
+
+    def watch_moments(self, state: State, job_id: str, job: Job) -> None:
+        """Remember when time alone may let something happen to this job."""
+        attempt = job.run.attempt if job.run is not None else 0
+        for moment_us in _moments_of(state, job):
+            heappush(self.moments, (moment_us, job_id, attempt))
 
     def measured(self, family: str) -> None:
         """More is known of how fast the jobs of this family run."""
@@ -107,9 +124,8 @@ class Index:
     def next_deadline_us(self, state: State) -> int | None:
         """When the next attempt reaches its maximum duration."""
         while self.timers:
-            deadline_us, job_id, attempt = self.timers[0]
-            if _ticking(state, job_id, attempt):
-                return deadline_us
+            if ticks(state, *self.timers[0]):
+                return self.timers[0][0]
             heappop(self.timers)
         return None
 
@@ -129,7 +145,7 @@ class Index:
     def _next_moment_us(self, state: State) -> int | None:
         while self.moments:
             moment_us, job_id, attempt = self.moments[0]
-            if _matters(state, job_id, attempt):
+            if matters(state, job_id, attempt):
                 return moment_us
             heappop(self.moments)
         return None
@@ -141,8 +157,8 @@ class Index:
             return []
         late = {
             job_id
-            for deadline_us, job_id, attempt in self.timers
-            if deadline_us <= now_us and _ticking(state, job_id, attempt)
+            for due_us, job_id, attempt in self.timers
+            if due_us <= now_us and ticks(state, due_us, job_id, attempt)
         }
         return sorted(late)
 
@@ -177,6 +193,7 @@ def build(state: State) -> Index:
     for job_id, job in state.jobs.items():
         index.sync(job_id, job)
         index.watch(job_id, job)
+        index.watch_pause(state, job_id, job)
     for queue in state.evictions:
         index.watch_budgets(state, queue)
     rests = [state.jobs[job_id].rests_until_us for job_id in state.resting]
@@ -201,95 +218,27 @@ def settle(state: State, job_id: str, job: Job, *, moved: bool = True) -> None:
     else:
         state.due.pop(job_id, None)
     index_of(state).sync(job_id, job, moved=moved)
+    index_of(state).watch_pause(state, job_id, job)
 
 
-def world_of(state: State) -> World:
-    """The cluster as it stands in this state."""
-    index = index_of(state)
-    world = index.world
-    if world is None:
-        world = index.world = World()
-        index.changed_pools = True
-        index.changed_jobs = dict.fromkeys(state.jobs)
-    if index.changed_pools:  # every node and every job may be in other pools now
-        world.set_settings(settings_of(state))
-        index.changed_nodes = dict.fromkeys(state.nodes)
-        index.changed_queues = True
-        index.window = NO_WINDOW
-    if index.learned != state.learned.number:
-        index.learned = state.learned.number
-        world.learn(state.learned)
-    _follow_machines(state, index, world)
-    if index.changed_queues:  # and to other queues, perhaps
-        index.changed_jobs = dict.fromkeys(state.jobs)
-    if index.changed_queues or index.changed_users:
-        queues = specs_of(state.queues, _users(index))
-        if queues != world.queues:
-            world.set_queues(queues)
-    for job_id in index.changed_jobs:
-        job = state.jobs.get(job_id)
-        if job is not None and (job.waiting or job.run is not None):
-            world.enter(gang_of(state, job_id, job))
-            for moment_us in moments_of(state, job):
-                attempt = job.run.attempt if job.run is not None else 0
-                heappush(index.moments, (moment_us, job_id, attempt))
-        else:
-            world.leave(job_id)
-    world.evictions = state.evictions
-    index.follows()
-    return world
-
-
-def world_at(state: State, now_us: int) -> World:
-    """The cluster as a turn begins."""
-    index, world = index_of(state), world_of(state)
-    total = total_milli(state)
-    window = (window_at(state, now_us), total, world.accounts)
-    if index.window != window:
-        index.window = window
-        world.set_usage(used_lately(state, world.queues, total, now_us))
-    world.begin(now_us)
-    return world
-
-
-def usage_moves_us(state: State) -> int | None:
-    """When usage has to be looked at again, for somebody who waits."""
-    index = index_of(state)
-    if not index.waiting or not state.setting("usage_strength_milli"):
-        return None
-    return (index.window[0] + 1) * window_ms(state) * 1000
-
-
-def _follow_machines(state: State, index: Index, world: World) -> None:
-    for name in index.changed_nodes:
-        index.changed_jobs.update(index.on_node.get(name, {}))
-    for job_id in index.changed_jobs:
-        world.leave(job_id)
-    for name in index.changed_nodes:
-        machine = machine_of(state.nodes[name], state.machines[name], state.pools)
-        world.set_machine(machine)
-
-
-def _users(index: Index) -> dict[str, list[str]]:
-    """Who has live jobs, by project."""
-    users: dict[str, list[str]] = {}
-    for project, user in sorted(index.users):
-        users.setdefault(project, []).append(user)
-    return users
-
-
-def _ticking(state: State, job_id: str, attempt: int) -> bool:
-    job = state.jobs.get(job_id)
-    run = job.run if job is not None else None
-    return run is not None and run.attempt == attempt and not run.evicted and not run.gone
-
-
-def _matters(state: State, job_id: str, attempt: int) -> bool:
-    """Whether a moment is still of anybody: one of no job always is."""
-    job = state.jobs.get(job_id)
-    if job is None:
-        return not job_id
-    return attempt == (job.run.attempt if job.run is not None else 0)
+def _moments_of(state: State, job: Job) -> Iterator[int]:
+    """When time alone may let something happen: the job has waited long enough to have others
+    moved or to get a reservation, or that begins, or others should have gone for it; or it has run
+    long enough to be taken from.
+    """
+    if job.waiting:
+        for setting in ("consolidate_after_s", "reserve_after_s"):
+            yield job.admitted_us + state.setting(setting) * SECOND_US
+        if job.reserved is not None:
+            yield job.reserved.at_us
+        if job.gaining:
+            yield job.room_by_us + 1
+    elif job.run is not None:
+        started_us = job.run.begun_us or job.run.placed_us
+        for queue in path_up(state.queues, job.project):
+            for after_us in (queue.reclaim_after_us, queue.preempt_after_us):
+                if after_us > 0:
+                    yield started_us + after_us
 
 
 def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:

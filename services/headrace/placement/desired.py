@@ -14,9 +14,12 @@ from headrace.bus.agents import Assignment, Desired, Signed
 from headrace.events.gangs import Worker
 from headrace.placement.derived import index_of
 from headrace.placement.launches import Launches
+from headrace.placement.pause_rules import BROKEN, DROPPED, SIGNAL
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
 from headrace.vault import sign
+
+GAINER_WAITS_S_MAX = 120  # for who is preempted to save itself
 
 Attempt = tuple[str, int]  # job, attempt
 Sealed = tuple[str, bytes]  # the public key it is sealed to, a launch
@@ -128,7 +131,7 @@ class DesiredStates:
             sealed=known[1],
             stop=bool(reason),
             stop_reason=STOP_REASONS.get(reason, reason),
-            grace_s=grace_s,
+            grace_s=_grace_s(job, run, grace_s),
             max_duration_s=-(-job.max_duration_us // 1_000_000),
             replace_after_s=job.replace_after_us // 1_000_000,
             user=job.user,
@@ -137,13 +140,28 @@ class DesiredStates:
             traceparent=job.traceparent,
             port=worker.port,
             ports=worker.ports,
+            stop_signal=job.checkpoint.signal if run.way == SIGNAL and job.checkpoint else "",
+            phase=run.pause.phase if run.pause is not None else "",
+            phase_at=run.pause.position if run.pause is not None else 0,
         )
+
+
+def _grace_s(job: Job, run: Run, otherwise_s: int) -> int:
+    """How long it has to end: what has left its devices can do nothing with it any more."""
+    if not run.booked:
+        return 0
+    if run.way != SIGNAL or job.checkpoint is None:
+        return otherwise_s
+    asked_s = -(-job.checkpoint.grace_us // 1_000_000)
+    return min(asked_s, GAINER_WAITS_S_MAX) if run.gainer else asked_s
 
 
 STOP_REASONS = {
     "reclaimed": "preempted",
     "moved": "preempted",
     "device-faulty": "node-drain",
+    DROPPED: "preempted",
+    BROKEN: "preempted",
 }  # as `$HEADRACE_STOP_REASON_FILE` names them
 
 

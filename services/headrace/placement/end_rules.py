@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.placement.pause_rules import LEAVES
 from headrace.placement.release_rules import NODE_LOST, Again, deciding
 from headrace.placement.runs import Exit, Run
 from headrace.placement.state import Job, State
@@ -102,7 +103,7 @@ def _how(job: Job, run: Run) -> Ending:
     timed_out = any(end.exit_code == EXIT_TIMEOUT for _, end in bad[:1])
     if run.evicted == "timeout" or (job.max_duration_us and timed_out):
         return Ending(outcome="failed", reason="timeout", rank=first)
-    if run.evicted in FOR_OTHERS:
+    if run.evicted in (*FOR_OTHERS, *LEAVES):
         return Ending(outcome="again", reason=run.evicted, rank=first)
     if run.faulty[0]:
         return Ending(outcome="failed", reason=DEVICE_FAULTY, rank=first)

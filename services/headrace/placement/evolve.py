@@ -45,6 +45,7 @@ from headrace.placement import (
     evolve_gangs,
     evolve_groups,
     evolve_nodes,
+    evolve_pauses,
     evolve_performance,
     pool_rules,
     usage_rules,
@@ -78,6 +79,7 @@ def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     holdings = (
         (job.project, milli, firm)
         for job, run in jobs
+        if run.booked
         for milli, firm in evolve_gangs.parts_of(job, run.workers)
     )
     state.usage = usage_of(state.queues, holdings)
@@ -106,6 +108,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         protected_minimum=event.protected_minimum,
         max_duration_us=event.max_duration_us,
         replace_after_us=event.replace_after_us,
+        checkpoint=event.checkpoint,
         retry=event.retry,
         group=event.group,
         index=event.index,
@@ -128,11 +131,12 @@ def _arrived(state: State, gang: Gang) -> None:
             )
 
 
-def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
+def _eligible(state: State, entry: Entry, event: JobEligible) -> None:
     job = state.jobs.get(event.job)
-    if job is not None:
+    if job is not None and not job.paused:  # that crossed with this, and quota sees it too
         job.eligible, job.held = True, ""
         settle(state, event.job, job)
+        evolve_pauses.competes(state, entry, event)
 
 
 def _held(state: State, _entry: Entry, event: JobHeld) -> None:
@@ -286,6 +290,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     PerformanceMeasured: evolve_performance.measured,
     **evolve_gangs.ON,
     **pool_rules.ON,
+    **evolve_pauses.ON,
 }
 
 LISTENS_TO = tuple(_ON)

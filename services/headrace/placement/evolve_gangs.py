@@ -22,10 +22,11 @@ from headrace.events.gangs import (
     WorkersReleased,
 )
 from headrace.events.jobs import JobRetries
-from headrace.placement import evolve_nodes, port_rules
+from headrace.placement import evolve_nodes, evolve_pauses, port_rules
 from headrace.placement.derived import index_of, settle
 from headrace.placement.end_rules import FOR_OTHERS, is_counted
 from headrace.placement.modelling import SECOND_US
+from headrace.placement.pause_rules import LEAVES
 from headrace.placement.runs import Grant, Run
 from headrace.placement.state import SEARCH_RESTS_S, Job, Reserved, Searching, State
 from headrace.placement.usage_rules import metered
@@ -53,9 +54,10 @@ def placed(state: State, entry: Entry, event: GangPlaced) -> None:
         cpu_milli=event.cpu_milli,
         memory_bytes=event.memory_bytes,
         ranks=len(event.workers),
+        since_us=entry.recorded_at_us,
     )
     _take(state, job.run, event.workers)
-    _use(state, job, ((), event.workers), entry.recorded_at_us)
+    use(state, job, ((), event.workers), entry.recorded_at_us)
     port_rules.take(state, event.job, event.workers)
     settle(state, event.job, job)
 
@@ -72,7 +74,7 @@ def grown(state: State, entry: Entry, event: GangGrown) -> None:
     run.milli += event.milli
     port_rules.take(state, event.job, event.workers)
     _take(state, run, event.workers)
-    _use(state, job, (before, run.workers), entry.recorded_at_us)
+    use(state, job, (before, run.workers), entry.recorded_at_us)
     settle(state, event.job, job)
 
 
@@ -95,21 +97,22 @@ def shrunk(state: State, entry: Entry, event: GangShrunk) -> None:
         run.leaving |= {rank: event.reason for rank in mine if rank not in run.leaving}
         run.gainer = event.gainer
         if event.reason in FOR_OTHERS:
-            _spend(state, job.project, entry.recorded_at_us)
+            spend(state, job.project, entry.recorded_at_us)
         settle(state, event.job, job)
-    _gains(state, entry, event.gainer)
+    gains(state, entry, event.gainer)
 
 
 def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
     """It is to stop; whoever that is for comes first."""
     job, run = _live(state, event.job, event.attempt)
     if job is not None and run is not None:
+        again = run.pause is not None and run.gainer == event.gainer
         run.evicted, run.gainer = event.reason, event.gainer
-        run.evicted_us = entry.recorded_at_us
-        if event.reason in FOR_OTHERS:
-            _spend(state, job.project, entry.recorded_at_us)
+        run.evicted_us, run.way = entry.recorded_at_us, event.way
+        if event.reason in FOR_OTHERS and not again:
+            spend(state, job.project, entry.recorded_at_us)
         settle(state, event.job, job)
-    _gains(state, entry, event.gainer)
+    gains(state, entry, event.gainer)
 
 
 def workers_released(state: State, entry: Entry, event: WorkersReleased) -> None:
@@ -125,11 +128,11 @@ def workers_released(state: State, entry: Entry, event: WorkersReleased) -> None
     run.milli -= event.milli
     port_rules.give(state, event.job, gone)
     _give(state, run, gone)
-    _use(state, job, (before, run.workers), entry.recorded_at_us)
+    use(state, job, (before, run.workers), entry.recorded_at_us)
     settle(state, event.job, job)
 
 
-def _spend(state: State, project: str, at_us: int) -> None:
+def spend(state: State, project: str, at_us: int) -> None:
     """One job more was taken from the project and all that is above it."""
     for queue in path_up(state.queues, project):
         bound, per_us = queue.evictions_max, queue.evictions_per_us
@@ -144,12 +147,11 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
     job, run = _live(state, event.job, event.attempt)
     if job is None or run is None:
         return
-    _give(state, run, run.workers)
-    _use(state, job, (run.workers, ()), entry.recorded_at_us)
+    evolve_pauses.give_back(state, job, run, entry.recorded_at_us)
     port_rules.give(state, event.job, run.workers)
     if event.again and is_counted(job, event.reason):
         job.tries += 1
-    elif event.again and run.evicted not in FOR_OTHERS:
+    elif event.again and run.evicted not in (*FOR_OTHERS, *LEAVES):
         job.lost += 1
     job.reason, job.rests_until_us = event.reason, event.rests_until_us
     if event.rests_until_us:
@@ -214,7 +216,7 @@ def _give(state: State, run: Run, workers: Workers) -> None:
             evolve_nodes.forget_gone(node)
 
 
-def _use(state: State, job: Job, change: tuple[Workers, Workers], at_us: int) -> None:
+def use(state: State, job: Job, change: tuple[Workers, Workers], at_us: int) -> None:
     """The job's queue, and all above it, count what it has from now on instead of what it had."""
     more = 0
     for sign, workers in zip((-1, 1), change, strict=True):
@@ -225,7 +227,7 @@ def _use(state: State, job: Job, change: tuple[Workers, Workers], at_us: int) ->
     metered(state, (job.project, job.user, more), at_us)
 
 
-def _gains(state: State, entry: Entry, job_id: str) -> None:
+def gains(state: State, entry: Entry, job_id: str) -> None:
     """Others are being stopped for this job: it comes first."""
     job = state.jobs.get(job_id)
     if job is not None and job.waiting:

@@ -39,6 +39,7 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
         joined=entry.position,
         recorded=before.recorded if before is not None and same_journal else 0,
         cordoned=before is not None and before.cordoned,
+        kept_bytes=before.kept_bytes if before is not None else 0,
         draining=before.draining if before is not None else 0,
         too_full=before is not None and before.too_full,
         tripped=before.tripped if before is not None else {},

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.placement.derived import index_of, world_at
+from headrace.placement.derived import index_of
 from headrace.placement.end_rules import DEVICE_FAULTY
+from headrace.placement.following import world_at
+from headrace.placement.kept import takes_part
 from headrace.placement.modelling import gang_of
 from headrace.placement.reservation_rules import reserved_in
 from headrace.placement.runs import Run
@@ -32,8 +34,15 @@ def explain(state: State, job_id: str, now_us: int) -> Explanation | None:
 
 def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
     waited = {"waited_us": max(0, now_us - job.admitted_us)}
-    if job.run is not None:
+    if job.run is not None and (job.run.booked or job.run.evicted):
         return _placed(state, job, waited)
+    if job.pausing:
+        text = f"is paused ({job.paused or 'about to'}); headrace resume {job_id} lets it go on"
+        return Explanation(rule="paused", text=text, numbers=waited)
+    if job.run is not None and job.eligible and not takes_part(state, job):
+        where = ", ".join(dict.fromkeys(worker.node for worker in job.run.workers))
+        text = f"waits for the GPUs it had on {where}: what it did is kept there"
+        return Explanation(rule="bound", text=text, numbers=waited, names={"nodes": where})
     if not job.eligible:
         text = job.held or "waits to be let in"
         return Explanation(rule="held", text=text, numbers=waited)
@@ -91,6 +100,8 @@ def _placed(state: State, job: Job, waited: dict[str, int]) -> Explanation:
     if run.evicted:
         why = f": {run.faulty[1]}" if run.evicted == DEVICE_FAULTY else ""
         text = f"is being stopped on {where} ({run.evicted}{why})"
+    elif run.gives_back:
+        text = f"leaves its GPUs on {where}"
     elif run.begun_us:
         text = f"runs on {where}{_how_many(job, run)}"
     else:

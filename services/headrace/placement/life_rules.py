@@ -12,6 +12,7 @@ from headrace.decider import Draft
 from headrace.events import Decision
 from headrace.events.gangs import Act, GangEvicted, GangShrunk
 from headrace.events.jobs import JobFinished, JobStarted
+from headrace.placement import pause_rules
 from headrace.placement.end_rules import DEVICE_FAULTY, Ending, ending
 from headrace.placement.end_rules import again as again_after
 from headrace.placement.release_rules import (
@@ -30,14 +31,14 @@ def is_due(job: Job) -> bool:
     """Whether the job's life needs a decision now."""
     run = job.run
     if run is None:
-        return bool(job.cancelling)
+        return bool(job.cancelling) or pause_rules.is_due(job)
     if run.gone or _begins(run):
         return True
     if run.evicted:
         return False
     if job.cancelling or run.faulty[0]:
         return True
-    return bool(run.exits) and _is_short(job, run)
+    return (bool(run.exits) and _is_short(job, run)) or pause_rules.is_due(job)
 
 
 def decide_lives(state: State, limit: int) -> Iterator[Draft]:
@@ -96,7 +97,7 @@ def shrink(
 def overdue(job_id: str, job: Job, now_us: int) -> Draft:
     """The attempt has run as long as it may."""
     assert job.run is not None  # timers watch running jobs only
-    ran_us = now_us - job.run.begun_us
+    ran_us = now_us - job.run.begun_us - job.run.rested_us
     numbers = {"max_duration_us": job.max_duration_us, "ran_us": ran_us}
     act = Act(rule="max-duration", numbers=numbers)
     return Draft(
@@ -108,6 +109,9 @@ def overdue(job_id: str, job: Job, now_us: int) -> Draft:
 
 def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
     run = job.run
+    if run is None and not job.cancelling:
+        yield from pause_rules.decide_pause(state, job_id, job)
+        return
     if run is None:
         end = _finish(job_id, job, None, Ending(outcome="cancelled", reason=job.cancelling))
         yield _draft(job, end, job.cancelled_at)
@@ -140,6 +144,8 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
         if late := _late(run):
             act = Act(rule=FINISHED, numbers={"workers": len(late)})
             yield _draft(job, shrink(job_id, job, run, (late, FINISHED), act), run.cause)
+        elif not _begins(run) and pause_rules.is_due(job):
+            yield from pause_rules.decide_pause(state, job_id, job)
 
 
 def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
@@ -149,6 +155,10 @@ def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
         yield _draft(job, event, run.cause)
     if again is None:
         yield _draft(job, _finish(job_id, job, run, found), run.cause)
+    elif job.pausing:
+        ended_us = max(end.at_us for end in run.exits.values())
+        worked_us = max(0, ended_us - _begun_us(run) - run.rested_us)
+        yield _draft(job, pause_rules.paused_by_end(job_id, job, run, worked_us), run.cause)
 
 
 def _finish(job_id: str, job: Job, run: Run | None, found: Ending) -> JobFinished:
@@ -168,7 +178,7 @@ def _finish(job_id: str, job: Job, run: Run | None, found: Ending) -> JobFinishe
         message=end.message if end is not None else "",
         exit_code=end.exit_code if end is not None else 0,
         waited_us=waited_us,
-        ran_us=max(0, ended_us - begun_us),
+        ran_us=max(0, ended_us - begun_us - (run.rested_us if run is not None else 0)),
         rank=worker.rank if worker is not None else 0,
         node=worker.node if worker is not None else "",
     )

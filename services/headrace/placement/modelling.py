@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
 
 from headrace.events.asked import Accelerator
 from headrace.events.asked import Gang as Asked
@@ -32,11 +35,13 @@ from headrace.scheduling.gangs import (
 )
 from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
 from headrace.scheduling.machines import Kind, MachineSpec, takes
-from headrace.scheduling.rations import leaf_of, path_up
+from headrace.scheduling.rations import leaf_of
 from headrace.scheduling.settings import Settings
 
 SECOND_US = 1_000_000
+NEVER_US = 2**62
 STEPS_MAX = 200  # evictions tried for one gang: a turn has its limit
+Options: TypeAlias = tuple[tuple[Shape, ...], ...]  # the best first, of each role in order
 POLICIES = {"fragmentation-aware": "fragmentation"}  # by the name that documents use
 
 
@@ -66,7 +71,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         kinds=tuple(_kind(device) if device.usable else None for device in node.devices),
         models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
-        memory_bytes=node.memory_bytes,
+        memory_bytes=max(0, node.memory_bytes - machine.kept_bytes),
         labels=labels,
         taints=machine.said.taints,
         accepting=node.accepting,
@@ -95,15 +100,20 @@ def gang_of(state: State, job_id: str, job: Job) -> Gang:
         protected_minimum=protected,
         age=job.admitted_at,
         submitted_at_us=job.admitted_us,
-        started_at_us=(run.begun_us or run.placed_us) if run is not None else None,
+        started_at_us=(run.begun_us or run.placed_us) + run.rested_us if run is not None else None,
         max_duration_us=job.max_duration_us,
         room_by_us=job.room_by_us,
         staleness_grace_us=-1,  # a worker that is lost ends its attempt at once
         options=options if len(options) > 1 else (),
     )
-    tasks = (
-        _wanted(job_id, job, options[0]) if run is None else _had(state, job_id, job, run, options)
-    )
+    if run is not None and not run.booked:
+        tasks = _bound(state, job_id, job, run, options)
+        gang.options, gang.started_at_us = (), None
+        gang.submitted_at_us = NEVER_US  # nothing is reserved or moved for it: it has its nodes
+    elif run is not None:
+        tasks = _had(state, job_id, job, run, options)
+    else:
+        tasks = _wanted(job_id, job, options[0])
     firm = {name: part.nodes if protected else 0 for name, part in parts.items()}
     for task in tasks:
         task.firm = firm[task.role] > 0 and task.state in (PENDING, RUNNING)
@@ -121,18 +131,14 @@ def _wanted(job_id: str, job: Job, option: tuple[Shape, ...]) -> list[Task]:
     return [_task(job_id, rank, (r, shapes[r])) for rank, r in enumerate((*least, *more))]
 
 
-def _had(
-    state: State, job_id: str, job: Job, run: Run, options: tuple[tuple[Shape, ...], ...]
-) -> list[Task]:
+def _had(state: State, job_id: str, job: Job, run: Run, options: Options) -> list[Task]:
     """What runs or goes and, of a gang that may grow, what it lacks for its maximum: of the same
     shape.
     """
-    roles, shapes = list(job.gang.by_role()), dict[str, Shape]()
+    shapes: dict[str, Shape] = {}
     staying = {worker.rank for worker in run.staying} if _goes_on(job, run) else ()
     tasks = []
-    for worker in run.workers:
-        asked = tuple(option[roles.index(worker.role)] for option in options)
-        shape = _shape_of(worker, asked, state.nodes)
+    for worker, shape in _shapes_of(state, job, run, options):
         shapes.setdefault(worker.role, shape)
         task = _task(job_id, worker.rank, (worker.role, shape))
         task.state = RUNNING if worker.rank in staying else RELEASING
@@ -144,6 +150,25 @@ def _had(
     return tasks
 
 
+def _bound(state: State, job_id: str, job: Job, run: Run, options: Options) -> list[Task]:
+    """Its workers can go on where their processes are, in the memory that is kept for them."""
+    tasks = []
+    for worker, shape in _shapes_of(state, job, run, options):
+        here = msgspec.structs.replace(shape, only=(worker.node,), memory_bytes=0)
+        tasks.append(_task(job_id, worker.rank, (worker.role, here)))
+    return tasks
+
+
+def _shapes_of(
+    state: State, job: Job, run: Run, options: Options
+) -> Iterator[tuple[Worker, Shape]]:
+    """Each of its workers, with what it asked for."""
+    roles = list(job.gang.by_role())
+    for worker in run.workers:
+        asked = tuple(option[roles.index(worker.role)] for option in options)
+        yield worker, _shape_of(worker, asked, state.nodes)
+
+
 def _lacking(job: Job, run: Run) -> list[str]:
     """The roles of the workers that it has fewer than it may."""
     have = Counter(worker.role for worker in run.staying)
@@ -153,26 +178,7 @@ def _lacking(job: Job, run: Run) -> list[str]:
 
 def _goes_on(job: Job, run: Run) -> bool:
     """Whether what has not gone of the attempt runs on."""
-    return not run.evicted and len(dispensable(job, run)) == len(run.exits)
-
-
-def moments_of(state: State, job: Job) -> Iterator[int]:
-    """When time alone may let something happen: the job has waited long enough to have others
-    moved or to get a reservation, or that begins, or others should have gone for it; or it has run long enough to be taken from.
-    """
-    if job.waiting:
-        for setting in ("consolidate_after_s", "reserve_after_s"):
-            yield job.admitted_us + state.setting(setting) * SECOND_US
-        if job.reserved is not None:
-            yield job.reserved.at_us
-        if job.gaining:
-            yield job.room_by_us + 1
-    elif job.run is not None:
-        started_us = job.run.begun_us or job.run.placed_us
-        for queue in path_up(state.queues, job.project):
-            for after_us in (queue.reclaim_after_us, queue.preempt_after_us):
-                if after_us > 0:
-                    yield started_us + after_us
+    return not (run.evicted or run.gives_back) and len(dispensable(job, run)) == len(run.exits)
 
 
 def options_for(state: State, job_id: str, job: Job) -> dict[tuple[Shape, ...], tuple[Option, ...]]:

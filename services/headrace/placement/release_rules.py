@@ -6,14 +6,13 @@ another time: so each piece's thousandths times its time is what it used.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from headrace.events.asked import Accelerator
-from headrace.events.gangs import GangReleased, Share, Worker, WorkersReleased
-from headrace.placement.runs import Exit, Run
+from headrace.events.gangs import GangReleased, Worker, WorkersReleased
+from headrace.placement.runs import Exit, Run, summed
 from headrace.placement.state import Job
 
 NODE_LOST = "node-lost"
@@ -71,14 +70,14 @@ def released(
         later.setdefault(run.booked_us(rank), []).append(rank)
     for booked_us, ranks in later.items():
         yield _piece(job_id, job, run, (ranks, ENDED, ended_us - booked_us))
-    first = [worker for worker in run.workers if worker.rank not in run.grants]
+    first = [worker for worker in run.workers if worker.rank not in run.grants and run.booked]
     yield GangReleased(
         job=job_id,
         project=job.project,
         attempt=run.attempt,
-        shares=_summed(first),
+        shares=summed(first),
         milli=_milli(first),
-        held_us=max(0, ended_us - run.placed_us),
+        held_us=max(0, ended_us - run.since_us) if run.booked else 0,
         again=again is not None,
         reason=again.reason if again is not None else "",
         rests_until_us=again.rests_until_us if again is not None else 0,
@@ -117,7 +116,7 @@ def _piece(job_id: str, job: Job, run: Run, gone: tuple[list[int], str, int]) ->
         attempt=run.attempt,
         ranks=tuple(ranks),
         reason=reason,
-        shares=_summed(workers),
+        shares=summed(workers),
         milli=_milli(workers),
         held_us=max(0, held_us),
     )
@@ -125,11 +124,3 @@ def _piece(job_id: str, job: Job, run: Run, gone: tuple[list[int], str, int]) ->
 
 def _milli(workers: Iterable[Worker]) -> int:
     return sum(share.milli for worker in workers for share in worker.devices)
-
-
-def _summed(workers: Iterable[Worker]) -> tuple[Share, ...]:
-    totals: Counter[str] = Counter()
-    for worker in workers:
-        for share in worker.devices:
-            totals[share.device] += share.milli
-    return tuple(Share(device=device, milli=totals[device]) for device in sorted(totals))

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from headrace.decider import Draft
 from headrace.events.gangs import Act, GangReserved, Seat
 from headrace.placement.derived import index_of
+from headrace.placement.kept import takes_part
 from headrace.placement.modelling import seat_of, task_name
 from headrace.placement.state import Job, Reserved, State
 from headrace.scheduling.claims import Reservation
@@ -22,13 +23,15 @@ WAITED, DEVICE_GONE = "waited", "device-gone"  # why one is made, and why one ha
 
 
 def reserved_in(state: State) -> dict[str, Reservation]:
-    """The reservations in the core's terms; not those whose devices have gone."""
+    """The reservations in the core's terms; not those whose devices have gone, or of jobs that can
+    go nowhere else and have to wait.
+    """
     found = {}
     for job_id in index_of(state).reserved:
         job = state.jobs[job_id]
         assert job.reserved is not None  # the index says so
         reservation = _reservation(state, job_id, job, job.reserved)
-        if reservation is not None:
+        if reservation is not None and takes_part(state, job):
             found[job_id] = reservation
     return found
 

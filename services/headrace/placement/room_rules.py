@@ -15,14 +15,19 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from headrace.decider import Draft
+from headrace.events import Decision
 from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, Worker
-from headrace.placement.derived import index_of, total_milli, world_at
+from headrace.placement.derived import index_of, total_milli
+from headrace.placement.following import world_at
 from headrace.placement.life_rules import evict, shrink
 from headrace.placement.modelling import options_for
 from headrace.placement.option_rules import Option, names_of, numbers_of
 from headrace.placement.part_gate import PartGate, guaranteed_part
+from headrace.placement.pause_rules import leave
 from headrace.placement.port_rules import Ports
 from headrace.placement.reservation_rules import Kept, recorded, reserved_in
+from headrace.placement.resume_rules import Given, back_to, resumed
+from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
 from headrace.placement.turn_results import Loss, Seated, read
 from headrace.scheduling.actions import Suspended, allocate, take_turn
@@ -52,7 +57,8 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     mark = world.mark()
     reserved = reserved_in(state)
     over = keep(world, reserved)
-    gaining = sorted(index.gaining, key=lambda j: (-state.jobs[j].priority, j))
+    gaining = [job_id for job_id in index.gaining if job_id in world.gangs]
+    gaining.sort(key=lambda j: (-state.jobs[j].priority, j))
     overdue = [job_id for job_id in gaining if state.jobs[job_id].room_by_us < now_us]
     _place(world, [job_id for job_id in gaining if job_id not in overdue])
     kept = renewed(world)
@@ -115,11 +121,13 @@ def _taken(state: State, world: World, job_id: str, loss: Loss) -> Draft:
             numbers[f"{side}part_share_milli"] = stake.share
     act = Act(rule=gain.rule, numbers=numbers, names=names)
     reason = "moved" if loss.moved else REASONS[gain.rule]
-    event = (
-        shrink(job_id, job, job.run, (loss.ranks, reason), act, gainer=gain.gang)
-        if loss.ranks
-        else evict(job_id, job, job.run, reason, act, gainer=gain.gang)
-    )
+    event: Decision
+    if loss.ranks:
+        event = shrink(job_id, job, job.run, (loss.ranks, reason), act, gainer=gain.gang)
+    elif loss.moved:  # what stays in its node's memory would not leave the node
+        event = evict(job_id, job, job.run, reason, act, gainer=gain.gang)
+    else:
+        event = leave(state, job_id, job, reason, act, gainer=gain.gang)
     return Draft(event=event, traceparent=job.traceparent)
 
 
@@ -132,6 +140,7 @@ class _Placements:
         self._tree = Tree(state.queues, state.usage, total_milli(state))
         self._parts = PartGate(world)
         self._ports = Ports(state)
+        self._given = Given(state)
 
     def drafts(self, placed: dict[str, Seated]) -> dict[str, Draft]:
         """By job, a decision for each that no limit forbids, counting all that is held."""
@@ -148,10 +157,14 @@ class _Placements:
     def _placed(self, job_id: str, seated: Seated) -> Draft | None:
         job, workers = self._state.jobs[job_id], seated.workers
         milli, firm_milli = _milli(workers), job.firm_milli(workers)
+        if job.run is not None:
+            return self._resumed(job_id, job, job.run, seated)
         if not self._may_have(job, milli, firm_milli):
             return None
         workers = self._ports.given(job, workers)
-        if not workers or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
+        if not workers or not self._given.take(workers):
+            return None
+        if not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._add(job, milli, firm_milli)
         event = GangPlaced(
@@ -180,6 +193,8 @@ class _Placements:
         workers = self._ports.given(job, workers)
         if not workers or not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
+        if not self._given.take(workers):
+            return None
         self._add(job, milli, more_firm)
         act = self._act(job_id, milli, seated)
         numbers = act.numbers | {"nodes": len(run.staying) + len(workers)}
@@ -203,6 +218,16 @@ class _Placements:
     def _add(self, job: Job, milli: int, firm_milli: int) -> None:
         self._tree.add(job.project, firm_milli, firm=True)
         self._tree.add(job.project, milli - firm_milli, firm=False)
+
+    def _resumed(self, job_id: str, job: Job, run: Run, seated: Seated) -> Draft | None:
+        workers = back_to(self._state, run, seated.workers)
+        firm_milli = job.firm_milli(workers)
+        if not workers or not self._may_have(job, run.milli, firm_milli):
+            return None
+        if not self._given.take(workers):
+            return None
+        self._add(job, run.milli, firm_milli)
+        return resumed(job_id, job, run, workers)
 
     def _act(self, job_id: str, milli: int, seated: Seated) -> Act:
         job = self._state.jobs[job_id]

@@ -27,6 +27,7 @@ from headrace.events.gangs import (
 )
 from headrace.events.jobs import JobRequested
 from headrace.events.nodes import NodeChanged, NodeJoined
+from headrace.events.pauses import GangPaused, GangPausing, GangResumed
 from headrace.placement.agents import Agents, was_deleted
 from headrace.placement.derived import index_of
 from headrace.placement.desired import DesiredStates
@@ -102,7 +103,9 @@ class PlacementShell:
                 if isinstance(event, GangGrown):  # beside those that have gone and are not told yet
                     nodes = dict.fromkeys((*self._placed_on.get(event.job, ()), *nodes))
                 self._placed_on[event.job] = tuple(nodes)
-            elif isinstance(event, GangEvicted | GangShrunk):
+            elif isinstance(
+                event, GangEvicted | GangShrunk | GangPausing | GangPaused | GangResumed
+            ):
                 self._tell(self._placed_on.get(event.job, ()))
             elif isinstance(event, GangReleased | WorkersReleased):
                 self._tell(self._placed_on.get(event.job, ()))

@@ -12,6 +12,7 @@ import msgspec
 
 from headrace.events.asked import Gang, Retry
 from headrace.events.gangs import Seat, Worker
+from headrace.events.jobs import Checkpoint
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
@@ -39,6 +40,8 @@ RESERVE_STEPS_MAX = 600
 STOP_GRACE_S = 10
 REPLACE_MARGIN_S = 5
 SILENT_TOGETHER_S = 60
+PAUSE_WITHIN_S = 60
+RESUME_ELSEWHERE_AFTER_S = 600
 DISK_FULL_PERMILLE, DISK_FREE_PERMILLE = 900, 880
 
 SETTINGS = {
@@ -51,6 +54,8 @@ SETTINGS = {
     "stop_grace_s": STOP_GRACE_S,  # between asking a worker to stop and killing it
     "replace_margin_s": REPLACE_MARGIN_S,  # for clocks and looks, beyond a lease and the grace
     "silent_together_s": SILENT_TOGETHER_S,  # silences that begin within it have one cause
+    "pause_within_s": PAUSE_WITHIN_S,  # who takes longer to leave its devices is ended
+    "resume_elsewhere_after_s": RESUME_ELSEWHERE_AFTER_S,  # who waits longer for its node leaves it
     "disk_full_permille": DISK_FULL_PERMILLE,  # a node whose disk is that full gets no new work
     "disk_free_permille": DISK_FREE_PERMILLE,  # until it is less full than this
     "usage_strength_milli": USAGE_STRENGTH_MILLI,  # 1000: past usage counts as much as weight
@@ -71,9 +76,11 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     """An admitted job that has not ended. `admitted_at` is the position of its admission.
 
     `lost` attempts were tried again for the platform's sake, `tries` as its own `retry` has it, the
-    last because of `reason`; until `rests_until_us` it rests. `cancelling` is why it is to end ("": it is not), decided at position `cancelled_at`.
-    `room_by_us`: others are being stopped for it and are to have gone by then, so it comes first. `closing`: its last attempt is released and
-    `job.finished` follows in the same decision.
+    last because of `reason`; until `rests_until_us` it rests. `cancelling` is why it is to end ("":
+    it is not), decided at position `cancelled_at`. `room_by_us`: others are being stopped for it and
+    are to have gone by then, so it comes first. `closing`: its last attempt is released and
+    `job.finished` follows in the same decision. `pausing`: its people want it paused, by the
+    decision at `pausing_at`; `paused` is how it is ("": it is not).
     """
 
     project: str
@@ -103,6 +110,10 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     reason: str = ""
     rests_until_us: int = 0
     waited_us: int = -1
+    checkpoint: Checkpoint | None = None
+    pausing: bool = False
+    pausing_at: int = 0
+    paused: str = ""
     reserved: Reserved | None = None
     run: Run | None = None
 
@@ -114,8 +125,10 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
     @property
     def waiting(self) -> bool:
         """Competes for devices now."""
-        free = self.run is None and not self.rests_until_us
-        return self.eligible and free and not (self.cancelling or self.closing)
+        run = self.run
+        free = run is None or not (run.booked or run.evicted or run.exits)
+        held = self.cancelling or self.closing or self.pausing or self.rests_until_us
+        return self.eligible and free and not held
 
     @property
     def is_elastic(self) -> bool:
@@ -128,7 +141,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
         run = self.run
         if run is None or not self.is_elastic or not self.eligible or self.cancelling:
             return False
-        if not run.begun_us or run.evicted or run.exits:
+        if not run.begun_us or run.evicted or run.exits or run.pause is not None:
             return False
         growths = len({grant.position for grant in run.grants.values()})
         return len(run.staying) < self.gang.nodes_max and growths < GROWTHS_MAX
@@ -190,6 +203,7 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     silent_us: int = 0
     silent_at_us: int = 0
     cordoned: bool = False
+    kept_bytes: int = 0  # of its memory, by processes that have left their devices
     draining: int = 0  # its jobs are asked to move, by the decision at this position
     too_full: bool = False  # its disk
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands

@@ -54,7 +54,7 @@ def read(state: State, world: World, mark: int) -> Room:
         gang, job = world.gangs[name], state.jobs[name]
         tasks = sorted(gang.all_tasks(), key=lambda task: task.rank)
         bound = [task for task in tasks if task.state == BOUND]
-        if job.run is None:
+        if job.run is None or job.waiting:
             if len(bound) >= job.gang.nodes:
                 room.placed[name] = _seated(state, world, bound, 0)
             continue

@@ -15,6 +15,7 @@ from headrace.events import Entry
 from headrace.events.asked import Gang
 from headrace.events.jobs import JobAdmitted, JobEligible, JobFinished, JobHeld
 from headrace.events.nodes import NodeJoined
+from headrace.events.pauses import JobPaused, JobPausing, JobResuming
 from headrace.events.platform import ServiceLed
 from headrace.events.queues import (
     Queue,
@@ -36,8 +37,8 @@ SETTINGS = {
 
 class Entrant(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A live job. `kinds` are the models that it accepts, with the milli-GPUs it needs of each, and
-    `pools` where. `firm`: it, or its minimum, cannot be preempted. `held` is why it may not compete ("": it may, or
-    nothing was decided yet).
+    `pools` where. `firm`: it, or its minimum, cannot be preempted. `held` is why it may not compete
+    ("": it may, or nothing was decided yet). `pausing`: its people want it paused; `paused`: it is.
     """
 
     project: str
@@ -50,6 +51,8 @@ class Entrant(msgspec.Struct, kw_only=True, omit_defaults=True):
     traceparent: str = ""
     eligible: bool = False
     held: str = ""
+    pausing: bool = False
+    paused: bool = False
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -183,7 +186,7 @@ def _kinds_of(gang: Gang) -> tuple[tuple[str, int], ...]:
 
 def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
     entrant = state.jobs.get(event.job)
-    if entrant is None or entrant.eligible:
+    if entrant is None or entrant.eligible or entrant.paused:
         return
     _leave_lines(state, event.job, entrant)
     entrant.eligible, entrant.held = True, ""
@@ -192,7 +195,7 @@ def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:
 
 def _held(state: State, _entry: Entry, event: JobHeld) -> None:
     entrant = state.jobs.get(event.job)
-    if entrant is None:
+    if entrant is None or entrant.paused:
         return
     _leave_lines(state, event.job, entrant)
     entrant.held = event.reason
@@ -205,13 +208,42 @@ def _held(state: State, _entry: Entry, event: JobHeld) -> None:
         state.firm_waiting.setdefault(entrant.project, {})[event.job] = None
 
 
+def _paused(state: State, _entry: Entry, event: JobPaused) -> None:
+    entrant = state.jobs.get(event.job)
+    if entrant is None or entrant.paused:
+        return
+    _leave_lines(state, event.job, entrant)
+    if entrant.eligible:
+        _compete(state, entrant, -1)
+    entrant.eligible, entrant.held, entrant.paused = False, "", True
+    _want(state, entrant, -entrant.milli)
+    if not entrant.pausing:
+        _competes_again(state, event.job, entrant)
+
+
+def _wanted(state: State, _entry: Entry, event: JobPausing | JobResuming) -> None:
+    entrant = state.jobs.get(event.job)
+    if entrant is not None:
+        entrant.pausing = isinstance(event, JobPausing)
+        if entrant.paused and not entrant.pausing:
+            _competes_again(state, event.job, entrant)
+
+
+def _competes_again(state: State, job_id: str, entrant: Entrant) -> None:
+    """As if it had just been admitted."""
+    entrant.paused = False
+    state.fresh[job_id] = None
+    _want(state, entrant, entrant.milli)
+
+
 def _finished(state: State, _entry: Entry, event: JobFinished) -> None:
     entrant = state.jobs.pop(event.job, None)
     if entrant is None:
         state.groups.pop(event.job, None)
         return
     _leave_lines(state, event.job, entrant)
-    _want(state, entrant, -entrant.milli)
+    if not entrant.paused:
+        _want(state, entrant, -entrant.milli)
     if entrant.eligible:
         _compete(state, entrant, -1)
 
@@ -258,6 +290,9 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobAdmitted: _admitted,
     JobEligible: _eligible,
     JobHeld: _held,
+    JobPausing: _wanted,
+    JobPaused: _paused,
+    JobResuming: _wanted,
     JobFinished: _finished,
     SharesDivided: _divided,
 }

@@ -11,8 +11,8 @@ from headrace.events.gangs import GangPlaced
 from headrace.events.jobs import JobAdmitted, JobEligible
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.placement.bench import History, fleet, report
-from headrace.placement.derived import world_of
 from headrace.placement.explain_rules import explain
+from headrace.placement.following import world_of
 
 PROJECTS = 30
 KINDS = 10  # of each project's waiting jobs

@@ -25,6 +25,7 @@ from headrace.node_agent.containers.output import Carried, carry
 from headrace.node_agent.folders import Exit, Intent
 from headrace.node_agent.machine import AttemptKey, Seen
 from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision.processes import signal_of
 from headrace.node_agent.supervision.protocol import STOP_REASON
 from headrace.node_agent.supervision.record import journal
 from headrace.node_agent.tasks import end_tasks, wait_until
@@ -53,7 +54,7 @@ class Held:
     intent: Intent
     kept: record.Kept
     config: Callable[[str], dict[str, Any]] | None = None
-    stop: tuple[str, int] | None = None
+    stop: tuple[str, int, str] | None = None  # why, how soon, and by which signal of its own
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
 
@@ -251,11 +252,12 @@ class Attempt:
         marked = await asyncio.to_thread(tree.of_attempt, held.intent.marker, [], [])
         firsts = held.intent.pids if held.kept.init else []
         pids = [pid for pid in marked if pid not in firsts]
-        tree.send(pids, signal.SIGTERM)
+        by = signal_of(held.stop[2] if held.stop is not None else "")
+        tree.send(pids, by)
         tree.send(pids, signal.SIGCONT)
         if not pids:  # the engine's processes are not seen from here
             with contextlib.suppress(Denied):
-                await self._insist(lambda: self._engine.signal(held.name, "SIGTERM"))
+                await self._insist(lambda: self._engine.signal(held.name, signal.Signals(by).name))
 
     async def _clear(self) -> None:
         """Remove the container, however long that takes."""

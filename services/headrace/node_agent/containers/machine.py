@@ -28,7 +28,7 @@ from headrace.node_agent.containers.fencing import raise_fence
 from headrace.node_agent.containers.images import Images
 from headrace.node_agent.containers.program import ContainerProgram
 from headrace.node_agent.containers.starting import meant, prepare
-from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
+from headrace.node_agent.machine import AttemptKey, End, Inside, Paused, Seen, Way, Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision.protocol import ATTEMPTS
@@ -102,12 +102,22 @@ class ContainerMachine:
         held = self._held[key] = meant(key, assignment, self._node_dir)
         self._spawn(self._begin(held, assignment, launch, place))
 
-    def stop(self, key: AttemptKey, reason: str, grace_s: int) -> None:
+    def stop(self, key: AttemptKey, reason: str, grace_s: int, signal: str = "") -> None:
         held = self._held.get(key)
         if held is not None and held.seen.end is None:
-            held.stop = (reason, grace_s)
+            held.stop = (reason, grace_s, signal)
             held.seen = msgspec.structs.replace(held.seen, stopping=True)
             held.asked.set()
+
+    def move(self, assignment: Assignment) -> None:
+        """It cannot: what a driver would have to know of its processes is the engine's."""
+        key = key_of(assignment)
+        held = self._held.get(key)
+        if held is not None and held.seen.end is None:
+            phase, phase_at = assignment.phase, assignment.phase_at
+            pause = Paused(phase=phase, phase_at=phase_at, failed="it runs in a container")
+            held.seen = msgspec.structs.replace(held.seen, pause=pause)
+            self._changed(key)
 
     def forget(self, key: AttemptKey) -> None:
         held = self._held.get(key)

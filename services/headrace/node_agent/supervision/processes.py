@@ -23,6 +23,11 @@ class CannotStart(Exception):
         self.exit_code = exit_code
 
 
+def signal_of(name: str) -> int:
+    """The signal of this name (without SIG); SIGTERM for one that is none."""
+    return int(getattr(signal, f"SIG{name}", signal.SIGTERM))
+
+
 def start(
     argv: list[str],
     env: dict[str, str],

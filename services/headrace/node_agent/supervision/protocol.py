@@ -22,7 +22,9 @@ ATTEMPTS = "attempts"  # attempts/<job>.<attempt>.<rank>/ holds the rest
 INTENT = "intent.json"  # written before anything is started, and locked by the shim while it lives;
 # a second line, `{"at_us", "pids"}`, is added when the worker's processes run
 EXIT = "exit.json"  # written once, when nothing of the attempt is left
-STOP = "stop.json"  # written by the agent: `{"reason", "grace_s"}`; then the shim gets SIGTERM
+STOP = "stop.json"  # written by the agent: `{"reason", "grace_s", "signal"}`, then the shim gets
+# SIGTERM
+PAUSE = "pause.json"  # written by the agent: see `pausing.record`
 STOP_REASON = "stop-reason"  # what the worker reads to learn why it is asked to end
 WORK = "work"  # where the command runs unless it has a folder of its own
 OUTPUT = "output"

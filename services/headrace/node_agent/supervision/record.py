@@ -72,7 +72,7 @@ class Record:
 
 
 def journal(path: str, what: str, identity: tuple[str, int, int], devices: list[str]) -> None:
-    """Add `start|end job attempt rank boottime_ns devices` to a journal outside Headrace."""
+    """Add `start|pause|resume|end job attempt rank boottime_ns devices` to a journal outside Headrace."""
     if not path:
         return
     job, attempt, rank = identity

@@ -17,6 +17,7 @@ from typing import Any
 
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
 from headrace.node_agent.supervision.confinement import Confinement, remove
+from headrace.node_agent.supervision.deadline import Deadline
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.own_files import put_files
 from headrace.node_agent.supervision.protocol import (
@@ -84,8 +85,7 @@ class _Attempt:
         self._kill_at_ns = 0
         self._trim_at_ns = 0
         self._kill_again_s = KILL_AGAIN_S_FIRST
-        limit_s = spec["max_duration_s"]
-        self._deadline_ns = kernel.boottime_ns() + limit_s * 1_000_000_000 if limit_s else 0
+        self._deadline = Deadline(spec["max_duration_s"])
         self._lease_ends_ns = self._read_lease_end_ns()
 
     def run(self) -> None:
@@ -212,7 +212,7 @@ class _Attempt:
             tree.send(tree.descendants(os.getpid()), signal.SIGKILL)
             self._kill_at_ns = now_ns + int(self._kill_again_s * 1e9)
             self._kill_again_s = min(self._kill_again_s * 2, KILL_AGAIN_S_MAX)
-        elif self._deadline_ns and now_ns >= self._deadline_ns and not self._ending:
+        elif not self._ending and self._deadline.is_over(now_ns):
             message = "max_duration reached"
             self._end.update(reason="stopped", exit_code=TIMEOUT_EXIT_CODE, message=message)
             self._stop_all("timeout", self._spec["grace_s"])
@@ -223,7 +223,7 @@ class _Attempt:
             self._trim_at_ns = now_ns + _LOOK_NS
 
     def _wait_s(self) -> float:
-        deadlines_ns = (self._deadline_ns, self._lease_ends_ns)
+        deadlines_ns = (self._deadline.at_ns, self._lease_ends_ns)
         until_ns = self._kill_at_ns if self._ending else min(filter(None, deadlines_ns), default=0)
         if not until_ns:
             return LOOK_S
@@ -261,10 +261,10 @@ class _Attempt:
         reason, grace_s = asked.get("reason", "stopped"), asked.get("grace_s", GRACE_S)
         if not self._ending:
             self._end.update(reason="stopped", message=f"stopped: {reason}")
-            self._stop_all(reason, grace_s)
+            self._stop_all(reason, grace_s, processes.signal_of(asked.get("signal", "")))
         self._kill_at_ns = min(self._kill_at_ns, kernel.boottime_ns() + int(grace_s * 1e9))
 
-    def _stop_all(self, reason: str, grace_s: float) -> None:
+    def _stop_all(self, reason: str, grace_s: float, by: int = signal.SIGTERM) -> None:
         """Ask everything to end, and note when it will be made to."""
         self._ending = True
         self._kill_at_ns = kernel.boottime_ns() + int(grace_s * 1e9)
@@ -273,7 +273,7 @@ class _Attempt:
                 kernel.write(STOP_REASON, reason.encode())
         asked = tree.descendants(os.getpid())
         self._asked.update(asked)
-        tree.send(asked, signal.SIGTERM)
+        tree.send(asked, by)
         tree.send(asked, signal.SIGCONT)  # one that is stopped could not hear it
 
     def _ask_orphans(self) -> None:

@@ -1,0 +1,92 @@
+"""`cancel`, `pause` and `resume`: one thing asked of several jobs."""
+
+from __future__ import annotations
+
+import time
+from argparse import ArgumentParser
+from collections.abc import Callable
+
+from headrace.cli.arguments import add_connection
+from headrace.cli.exits import DONE, REFUSED, printable, report
+from headrace.client.client import Client
+from headrace.client.connection import NotFound, Refused
+from headrace.client.model import Answer
+
+LOOK_S = 0.3  # between two looks whether a job has left its GPUs
+LEFT_S_MAX = 180.0  # longer than a job is given to leave
+
+
+def cancel_options(parser: ArgumentParser) -> None:
+    """The arguments of `cancel`."""
+    parser.add_argument("jobs", nargs="+", metavar="JOB", help="ids, or unambiguous prefixes")
+    add_connection(parser)
+
+
+resume_options = cancel_options
+
+
+def pause_options(parser: ArgumentParser) -> None:
+    """The arguments of `pause`."""
+    cancel_options(parser)
+    parser.add_argument(
+        "-d", "--detach", action="store_true", help="do not wait until they have left their GPUs"
+    )
+
+
+def cancel(*, jobs: list[str], url: str, token: str, project: str) -> int:
+    """End jobs. Their workers are asked to stop first, and get the job's grace."""
+    del project  # an id says enough
+    client = Client.from_config(url=url, token=token)
+    return _each(jobs, "cancel", client.cancel, lambda job: f"{job}  cancelling")
+
+
+def pause(*, jobs: list[str], detach: bool, url: str, token: str, project: str) -> int:
+    """Have jobs leave their GPUs, and say which way each took and what it lost."""
+    del project  # an id says enough
+    client = Client.from_config(url=url, token=token)
+    asked: list[str] = []
+
+    def heard(job: str) -> str:
+        asked.append(job)
+        return f"{job}  pausing"
+
+    code = _each(jobs, "pause", client.pause, heard)
+    for job in () if detach else asked:
+        print(f"{printable(job)}  {_left(client, job)}", flush=True)
+    return code
+
+
+def resume(*, jobs: list[str], url: str, token: str, project: str) -> int:
+    """Let paused jobs compete for GPUs again."""
+    del project  # an id says enough
+    client = Client.from_config(url=url, token=token)
+    return _each(jobs, "resume", client.resume, lambda job: f"{job}  resuming")
+
+
+def _left(client: Client, job: str) -> str:
+    """How it left its GPUs, once it has; whatever else became of it meanwhile."""
+    until_s = time.monotonic() + LEFT_S_MAX
+    while True:
+        row = client.job(job).job
+        if row.state == "paused" or row.ended_at_us:
+            return printable(row.why or row.state)
+        if time.monotonic() > until_s:
+            return f"has not left its GPUs yet; headrace describe {job} will say how it did"
+        time.sleep(LOOK_S)
+
+
+def _each(
+    jobs: list[str], verb: str, ask: Callable[[str], Answer], done: Callable[[str], str]
+) -> int:
+    """Ask it of each, and go on after one that cannot; the exit code of the last that could not."""
+    code = DONE
+    for job in jobs:
+        try:
+            answer = ask(job)
+        except Refused as refused:
+            code = report(str(refused), REFUSED)
+        except NotFound as missing:
+            code = report(f"headrace {verb}: {missing}", 1)
+        else:
+            print(printable(done(answer.job or job)), flush=True)
+    return code

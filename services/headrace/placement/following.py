@@ -1,0 +1,97 @@
+"""How the scheduling core's world follows placement's state, piece by piece as that changes.
+
+Rule: what changed since the last turn is remembered in the index; the world can be built anew from
+the state at any time, and no decision differs because of it.
+"""
+
+from __future__ import annotations
+
+from headrace.placement.derived import NO_WINDOW, Index, index_of, total_milli
+from headrace.placement.kept import takes_part
+from headrace.placement.modelling import gang_of, machine_of, settings_of
+from headrace.placement.state import State
+from headrace.placement.usage_rules import used_lately, window_at, window_ms
+from headrace.scheduling.rations import specs_of
+from headrace.scheduling.world import World
+
+
+def world_of(state: State) -> World:
+    """The cluster as it stands in this state."""
+    index = index_of(state)
+    world = index.world
+    if world is None:
+        world = index.world = World()
+        index.changed_pools = True
+        index.changed_jobs = dict.fromkeys(state.jobs)
+    if index.changed_pools:  # every node and every job may be in other pools now
+        world.set_settings(settings_of(state))
+        index.changed_nodes = dict.fromkeys(state.nodes)
+        index.changed_queues = True
+        index.window = NO_WINDOW
+    if index.learned != state.learned.number:
+        index.learned = state.learned.number
+        world.learn(state.learned)
+    _follow_machines(state, index, world)
+    if index.changed_queues:  # and to other queues, perhaps
+        index.changed_jobs = dict.fromkeys(state.jobs)
+    if index.changed_queues or index.changed_users:
+        queues = specs_of(state.queues, _users(index))
+        if queues != world.queues:
+            world.set_queues(queues)
+    for job_id in index.changed_jobs:
+        if _follow_job(state, world, job_id):
+            index.watch_moments(state, job_id, state.jobs[job_id])
+    for job_id in index.pausing:
+        if job_id not in index.changed_jobs:  # but its devices may be free now, or taken
+            _follow_job(state, world, job_id)
+    world.evictions = state.evictions
+    index.follows()
+    return world
+
+
+def world_at(state: State, now_us: int) -> World:
+    """The cluster as a turn begins."""
+    index, world = index_of(state), world_of(state)
+    total = total_milli(state)
+    window = (window_at(state, now_us), total, world.accounts)
+    if index.window != window:
+        index.window = window
+        world.set_usage(used_lately(state, world.queues, total, now_us))
+    world.begin(now_us)
+    return world
+
+
+def usage_moves_us(state: State) -> int | None:
+    """When usage has to be looked at again, for somebody who waits."""
+    index = index_of(state)
+    if not index.waiting or not state.setting("usage_strength_milli"):
+        return None
+    return (index.window[0] + 1) * window_ms(state) * 1000
+
+
+def _follow_machines(state: State, index: Index, world: World) -> None:
+    for name in index.changed_nodes:
+        index.changed_jobs.update(index.on_node.get(name, {}))
+    for job_id in index.changed_jobs:
+        world.leave(job_id)
+    for name in index.changed_nodes:
+        machine = machine_of(state.nodes[name], state.machines[name], state.pools)
+        world.set_machine(machine)
+
+
+def _follow_job(state: State, world: World, job_id: str) -> bool:
+    """Have the world see the job as it is; false when it is to know nothing of it."""
+    job = state.jobs.get(job_id)
+    world.leave(job_id)
+    if job is None or not takes_part(state, job):
+        return False
+    world.enter(gang_of(state, job_id, job))
+    return True
+
+
+def _users(index: Index) -> dict[str, list[str]]:
+    """Who has live jobs, by project."""
+    users: dict[str, list[str]] = {}
+    for project, user in sorted(index.users):
+        users.setdefault(project, []).append(user)
+    return users
