@@ -12,7 +12,7 @@ from tests.bench.platform import Platform
 
 from headrace.bus.interface import Message
 from headrace.bus.nats import NatsBus
-from headrace.bus.subjects import LOG, SERVICES_INBOX, request
+from headrace.bus.subjects import LOG, request, service_inbox
 from headrace.runtime import log_messages
 
 LATENCY_JOBS = 100
@@ -115,7 +115,9 @@ async def _latencies(
     for warm in range(5):
         await _one(publisher, f"{run}-warm-{warm}")
     creds = platform.service_creds("metrics")
-    bus = await NatsBus.connect(platform.nats_url(), creds_path=creds, inbox_prefix=SERVICES_INBOX)
+    bus = await NatsBus.connect(
+        platform.nats_url(), creds_path=creds, inbox_prefix=service_inbox("metrics")
+    )
     listener = Listener()
     await bus.subscribe(LOG, listener.hear)
     latencies_ms = [await _one(publisher, f"{run}-{n}") for n in range(LATENCY_JOBS)]

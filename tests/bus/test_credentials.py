@@ -8,6 +8,7 @@ import nats
 import pytest
 from tests.conftest import NatsServer
 from tests.contract.buses import Heard
+from tests.logins import EVERYTHING
 
 from headrace.bus import credentials as c
 from headrace.bus.interface import NotConnected, StreamSpec
@@ -31,7 +32,7 @@ def server(server_folder):
 @pytest.fixture
 async def service(server, connect):
     """Hears and says everything."""
-    creds = c.new_creds(ACCOUNT_SEED, "admission", c.service_permissions())
+    creds = c.new_creds(ACCOUNT_SEED, "admission", EVERYTHING)
     return await connect(server.url, creds_text=creds, inbox_prefix="_SERVICES")
 
 
@@ -219,7 +220,7 @@ def impatient(monkeypatch):
 
 
 async def test_who_has_no_credential_or_a_strangers_is_not_let_in(server, impatient):
-    stranger = c.new_creds(c.new_account_seed(), "admission", c.service_permissions())
+    stranger = c.new_creds(c.new_account_seed(), "admission", EVERYTHING)
     for creds in ("", stranger):
         with pytest.raises(NotConnected, match=r"(?i)authoriz"):
             await let_in(server.url, creds)
@@ -227,7 +228,7 @@ async def test_who_has_no_credential_or_a_strangers_is_not_let_in(server, impati
 
 async def test_a_stolen_token_without_its_key_is_not_let_in(server, impatient):
     user = c.public_key(c.new_user_seed())
-    jwt = c.user_jwt(ACCOUNT_SEED, user, "admission", c.service_permissions())
+    jwt = c.user_jwt(ACCOUNT_SEED, user, "admission", EVERYTHING)
     with pytest.raises(NotConnected):
         await let_in(server.url, c.creds_text(jwt, c.new_user_seed()))
 

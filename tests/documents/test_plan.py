@@ -99,6 +99,7 @@ def test_a_whole_job_file_is_understood():
         ({"pools": list("abcdefghi")}, "refused: pools — has at most 8 pools"),
         ({"topology": {"required": "a rack"}}, "refused: topology.required = a rack — has 1 to 63 letters, digits and . _ / -, beginning with a letter or digit"),
         ({"topology": {"require": "rack"}}, "refused: topology.require — unknown field; did you mean required?"),
+        ({"framework": "mpi", "nodes": "2..4"}, "refused: framework = mpi — its processes cannot come and go; nodes: 2"),
         ({"framework": "tensorflw"}, "refused: framework = tensorflw — is not one of the words known here; did you mean tensorflow?"),
         ({"processes_per_node": 2}, "refused: processes_per_node = 2 — not yet; 1, and let the command start its own, or per-gpu"),
         ({"processes_per_node": "per-gpu"}, "refused: processes_per_node = per-gpu — there is no GPU to start a process for; resources: {gpus: 2}"),

@@ -8,6 +8,7 @@ import threading
 import uuid
 
 import msgspec
+from tests.logins import creds_for_all
 
 from headrace.bus import subjects
 from headrace.bus.interface import NoReply, NotConnected
@@ -15,7 +16,6 @@ from headrace.bus.nats import NatsBus
 from headrace.client.client import Client
 from headrace.client.connection import Unreachable
 from headrace.client.model import LIVE
-from headrace.embedded.secrets import creds_file
 
 LIVE_WANTED = 100
 TASKS = 10  # of each submission
@@ -74,7 +74,7 @@ class Asking:
     """Many requests for a job at once over the bus, each repeated until it is answered."""
 
     def __init__(self, platform, count, job):
-        self._creds, self._url = creds_file(platform.layout, "admission"), platform.nats_url
+        self._creds, self._url = creds_for_all(platform.layout), platform.nats_url
         self._keys = [uuid.uuid4().hex for _ in range(count)]
         self._body = msgspec.json.encode(job)
         self._answered = asyncio.Event()

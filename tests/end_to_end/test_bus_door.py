@@ -22,9 +22,9 @@ from tests.end_to_end.pipeline import (
     run_line,
     run_twin,
 )
+from tests.logins import creds_for_all
 
 from headrace.bus.nats import NatsBus
-from headrace.embedded.secrets import creds_file
 
 FLEET = ROOT / "examples" / "fleet.yaml"
 # Stands for the NATS command line: what it was told, as JSON.
@@ -67,7 +67,7 @@ async def pipeline(fleet, folder):
 @pytest.fixture
 async def service(fleet):
     """A connection that may say and hear everything."""
-    creds = creds_file(fleet.layout, "admission")
+    creds = creds_for_all(fleet.layout)
     bus = await NatsBus.connect(fleet.nats_url, creds_path=creds)
     yield bus
     await bus.close()

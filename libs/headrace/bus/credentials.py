@@ -30,11 +30,6 @@ class Permissions(msgspec.Struct, frozen=True, kw_only=True):
     answers: bool = False
 
 
-def service_permissions() -> Permissions:
-    """Services see and say everything on their account."""
-    return Permissions(publish=(">",), subscribe=(">",))
-
-
 def node_permissions(node: str) -> Permissions:
     """A node agent speaks for itself and hears what is meant for it."""
     return Permissions(

@@ -40,6 +40,11 @@ def is_inbox(subject: str) -> bool:
     return subject.startswith(("_INBOX.", "_INBOX_", f"{SERVICES_INBOX}."))
 
 
+def service_inbox(service: str) -> str:
+    """The prefix of the inboxes in which a service is answered."""
+    return f"{SERVICES_INBOX}.{token(service)}"
+
+
 def log(type_tag: str) -> str:
     """Where a committed event of this type is published to services."""
     return f"headrace.log.{type_tag}"

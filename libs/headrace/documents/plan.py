@@ -13,7 +13,7 @@ import msgspec
 from headrace.documents import checkpoints
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
-from headrace.documents.frameworks import FRAMEWORKS
+from headrace.documents.frameworks import FIXED, FRAMEWORKS
 from headrace.documents.gangs import gang_of
 from headrace.documents.images import image_of, shm_bytes
 from headrace.documents.job_file import JobFile
@@ -84,6 +84,9 @@ def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
 def _plan(job: JobFile) -> Plan:
     _check_words(job)
     gang = gang_of(job)
+    if job.framework in FIXED and gang.nodes_max:
+        rule = "its processes cannot come and go"
+        refuse("framework", rule, value=job.framework, instead=f"nodes: {gang.nodes}")
     tasks = _tasks(job)
     planned = Plan(
         name=name_of("name", job.name or DEFAULT_NAME),

@@ -125,6 +125,7 @@ def _ensure_bus_logins(layout: Layout, services: Sequence[str], nodes: Sequence[
     if conf.exists() and not missing:
         return
     from headrace.bus import credentials
+    from headrace.bus.service_logins import service_permissions
 
     seeds = {
         "operator.seed": credentials.new_operator_seed,
@@ -138,9 +139,8 @@ def _ensure_bus_logins(layout: Layout, services: Sequence[str], nodes: Sequence[
     )
     _once(conf, lambda: credentials.server_config(operator, account, system).encode())
     for name in missing:
-        allowed = credentials.service_permissions()
-        if name in nodes:
-            allowed = credentials.node_permissions(name)
+        is_node = name in nodes
+        allowed = credentials.node_permissions(name) if is_node else service_permissions(name)
         write_file(
             creds_file(layout, name),
             credentials.new_creds(account, name, allowed).encode(),

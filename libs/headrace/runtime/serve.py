@@ -68,13 +68,15 @@ async def _run(name: str, service: Service, environment: Environment) -> None:
         await store.close()
 
 
-async def _bus(environment: Environment, name: str, lost: asyncio.Event) -> NatsBus:
+async def _bus(
+    environment: Environment, service: str, lost: asyncio.Event, *, name: str = ""
+) -> NatsBus:
     return await NatsBus.connect(
         environment.nats_url,
         creds_path=environment.nats_creds,
         certificate=environment.nats_certificate,
-        name=name,
-        inbox_prefix=subjects.SERVICES_INBOX,
+        name=name or service,
+        inbox_prefix=subjects.service_inbox(service),
         on_lost=lost.set,
     )
 
@@ -105,7 +107,7 @@ async def _relay(host: Host, environment: Environment, lost: asyncio.Event) -> N
     """On a connection of its own: the server stores a stream's messages before it reads on, and
     the service's own messages must not wait for that.
     """
-    bus = await _bus(environment, "relay", lost)
+    bus = await _bus(environment, host.service.decider.service, lost, name="relay")
     relay = Relay(host.store, bus)
     host.on_folded = relay.heard
     try:

@@ -57,7 +57,7 @@ async def _run(environment: Environment) -> None:
         creds_path=environment.nats_creds,
         certificate=environment.nats_certificate,
         name="gateway",
-        inbox_prefix=subjects.SERVICES_INBOX,
+        inbox_prefix=subjects.service_inbox("gateway"),
         on_lost=lost.set,
     )
     gateway = Gateway(

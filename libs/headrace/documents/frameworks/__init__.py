@@ -40,6 +40,7 @@ FRAMEWORKS: Mapping[str, tuple[Dialect, ...]] = {
     "caffe": (),
     "plain": (),
 }
+FIXED = ("tensorflow", "keras", "jax", "mpi", "horovod")  # their processes are known from the start
 THREADS = (
     "OMP_NUM_THREADS",
     "MKL_NUM_THREADS",
@@ -74,4 +75,4 @@ def programs(framework: str) -> tuple[str, ...]:
     return PROGRAMS if mpi.environment in FRAMEWORKS.get(framework, ()) else ()
 
 
-__all__ = ["BIN", "FRAMEWORKS", "HOSTFILE", "Place", "defaults", "environment", "programs"]
+__all__ = ["BIN", "FIXED", "FRAMEWORKS", "HOSTFILE", "Place", "defaults", "environment", "programs"]
