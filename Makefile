@@ -17,7 +17,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
-        test-frameworks test-readme test-fuzz bench bench-openb bench-scheduler bench-agent conformance \
+        test-frameworks test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -79,6 +79,10 @@ test-gpu: $(STAMP) ## devices and shares on this machine's GPUs; says what it co
 
 test-fuzz: $(STAMP) ## much of what the OpenAPI document allows and forbids, sent to a gateway
 	HEADRACE_FUZZ_EXAMPLES=200 $(BIN)/pytest --quiet tests/gateway/test_openapi.py
+
+test-oidc: $(STAMP) ## sign in with an identity provider that is not ours (npm's oidc-provider; needs node)
+	@test -d $(VENV)/oidc/node_modules || npm install --no-audit --no-fund --silent --prefix $(VENV)/oidc oidc-provider@8
+	HEADRACE_OIDC_PROVIDER=$(abspath $(VENV)/oidc) $(BIN)/pytest --quiet -m oidc tests/gateway/test_independent_provider.py
 
 test-readme: $(STAMP) ## run README's first five minutes and look for what it shows
 	$(BIN)/pytest --quiet -m readme tests/end_to_end

@@ -21,10 +21,7 @@ class Case(NamedTuple):
     reason: str = ""
 
 
-NO_HOROVOD = (
-    "0.28.1, its last release (2023), compiles as C++14; PyTorch has asked for C++17 since 2.1, as "
-    "TensorFlow does"
-)
+NO_HOROVOD = "0.28.1, its last release (2023), compiles as C++14; PyTorch 2.13 asks for C++17"
 NO_CAFFE = "command only: no package of it in the registries; `framework: caffe` sets nothing"
 
 FRAMEWORKS = (

@@ -27,12 +27,20 @@ class Issuer:
         self.key = RSAKey.generate_key(2048, {"kid": "k1", "use": "sig"})
         self.listed = [self.key]
         self.asked = 0
+        self.answers = []  # what the device flow's next questions are answered with
         issuer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self):
                 found = issuer.page(self.path)
                 self.send_response(200 if found else 404)
+                self.end_headers()
+                self.wfile.write(json.dumps(found).encode())
+
+            def do_POST(self):
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                status, found = issuer.device(self.path)
+                self.send_response(status)
                 self.end_headers()
                 self.wfile.write(json.dumps(found).encode())
 
@@ -46,11 +54,28 @@ class Issuer:
 
     def page(self, path):
         if path == "/.well-known/openid-configuration":
-            return {"issuer": self.url, "jwks_uri": f"{self.url}/keys"}
+            return {
+                "issuer": self.url,
+                "jwks_uri": f"{self.url}/keys",
+                "device_authorization_endpoint": f"{self.url}/device",
+                "token_endpoint": f"{self.url}/token",
+            }
         if path == "/keys":
             self.asked += 1
             return KeySet(self.listed).as_dict(private=False)
         return None
+
+    def device(self, path):
+        """RFC 8628: a code, and then what the test says."""
+        if path == "/device":
+            return 200, {
+                "device_code": "secret",
+                "user_code": "WDJB-MJHT",
+                "verification_uri": f"{self.url}/activate",
+                "interval": 1,
+                "expires_in": 60,
+            }
+        return self.answers.pop(0)
 
     def rotate(self, *, keep=False):
         self.key = ECKey.generate_key("P-256", {"kid": "k2", "use": "sig"})

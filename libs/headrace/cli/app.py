@@ -49,6 +49,7 @@ VERBS = {
     "secret": Verb("admin", "set a secret of a project"),
     "publisher": Verb("publishing", "let a pipeline publish jobs on the bus"),
     "webhook": Verb("hooks", "who outside is told what happens to jobs"),
+    "login": Verb("login", "sign in on a platform, and remember it"),
     "whoami": Verb("people", "who one is here, and with which roles"),
     "user": Verb("people", "people and services on record"),
     "role": Verb("people", "who may do what in which project"),
@@ -62,7 +63,7 @@ VERBS = {
 }
 
 HELP = frozenset(("-h", "--help"))
-NOT_YET = frozenset(("delete", "login", "open", "outputs", "whatif"))
+NOT_YET = frozenset(("delete", "open", "outputs", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:

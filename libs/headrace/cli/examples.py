@@ -36,6 +36,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "secret": ("headrace secret set WANDB_API_KEY < key.txt",),
     "publisher": ("headrace publisher create nightly-etl --project ads",),
     "webhook": ("headrace webhook list", "headrace webhook delete nightly -p ads"),
+    "login": ("headrace login https://head:7400", "headrace login https://head:7400 --token -"),
     "whoami": ("headrace whoami",),
     "user": (
         "headrace user set ada --group vision-team",

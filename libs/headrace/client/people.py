@@ -7,12 +7,16 @@ from collections.abc import Sequence
 from headrace.client.asking import Asking, part
 from headrace.client.connection import path_with
 from headrace.client.model import Answer
-from headrace.client.people_model import Me, RoleRow, TokenRow, UserRow
+from headrace.client.people_model import Entrance, Me, RoleRow, TokenRow, UserRow
 from headrace.trust import api_token
 
 
 class People(Asking):
     """Who there is, and what they may do."""
+
+    def entrance(self) -> Entrance:
+        """Where people sign in. Needs no token. Raises `NotFound` without an identity provider."""
+        return self._get("/v1/login", Entrance)
 
     def whoami(self) -> Me:
         """Who this client's token stands for, and with which roles."""

@@ -15,6 +15,17 @@ class UserRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     acts_for: bool = False
 
 
+class Entrance(msgspec.Struct, kw_only=True):
+    """Where people sign in: the identity provider, who we are there, and its two addresses for a
+    command line (RFC 8628).
+    """
+
+    issuer: str
+    client_id: str
+    device_url: str = ""
+    token_url: str = ""
+
+
 class RoleRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A member's role in a scope (empty: the whole fleet). `listed`: by the scope's document."""
 

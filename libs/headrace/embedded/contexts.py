@@ -1,4 +1,4 @@
-"""The context `local` in the command line's configuration, so that no login is needed.
+"""Contexts in the command line's configuration: `local`, so that no login is needed, and others.
 
 Rule: the file is the person's own. Our section is replaced; every other line stays as it is.
 """
@@ -18,7 +18,7 @@ from headrace.embedded.files import write_file
 NAME = "local"
 PROJECT = "default"
 
-_SECTION = re.compile(r"(?ms)^\[contexts\.local\][^\n]*\n.*?(?=^\[|\Z)")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def config_file() -> Path:
@@ -32,19 +32,37 @@ def write_local(url: str, token: str, certificate: str = "") -> Path:
 
     Raises `EmbeddedError` when the file cannot be read as TOML or not be written.
     """
+    return write_context(NAME, url, token, certificate)
+
+
+def write_context(
+    name: str,
+    url: str,
+    token: str,
+    certificate: str = "",
+    *,
+    project: str = PROJECT,
+    is_current: bool = False,
+) -> Path:
+    """Make `name` the platform at `url`, and with `is_current` (or when there is none) the context
+    in force. Raises `EmbeddedError` as `write_local` does.
+    """
     path = config_file()
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         known = tomllib.loads(text)
-        fields = {"url": url, "token": token, "project": PROJECT}
+        fields = {"url": url, "token": token, "project": project}
         if certificate:
             fields["certificate"] = certificate
-        lines = [f"{name} = {_quoted(value)}\n" for name, value in fields.items()]
-        section = f"[contexts.{NAME}]\n{''.join(lines)}"
-        rest = _SECTION.sub("", text).strip("\n")
+        lines = [f"{field} = {_quoted(value)}\n" for field, value in fields.items()]
+        section = f"[contexts.{_key(name)}]\n{''.join(lines)}"
+        head = rf"(?ms)^\[contexts\.{re.escape(_key(name))}\][^\n]*\n.*?(?=^\[|\Z)"
+        rest = re.sub(head, "", text).strip("\n")
+        if is_current and "current" in known:
+            rest = re.sub(r"(?m)\Acurrent *=[^\n]*\n*", "", rest)
         rest = f"{rest}\n\n" if rest else ""
-        if "current" not in known:
-            rest = f"current = {_quoted(NAME)}\n{rest or chr(10)}"
+        if is_current or "current" not in known:
+            rest = f"current = {_quoted(name)}\n{rest or chr(10)}"
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         write_file(path, f"{rest}{section}".encode())
     except tomllib.TOMLDecodeError as error:
@@ -52,6 +70,11 @@ def write_local(url: str, token: str, certificate: str = "") -> Path:
     except OSError as error:
         raise EmbeddedError(f"cannot write {path}: {error.strerror}") from error
     return path
+
+
+def _key(name: str) -> str:
+    """The name as a key of TOML."""
+    return name if _BARE.fullmatch(name) else _quoted(name)
 
 
 def _quoted(value: str) -> str:

@@ -15,6 +15,7 @@ import msgspec
 from headrace.access.allowed import Subject
 from headrace.access.directory import Directory, is_over
 from headrace.access.names import ADMIN, user_refusal
+from headrace.client.people_model import Entrance
 from headrace.events.people import Grant
 from headrace.gateway.errors import Forbidden, Unauthorized
 
@@ -59,6 +60,10 @@ class Provider(Protocol):
 
     async def prepare(self, bearer: str) -> None:
         """Have at hand what this token is verified with."""
+        ...
+
+    async def entrance(self) -> Entrance:
+        """Where people sign in. Raises `NotReady` when the provider cannot be reached."""
         ...
 
     def verify(self, bearer: str, now_s: int) -> Identity | None:

@@ -52,11 +52,6 @@ class Denials:
         self._reporting.add(task)
         task.add_done_callback(self._reporting.discard)
 
-    def close(self) -> None:
-        """What was not reported yet is not reported."""
-        for task in self._reporting:
-            task.cancel()
-
     async def _report(self, key: tuple[str, str], address: str) -> None:
         """Say it, and again every minute for as long as there is more."""
         user, _ = key

@@ -22,8 +22,9 @@ from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
 from headrace.access.names import is_group
+from headrace.client.people_model import Entrance
 from headrace.gateway.authenticating import Identity
-from headrace.gateway.errors import Unauthorized
+from headrace.gateway.errors import NotReady, Unauthorized
 from headrace.gateway.fetching import FetchError, fetch_json
 from headrace.gateway.oidc_settings import OidcSettings
 
@@ -81,6 +82,22 @@ class Oidc:
         self.discovered, self._keys, self._fresh_s = discovered, keys, self._monotonic_s()
         self._ids = frozenset(key.kid for key in keys.keys if key.kid)
         self._known.clear()  # what a withdrawn key signed is not believed any more
+
+    async def entrance(self) -> Entrance:
+        """Where people sign in. Raises `NotReady` when the provider cannot be reached."""
+        if not self.discovered:
+            async with self._asking:
+                if self._monotonic_s() - self._asked_s >= KEYS_S_MIN:
+                    self._asked_s = self._monotonic_s()
+                    await self.refresh()
+        if not self.discovered:
+            raise NotReady("the identity provider cannot be reached now; try again")
+        return Entrance(
+            issuer=self.settings.issuer,
+            client_id=self.settings.audience,
+            device_url=str(self.discovered.get("device_authorization_endpoint", "")),
+            token_url=str(self.discovered.get("token_endpoint", "")),
+        )
 
     def verify(self, bearer: str, now_s: int) -> Identity | None:
         """The identity in a JWT; None when it is no JWT. Raises `Unauthorized`."""

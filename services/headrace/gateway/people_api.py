@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import delete, get, post, put
+from litestar import Request, delete, get, post, put
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
@@ -17,12 +17,12 @@ from litestar.status_codes import HTTP_200_OK
 from headrace.access.allowed import WHOLE_FLEET, Scope
 from headrace.bus.subjects import FLEET
 from headrace.client.model import Answer
-from headrace.client.people_model import Me, RoleRow, TokenRow, UserRow
+from headrace.client.people_model import Entrance, Me, RoleRow, TokenRow, UserRow
 from headrace.events import Refusal
 from headrace.events.people import Account, ApiTokenCreated, Grant
 from headrace.gateway.answering import response_of
-from headrace.gateway.caller import SIGNED_IN, By, Caller, may
-from headrace.gateway.errors import Denied, NotFound
+from headrace.gateway.caller import OPEN, SIGNED_IN, By, Caller, may
+from headrace.gateway.errors import Denied, NotFound, TooMany
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
 
@@ -53,6 +53,18 @@ class NewApiToken(msgspec.Struct, forbid_unknown_fields=True):
     scopes: list[str] = []
     projects: list[str] = []
     lasts_s: int = 0
+
+
+@get("/login", summary="Where people sign in", opt=OPEN)
+async def entrance(gateway: Gate, request: Request[Any, Any, Any]) -> Entrance:
+    """404 when no identity provider is set: then tokens are made by who has one."""
+    address = request.client.host if request.client else ""
+    if not gateway.limiter.takes(address):
+        raise TooMany("too many sign in from this address at once; try again soon")
+    provider = gateway.authenticator.provider
+    if provider is None:
+        raise NotFound("no identity provider is set here; headrace token create makes a token")
+    return await provider.entrance()
 
 
 @get("/me", summary="Who one is here, and with which roles", opt=SIGNED_IN)
@@ -264,6 +276,7 @@ def _token_row(token: ApiTokenCreated) -> TokenRow:
 
 
 ROUTES = (
+    entrance,
     whoami,
     list_users,
     set_user,
