@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus
+from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus, times
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.division import QueueSpec, divide_amounts, divide_part
 from headrace.scheduling.fleet import Fleet
@@ -124,11 +124,13 @@ class Books:
         """The whole tree."""
         self.accounts = Accounts(queues, self.parted.cell_at)
         self.queues, self._divided = queues, None
-        self.edition += 1
-        self.parted.set_parts(self.accounts.parts)
-        for gang in self.gangs.values():
-            self._account(gang, 1)
-            self._want_parts(gang)
+        if self.accounts.parts.all != self.parted.parts.all:
+            self.parted.set_parts(self.accounts.parts)
+            for gang, names in self.lines.alike(self.gangs):
+                self._want_parts(gang, names)
+        for gangs in self.holders.values():
+            for gang in gangs.values():
+                self._account(gang, 1)
 
     def set_usage(self, usage: Mapping[str, Amounts] | None) -> None:
         """What each queue used lately, in parts of `USAGE_ONE` of all there is."""
@@ -141,7 +143,7 @@ class Books:
         self.edition += 1
         self.gangs[gang.name] = gang
         self._enter(gang, 1)
-        self._want(gang)
+        self._want(gang, (gang.name,))
         if gang.any_in(USING):
             self.holders.setdefault(gang.queue, {})[gang.name] = gang
         if gang.any_in((RUNNING,)):
@@ -177,11 +179,11 @@ class Books:
         if self.fleet.measure(self.machines.values()):
             self._wanted.clear()
             self.parted.set_parts(self.accounts.parts)
-            for gang in self.gangs.values():
-                self._want(gang)
+            for gang, names in self.lines.alike(self.gangs):
+                self._want(gang, names)
         elif self.parted.any and self.parted.refresh():
-            for gang in self.gangs.values():
-                self._want_parts(gang)
+            for gang, names in self.lines.alike(self.gangs):
+                self._want_parts(gang, names)
         version = self.parted.version if self.parted.any else 0
         if (self._wanted, self.fleet.amounts, version) != self._divided:
             self._divided = (dict(self._wanted), self.fleet.amounts, version)
@@ -249,7 +251,7 @@ class Books:
             if place is not None and task.state in PLACED:
                 self.accounts.book(gang.queue, place, firm=task.firm, sign=sign)
             self.parted.leave(gang)
-            self._want_parts(gang)
+            self._want_parts(gang, (gang.name,))
 
     def _drop(self, name: str) -> Machine | None:
         machine = self.machines.pop(name, None)
@@ -271,21 +273,22 @@ class Books:
             )
             self.accounts.redivide_part(number, mine)
 
-    def _want(self, gang: Gang) -> None:
-        """Count what the gang has and wants."""
+    def _want(self, gang: Gang, names: Sequence[str]) -> None:
+        """Count what the gang, and each of these like it, has and wants."""
         mine = NOTHING
         for task in gang.all_tasks():
             if task.state in PLACED and task.place is not None:
                 mine = plus(mine, task.place.amounts)
             elif task.state == PENDING:
                 mine = plus(mine, self.request_of(task))
-        self._requests[gang.name] = mine
-        self._wanted[gang.queue] = plus(self._wanted.get(gang.queue, NOTHING), mine)
-        self._want_parts(gang)
+        self._requests.update(dict.fromkeys(names, mine))
+        more = times(mine, len(names))
+        self._wanted[gang.queue] = plus(self._wanted.get(gang.queue, NOTHING), more)
+        self._want_parts(gang, names)
 
-    def _want_parts(self, gang: Gang) -> None:
+    def _want_parts(self, gang: Gang, names: Sequence[str]) -> None:
         if self.parted.any:
-            self.parted.want(gang, lambda task: self.request_of(task)[GPU])
+            self.parted.want(gang, names, lambda task: self.request_of(task)[GPU])
 
 
 def _booked(task: Task) -> tuple[Place | None, int]:

@@ -28,6 +28,7 @@ from headrace.scheduling.turns import Turns
 from headrace.scheduling.victims import Chunk, Chunks, Room, Search, is_touched, stopped_of
 from headrace.scheduling.world import World
 
+ALIKE_PER_STEP = 8  # told apart in about the time of one try
 STEPS_PER_TASK = 8  # beyond those of the settings: a large gang takes more tries
 
 
@@ -67,6 +68,7 @@ class _Scenarios:
         self._lineup = world.while_still(Lineup)
         self._likeness = world.while_still(Likeness)
         self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
+        self._alike = 0  # scenarios that were not tried, as one like them was
         self._failed: set[tuple[int, Hashable]] = set()
 
     def _asks(self, name: str) -> Amounts:
@@ -118,6 +120,8 @@ class _Scenarios:
             like = self._likeness.key(self.gang, [self.chunks[i] for i in scenario]) or scenario
             if (size, like) in self._failed:
                 self._failed.add((size, scenario))
+                self._alike += 1
+                self.world.steps += not self._alike % ALIKE_PER_STEP
                 continue
             mark = self.world.mark()
             if self._try(scenario, size):

@@ -78,7 +78,7 @@ def _applied(state: State, entry: Entry, event: PoolApplyRequested) -> None:
 def _configured(state: State, entry: Entry, event: PoolConfigured) -> None:
     state.pools_applied.pop(entry.header.causation, None)
     state.pools[event.name] = event.pool
-    index_of(state).changed_pools = True
+    index_of(state).repooled()
 
 
 def _refused(state: State, entry: Entry, _event: PoolRefused) -> None:
