@@ -17,7 +17,8 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
-        test-frameworks test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent conformance \
+        test-frameworks test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
+        bench-code bench-gateway conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -109,8 +110,14 @@ bench-openb: $(STAMP) ## placement on a published trace: make bench-openb OPENB=
 bench-scheduler: $(STAMP) ## what the scheduling core's turns cost on 5,000 nodes with 100,000 pending jobs
 	@$(BIN)/python -m tests.bench.scheduler
 
+bench-code: $(STAMP) ## what it costs that a folder of 2,000 files travels with a job
+	@$(BIN)/python -m tests.bench.code
+
 bench-agent: $(STAMP) ## what a node costs: an idle agent, starts, shims, adoption
 	@$(BIN)/python -m tests.bench.agent
+
+bench-gateway: $(STAMP) ## what the doors cost: lists, followers, submissions, the command line's start
+	@$(BIN)/python -m tests.bench.gateway
 
 conformance: $(STAMP) ## the scheduling core on KAI-Scheduler's scenarios: make conformance CASES=file
 	@$(BIN)/python -m tests.conformance "$(CASES)"

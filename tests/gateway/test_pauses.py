@@ -68,7 +68,7 @@ def test_a_paused_job_gives_its_devices_back_and_says_how_it_left_them():
     assert row_of(folded(LEAVING, into=projection)).state == "stopping"
     row = row_of(folded(away, paused(), into=projection))
     assert (row.state, row.why, row.held_milli) == ("paused", "paused by cuda-checkpoint", 0)
-    assert rows.node_row(projection, projection.nodes["n1"]).held_milli == 0
+    assert rows.node_rows(projection, ["n1"])[0].held_milli == 0
 
     row = row_of(folded(JobResuming(job="hello-a", project="vision"), into=projection))
     assert (row.state, row.why) == ("waiting", "is resumed")

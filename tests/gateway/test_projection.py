@@ -20,7 +20,8 @@ from headrace.events.jobs import JobCancelling, JobHeld, JobRefused
 from headrace.events.nodes import DeviceFaulted, NodeChanged, NodeHeard, NodeSilent
 from headrace.events.platform import UsageAccounted
 from headrace.events.queues import Queue, QueueConfigured
-from headrace.gateway import evolve, rows
+from headrace.gateway import choosing, evolve, rows
+from headrace.gateway.choosing import Wish
 
 
 def states_along(*events):
@@ -101,7 +102,7 @@ def test_a_sweep_is_one_row_that_counts_its_tasks():
     projection = sweep(
         placed("lr-x/0"), started("lr-x/0"), placed("lr-x/1"), started("lr-x/1"), finished("lr-x/0")
     )
-    listed = rows.jobs_page(projection, ended_max=10, limit=10)
+    listed = choosing.latest(projection, Wish(ended_max=10), 10)
     assert [job.job for job in listed] == ["lr-x"]
     row = row_of(projection, "lr-x")
     assert (row.state, row.kind) == ("running", "sweep")
@@ -110,7 +111,7 @@ def test_a_sweep_is_one_row_that_counts_its_tasks():
 
 
 def test_the_tasks_of_a_sweep_are_listed_by_their_group():
-    listed = rows.jobs_page(sweep(), group="lr-x", ended_max=0, limit=10)
+    listed = choosing.latest(sweep(), Wish(group="lr-x", ended_max=0), 10)
     assert [job.job for job in listed] == ["lr-x/0", "lr-x/1", "lr-x/2"]
 
 
@@ -122,11 +123,11 @@ def test_a_cancelled_job_says_by_whom():
 
 def test_devices_know_their_holders_until_they_are_released():
     projection = folded(joined(), *RUN)
-    node = rows.node_row(projection, projection.nodes["n1"])
+    node = rows.node_rows(projection, ["n1"])[0]
     assert (node.gpus, node.held_milli, node.jobs) == (2, 500, ["hello-a"])
     assert node.devices[0].held == {"hello-a": 500}
     folded(released(), into=projection)
-    assert rows.node_row(projection, projection.nodes["n1"]).held_milli == 0
+    assert rows.node_rows(projection, ["n1"])[0].held_milli == 0
 
 
 def test_a_node_is_ready_silent_cordoned_or_fenced():
@@ -134,7 +135,7 @@ def test_a_node_is_ready_silent_cordoned_or_fenced():
 
     def state_after(event):
         folded(event, into=projection)
-        return rows.node_row(projection, projection.nodes["n1"]).state
+        return rows.node_rows(projection, ["n1"])[0].state
 
     assert state_after(NodeSilent(node="n1", silent_us=5)) == "silent"
     assert state_after(NodeHeard(node="n1")) == "ready"
@@ -148,7 +149,7 @@ def test_a_node_tells_what_happened_to_its_devices_until_it_is_over():
 
     def fault_after(event):
         folded(event, into=projection)
-        return rows.node_row(projection, projection.nodes["n1"]).devices[0].fault
+        return rows.node_rows(projection, ["n1"])[0].devices[0].fault
 
     said = joined()
     fault = DeviceFaulted(
@@ -191,9 +192,9 @@ def test_a_page_has_the_latest_jobs_oldest_first_and_a_cursor_goes_back():
     projection = folded()
     for name in ("a-1", "b-2", "c-3", "d-4"):
         folded(requested(name), into=projection)
-    page = rows.jobs_page(projection, ended_max=0, limit=2)
+    page = choosing.latest(projection, Wish(ended_max=0), 2)
     assert [job.job for job in page] == ["c-3", "d-4"]
-    earlier = rows.jobs_page(projection, ended_max=0, limit=2, before=page[0].position)
+    earlier = choosing.latest(projection, Wish(ended_max=0), 2, page[0].position)
     assert [job.job for job in earlier] == ["a-1", "b-2"]
 
 
@@ -201,8 +202,8 @@ def test_ended_jobs_are_shown_only_as_many_as_wanted():
     projection = folded()
     for name in ("a-1", "b-2", "c-3"):
         folded(requested(name), finished(name), into=projection)
-    assert [job.job for job in rows.jobs_page(projection, ended_max=2, limit=9)] == ["b-2", "c-3"]
-    assert rows.jobs_page(projection, state="live", ended_max=2, limit=9) == []
+    assert [job.job for job in choosing.latest(projection, Wish(ended_max=2), 9)] == ["b-2", "c-3"]
+    assert choosing.latest(projection, Wish(state="live", ended_max=2), 9) == []
 
 
 def test_what_nobody_asked_for_changes_nothing():

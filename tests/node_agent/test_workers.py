@@ -91,6 +91,24 @@ async def test_a_setup_that_fails_keeps_the_command_from_starting(node: Node) ->
     assert (await node.placement.logs(key)).data == b""
 
 
+@pytest.mark.parametrize(
+    ("gpus", "said", "reason"),
+    [
+        (1, "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB", "gpu-oom"),
+        (1, "java.lang.OutOfMemoryError: Java heap space", "exited"),
+        (0, "CUDA out of memory", "exited"),
+    ],
+)
+async def test_a_gpu_without_memory_left_is_told_apart_from_other_failures(
+    node: Node, gpus: int, said: str, reason: str
+) -> None:
+    key = await node.placement.want("job-1", SH, "-c", f"echo '{said}' >&2; exit 1", gpus=gpus)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == (reason, 1)
+
+
 async def test_a_worker_whose_port_somebody_else_has_does_not_start(node: Node) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         port = stranger.getsockname()[1]

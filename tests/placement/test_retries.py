@@ -44,6 +44,7 @@ def retry(*on, attempts=3, backoff_s=0):
         ("error", {"exit_code": 3}, "error"),
         ("oom", {"reason": "oom", "exit_code": 137}, "oom"),
         ("oom", {"reason": "over-share", "exit_code": 137}, "out-of-memory"),
+        ("oom", {"reason": "gpu-oom", "exit_code": 1}, "out-of-memory"),
         ("node-lost", {"reason": "lost", "exit_code": 137}, "node-lost"),
         ("setup", {"reason": "setup", "exit_code": 1}, "setup"),
         ("setup", {"reason": "start-failed", "exit_code": 127}, "start-failed"),

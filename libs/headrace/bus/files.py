@@ -92,6 +92,20 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     refused: str = ""
 
 
+class AskOutputs(msgspec.Struct, frozen=True, kw_only=True):
+    """`outputs`: what did the job `of`, of the same project, leave behind?"""
+
+    job: str
+    of: str
+
+
+class Outputs(msgspec.Struct, frozen=True, kw_only=True):
+    """The trees of its last attempt by rank, in order."""
+
+    trees: tuple[tuple[int, str], ...] = ()
+    refused: str = ""
+
+
 class SayDamaged(msgspec.Struct, frozen=True, kw_only=True):
     """`damaged`: this content of that tree does not match its name. Whoever sends the folder again
     is asked for it.

@@ -29,6 +29,7 @@ def ps_options(parser: ArgumentParser) -> None:
     parser.add_argument("--state", default="", help="only jobs in this state; also live or ended")
     parser.add_argument("--group", default="", help="the tasks of this sweep or array")
     parser.add_argument("-a", "--all", action="store_true", help="also jobs that ended long ago")
+    parser.add_argument("--sort", default="", help="in this order, -gpu-time for the largest first")
     parser.add_argument("--limit", type=int, default=MAX_PAGE, help="at most so many, the latest")
 
 
@@ -42,13 +43,14 @@ def ps(
     state: str,
     group: str,
     all: bool,  # noqa: A002
+    sort: str,
     limit: int,
 ) -> int:
     """List jobs: live ones and the latest that ended."""
     ended = MAX_PAGE if all or state in ("ended", *ENDED) or group else ENDED_SHOWN
     client = Client.from_config(url=url, token=token)
     page = client.jobs(
-        project=project, user=user, state=state, group=group, ended=ended, limit=limit
+        project=project, user=user, state=state, group=group, ended=ended, sort=sort, limit=limit
     )
     if output in ("json", "yaml"):
         show(page.jobs, output)

@@ -115,6 +115,7 @@ class AsyncClient:
         self, method: Callable[Concatenate[Client, P], T], *args: P.args, **kwargs: P.kwargs
     ) -> T:
         client = self._free.pop() if self._free else self._client.copy()
+        client.after_position = self._client.after_position
         asking = functools.partial(method, client, *args, **kwargs)
         try:
             answer = await asyncio.get_running_loop().run_in_executor(self._threads, asking)
@@ -123,6 +124,7 @@ class AsyncClient:
         except ClientError:
             self._free.append(client)
             raise
+        self._client.after_position = client.after_position
         self._free.append(client)
         return answer
 

@@ -15,8 +15,7 @@ from headrace.client.asking import Document, encoded, part
 from headrace.client.config import context
 from headrace.client.connection import RETRY_S, Unreachable, path_with
 from headrace.client.model import (
-    LOGS_END,
-    LOGS_HEARTBEAT,
+    MAX_PAGE,
     Answer,
     Description,
     Happening,
@@ -29,9 +28,9 @@ from headrace.client.model import (
     Visit,
 )
 from headrace.client.people import People
+from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.client.reports import Reports
 from headrace.client.session import Session
-from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 
@@ -55,6 +54,17 @@ class Client(Reports, People):
         """The gateway's address."""
         return self._context.url
 
+    @property
+    def after_position(self) -> int:
+        """The position of the log that reads have reached at least: that of the last change of this
+        client, or of one that it is told of.
+        """
+        return self._http.after_position
+
+    @after_position.setter
+    def after_position(self, position: int) -> None:
+        self._http.after_position = max(self._http.after_position, position)
+
     def copy(self) -> Client:
         """Another client of the same gateway, with a connection of its own."""
         return Client(*self._context)
@@ -73,13 +83,12 @@ class Client(Reports, People):
         travels with the job.
         """
         key = key or uuid.uuid4().hex
-        if isinstance(job, Mapping):
-            job = self._sent_ahead(job)
-        return self._change("POST", "/v1/jobs", encoded(job), lambda: key)
+        document = self._sent_ahead(job) if isinstance(job, Mapping) else job
+        return self._change("POST", "/v1/jobs", encoded(document), lambda: key)
 
     def jobs(self, /, **wanted: str | int) -> JobPage:
         """Jobs by `project`, `user`, `state`, `group`; `ended` how many of those that ended;
-        `limit` and `before` page through them.
+        `limit` and `before` page through them, or in the order `sort` (`-gpu-time`) `cursor`.
         """
         return self._get(path_with("/v1/jobs", wanted), JobPage)
 
@@ -94,6 +103,12 @@ class Client(Reports, People):
     def enter(self, job: str, visit: Visit) -> Session:
         """A way into a running job; the caller closes it."""
         return Session.open(self._context, f"/v1/jobs/{_job(job)}/session", visit)
+
+    def outputs(self, job: str, folder: Path) -> list[str]:
+        """Fetch what an ended job left behind into `folder`; the paths, below it."""
+        from headrace.client.outputs import fetch_outputs
+
+        return fetch_outputs(self._http, f"/v1/jobs/{_job(job)}/outputs", folder)
 
     def cancel(self, job: str, *, key: str = "") -> Answer:
         """End a job."""
@@ -171,7 +186,13 @@ class Client(Reports, People):
 
     def nodes(self) -> list[NodeRow]:
         """Every node."""
-        return self._get("/v1/nodes", list[NodeRow])
+        found: list[NodeRow] = []
+        while True:
+            after = found[-1].node if found else ""
+            page = self._get(path_with("/v1/nodes", {"after": after}), list[NodeRow])
+            found += page
+            if len(page) < MAX_PAGE:
+                return found
 
     def node(self, node: str) -> NodeRow:
         """One node."""
@@ -235,6 +256,9 @@ class Client(Reports, People):
         if not isinstance(workdir, str) or not os.path.isdir(workdir):
             return job  # a repository, a folder of the nodes, or for the platform to refuse
         from headrace.client.folders import send_folder
+        from headrace.documents.workdir import (
+            BUNDLE,  # with all documents, of which lists know none
+        )
 
         project = str(job.get("project") or self.project)
         name = send_folder(self._http, project, Path(workdir).absolute())

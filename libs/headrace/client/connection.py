@@ -9,19 +9,21 @@ from __future__ import annotations
 import contextlib
 import http.client
 import os
+import random
 import re
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
 from headrace import trust
 from headrace.client.model import Answer
+from headrace.client.protocol import AFTER_POSITION
 
 CONNECT_S_MAX = 5.0
 REPLY_S_MAX = 25.0  # longer than the gateway itself waits for an answer
@@ -29,6 +31,7 @@ SILENCE_S_MAX = 30.0  # of a stream, which has a heartbeat every 10 s
 DEADLINE_S = 60.0  # of a request, all tries together
 RESTART_S = 5.0  # how long a gateway that nobody runs is believed to be restarting, by a change
 RETRY_S = 0.3
+JITTER = 0.5  # by how much a wait may be longer, so that not all come again at once
 NOBODY = "nobody listens there (headrace up starts a platform)"
 AGAIN = (429, 502, 503, 504)  # answers that say nothing of the request: ask again
 
@@ -62,10 +65,11 @@ class Refused(ClientError):
 
 
 class Reply(NamedTuple):
-    """A complete answer."""
+    """A complete answer. `after_s` is how long to wait before asking again."""
 
     status: int
     body: bytes
+    after_s: float = RETRY_S
 
 
 class Connection:
@@ -83,13 +87,34 @@ class Connection:
         traceparent = os.environ.get("TRACEPARENT", "")
         if _TRACEPARENT.fullmatch(traceparent):
             self._headers["traceparent"] = traceparent
+        self.after_position = 0  # reads show nothing older: our own changes are seen
         self._kept: http.client.HTTPConnection | None = None
         self._streams: list[http.client.HTTPConnection] = []
         self._is_ended = False
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
         """The body of an answer. Raises `ClientError`."""
-        return _checked(self._until_answered("GET", path_with(path, query), None, {}))
+        headers = {AFTER_POSITION: str(self.after_position)} if self.after_position else {}
+        return _checked(self._until_answered("GET", path_with(path, query), None, headers))
+
+    @contextlib.contextmanager
+    def body(self, path: str) -> Iterator[IO[bytes]]:
+        """The body of an answer, to be read as it comes, over a connection of its own. Raises
+        `ClientError`.
+        """
+        connection: http.client.HTTPConnection | None = None
+        try:
+            connection = self._open(SILENCE_S_MAX)
+            connection.request("GET", path, headers=self._headers)
+            response = connection.getresponse()
+            if response.status != http.client.OK:
+                _checked(Reply(response.status, response.read()))
+            yield response
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"{self._url}: {_reason(error)}") from error
+        finally:
+            if connection is not None:
+                connection.close()
 
     def send(self, method: str, path: str, body: bytes) -> bytes:
         """The body of an answer to what may be sent any number of times. Raises `ClientError`."""
@@ -106,7 +131,9 @@ class Connection:
         when the answer is no. `key` is called for every try.
         """
         reply = self._until_answered(method, path, body, {}, key)
-        return _ANSWERS.decode(_checked(reply))
+        answer = _ANSWERS.decode(_checked(reply))
+        self.after_position = max(self.after_position, answer.position)
+        return answer
 
     def stream(
         self, path: str, query: Mapping[str, Any], headers: Mapping[str, str]
@@ -163,9 +190,11 @@ class Connection:
         while True:
             if key is not None:
                 headers = {**headers, "Idempotency-Key": key()}
+            wait_s = RETRY_S
             try:
                 reply = self._once(method, path, body, headers)
-                if reply.status not in AGAIN or time.monotonic() + RETRY_S > deadline_s:
+                wait_s = reply.after_s
+                if reply.status not in AGAIN or time.monotonic() + wait_s > deadline_s:
                     return reply
                 failure = f"HTTP {reply.status}"
             except ConnectionRefusedError:
@@ -175,9 +204,9 @@ class Connection:
             except (OSError, http.client.HTTPException) as error:
                 self.close()
                 failure = _reason(error)
-            if time.monotonic() + RETRY_S > deadline_s:
+            if time.monotonic() + wait_s > deadline_s:
                 raise Unreachable(f"{self._url}: {failure}")
-            time.sleep(RETRY_S)
+            time.sleep(wait_s * random.uniform(1, 1 + JITTER))
 
     def _once(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
@@ -186,7 +215,9 @@ class Connection:
             self._kept = self._open(REPLY_S_MAX)
         self._kept.request(method, path, body, {**self._headers, **headers})
         response = self._kept.getresponse()
-        return Reply(response.status, response.read())
+        after = response.getheader("Retry-After", "")
+        after_s = float(after) if after.isdecimal() else RETRY_S
+        return Reply(response.status, response.read(), after_s)
 
     def _open(self, silence_s: float) -> http.client.HTTPConnection:
         host, port = self._parts.hostname, self._parts.port

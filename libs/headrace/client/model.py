@@ -12,9 +12,6 @@ import msgspec
 
 MAX_PAGE = 1_000  # rows or events in one answer
 
-LOGS_HEARTBEAT = b"\n"  # a line of a job's output that only says that the gateway is there
-LOGS_END = b"null\n"  # the last line; without it the connection broke
-
 LIVE = ("submitted", "waiting", "held", "starting", "running", "stopping", "paused")
 ENDED = ("succeeded", "failed", "cancelled", "refused")
 
@@ -44,21 +41,12 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     refusal: dict[str, str] | None = None
 
 
-class BundleAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is kept of a folder that travels: its name, and which contents are missing (their
-    SHA-256). With none missing it is kept.
-    """
-
-    bundle: str = ""
-    missing: list[str] = []
-
-
 def signed_text(node: str, at_s: int) -> bytes:
     """What a member's key signs to ask for its credential, at `at_s` seconds since 1970."""
     return f"headrace:credential:{node}:{at_s}".encode()
 
 
-class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One job in a list: a single one, or a sweep or array with its tasks counted.
 
     `wants` is what it asks for in a few characters (`2×H100:8`); `where` the nodes of the live or
@@ -96,12 +84,13 @@ class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class JobPage(msgspec.Struct, kw_only=True):
-    """Jobs in order of their request, newest last. `more` is the cursor of the page before."""
+    """Jobs, newest last. `more` is the cursor of the page before; `next`, sorted, of the one after."""
 
     jobs: list[JobRow]
     as_of_us: int
     position: int
     more: int = 0
+    next: str = ""
 
 
 class Happening(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -182,7 +171,7 @@ class Description(msgspec.Struct, kw_only=True):
     tasks: list[JobRow] = []
 
 
-class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One GPU of a node, and who holds how many thousandths; `fault` is why it takes no new work."""
 
     device: str
@@ -194,7 +183,7 @@ class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     held: dict[str, int] = {}
 
 
-class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One node. `state` is ready, cordoned, draining, silent, fenced, or waiting: for approval."""
 
     node: str

@@ -30,7 +30,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     `launch_key`. `trials` holds the parameters of a sweep's trials or an array's indexes, each a
     mapping of names to strings, drawn by the shell; empty for a single job. `protected_minimum`:
     only what an elastic gang has above its minimum may be taken from it. `bundle` is the SHA-256 of
-    the folder that travels with it, as its manifest has it.
+    the folder that travels with it, as its manifest has it, `inputs` the jobs whose outputs it needs.
     """
 
     owner: ClassVar[str] = "admission"
@@ -56,6 +56,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     bundle: str = ""
     retry: Retry = Retry()
     checkpoint: Checkpoint | None = None
+    inputs: tuple[str, ...] = ()
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):

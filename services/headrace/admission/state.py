@@ -19,6 +19,7 @@ from headrace.events import (
     queues,
     webhooks,
 )
+from headrace.events import volumes as volume_events
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
@@ -43,6 +44,7 @@ Asked = (
     | members.JoinRequested
     | members.ApprovalRequested
     | members.CredentialRequested
+    | volume_events.VolumeApplyRequested
     | people.UserSetRequested
     | people.UserRemoveRequested
     | people.RoleGrantRequested
@@ -155,6 +157,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     outcomes: dict[str, str] = {}  # how recent jobs ended, the oldest first
     nodes: dict[str, Machine] = {}
     pools: dict[str, pools.Pool] = {}
+    volumes: dict[str, volume_events.Volume] = {}
     secrets: dict[str, dict[str, str]] = {}  # project: name: version
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first

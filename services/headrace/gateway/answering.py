@@ -36,7 +36,9 @@ def response_of(answer: Answer, *, created: bool = False) -> Response[Answer]:
 
 def on_gateway_error(_: Request[Any, Any, Any], error: GatewayError) -> Response[Answer]:
     """Our own errors know their status and their line."""
-    return Response(error.answer(), status_code=error.status)
+    after_s = error.retry_after_s
+    headers = {"Retry-After": str(after_s)} if after_s else None
+    return Response(error.answer(), status_code=error.status, headers=headers)
 
 
 def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Answer]:

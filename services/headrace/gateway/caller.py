@@ -7,7 +7,7 @@ roles or tokens change: a stream that is open ends when its check would fail now
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Hashable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,15 +26,26 @@ from headrace.access.allowed import (
     allowed_to_give,
 )
 from headrace.client.model import Answer
+from headrace.client.protocol import AFTER_POSITION
 from headrace.events import Refusal
 from headrace.events.people import Grant
 from headrace.gateway.authenticating import Login
-from headrace.gateway.errors import Denied, GatewayError, NotFound, TooMany, Unauthorized
+from headrace.gateway.errors import (
+    BadRequest,
+    Denied,
+    GatewayError,
+    NotFound,
+    NotReady,
+    TooMany,
+    Unauthorized,
+)
 from headrace.gateway.gateway import Gateway
 from headrace.gateway.projection import Job
 from headrace.gateway.seeing import Sight
 
 LOOKS_S = 1.0  # how often an open stream looks whether its token has expired
+
+POSITION_DIGITS_MAX = 18
 
 _KEY = "headrace.caller"
 
@@ -117,6 +128,12 @@ class Caller:
         return known
 
     @property
+    def view(self) -> Hashable:
+        """The same for all who see the same."""
+        subject = msgspec.structs.replace(self.subject, name="")
+        return subject, self._gateway.directory.version
+
+    @property
     def sight(self) -> Sight:
         """What they see."""
         sees = None if self.sees("") else self.sees
@@ -146,17 +163,21 @@ class Caller:
         key: str = "",
         traceparent: str = "",
     ) -> Answer:
-        """Ask the owner of the noun, in this asker's name. Only what was checked is asked for."""
+        """Ask the owner of the noun, in this asker's name. Only what was checked is asked for.
+
+        Raises `TooMany`, `BadRequest`, `NoAnswer`.
+        """
         assert self._checks, "nothing is asked for that was not checked"
-        return await self._gateway.asker.ask(
-            verb,
-            project,
-            body,
-            key=key,
-            traceparent=traceparent,
-            actor=self.subject.name,
-            via=self.subject.via.name if self.subject.via is not None else "",
-        )
+        with self._gateway.room.taken(self.subject.actor):
+            return await self._gateway.asker.ask(
+                verb,
+                project,
+                body,
+                key=key,
+                traceparent=traceparent,
+                actor=self.subject.name,
+                via=self.subject.via.name if self.subject.via is not None else "",
+            )
 
     def holds(self) -> bool:
         """Whether everything that was checked would be allowed now. Once over it stays so."""
@@ -208,7 +229,8 @@ class Caller:
 async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRouteHandler) -> None:
     """Let in who may call the route at all. A route that says nothing lets in nobody.
 
-    Raises `Unauthorized`, `Denied`, `TooMany`.
+    Raises `Unauthorized`, `Denied`, `TooMany`; and `BadRequest`, `NotReady` when it is to show what
+    cannot be shown now.
     """
     if route.opt.get("open"):
         return
@@ -227,7 +249,27 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRoute
         raise Denied(Refusal(field="access", rule="this route says not who may call it"))
     gateway.sign_ins.note(caller.login, gateway.directory)
     caller.check_somewhere()
+    await _as_of(gateway, connection)
     connection.scope[_KEY] = caller  # type: ignore[literal-required]
+
+
+async def _as_of(gateway: Gateway, connection: ASGIConnection[Any, Any, Any, Any]) -> None:
+    """Wait until what the request names has been read of the log. A moment of the past cannot be
+    shown yet.
+    """
+    if connection.scope["query_string"] and "at" in connection.query_params:
+        rule = "is not yet supported: what is shown is as of now"
+        raise BadRequest("at", str(connection.query_params["at"]), rule)
+    after = connection.headers.get(AFTER_POSITION, "")
+    if not after:
+        return
+    if not after.isdecimal() or len(after) > POSITION_DIGITS_MAX:
+        raise BadRequest(AFTER_POSITION, after, "is no position of the log")
+    await gateway.follower.reached(int(after))
+    if gateway.follower.projection.position < int(after):
+        raise NotReady(
+            f"the log is read up to {gateway.follower.projection.position} here, not yet {after}"
+        )
 
 
 def caller_of(scope: AsgiScope) -> Caller:

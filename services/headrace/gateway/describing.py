@@ -5,7 +5,7 @@ Rule: a pure function of the job's events; what the log keeps sealed stays so.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -34,22 +34,25 @@ _SPEC = (
 )  # fmt: skip
 _DECIDED = ("gang", "max_duration_us")  # of it, what admission filled in
 
+DeviceOf = Callable[[str], Device | None]
+
 
 def describe(
     row: JobRow,
     events: Sequence[Stored],
     *,
     tasks: Sequence[JobRow] = (),
-    devices: Mapping[str, Device],
+    device: DeviceOf,
     as_of_us: int,
     requested: Stored | None = None,
     progress: Mapping[int, dict[str, str]] = {},
 ) -> Description:
     """`events` are those of the job's stream. A task has `requested` from its group's stream.
-    `progress` is what workers of the last attempt said of themselves, by rank.
+    `device` knows the fleet's devices. `progress` is what workers of the last attempt said of
+    themselves, by rank.
     """
     entries = [entry_of(event) for event in events]
-    attempts = _attempts(entries, devices)
+    attempts = _attempts(entries, device)
     for worker in attempts[-1].workers if attempts else ():
         worker.reported = worker.reported or progress.get(worker.rank, {})
     asked = entry_of(requested) if requested is not None else _first(entries)
@@ -86,12 +89,12 @@ def _params(asked: Entry | None, row: JobRow) -> dict[str, str]:
     return trials[row.index] if row.index < len(trials) else {}
 
 
-def _attempts(entries: Sequence[Entry], devices: Mapping[str, Device]) -> list[AttemptRow]:
+def _attempts(entries: Sequence[Entry], device: DeviceOf) -> list[AttemptRow]:
     attempts: dict[int, AttemptRow] = {}
     for entry in entries:
         event, at_us = entry.event, entry.recorded_at_us
         if isinstance(event, GangPlaced):
-            attempts[event.attempt] = _placed(entry, event, devices)
+            attempts[event.attempt] = _placed(entry, event, device)
             continue
         attempt = attempts.get(getattr(event, "attempt", 0))
         if attempt is None:
@@ -111,9 +114,9 @@ def _attempts(entries: Sequence[Entry], devices: Mapping[str, Device]) -> list[A
             attempt.paused = event.way
         elif isinstance(event, GangResumed):
             attempt.paused = ""
-            _come_back(attempt, event, devices)
+            _come_back(attempt, event, device)
         elif isinstance(event, GangGrown):
-            attempt.workers += [_worker(worker, devices) for worker in event.workers]
+            attempt.workers += [_worker(worker, device) for worker in event.workers]
         elif isinstance(event, GangShrunk):
             _leave(attempt, event)
         elif isinstance(event, GangReleased):
@@ -121,10 +124,10 @@ def _attempts(entries: Sequence[Entry], devices: Mapping[str, Device]) -> list[A
     return list(attempts.values())
 
 
-def _placed(entry: Entry, event: GangPlaced, devices: Mapping[str, Device]) -> AttemptRow:
+def _placed(entry: Entry, event: GangPlaced, device: DeviceOf) -> AttemptRow:
     return AttemptRow(
         attempt=event.attempt,
-        workers=[_worker(worker, devices) for worker in event.workers],
+        workers=[_worker(worker, device) for worker in event.workers],
         placed_at_us=entry.recorded_at_us,
         position=entry.position,
         rule=event.act.rule,
@@ -133,24 +136,24 @@ def _placed(entry: Entry, event: GangPlaced, devices: Mapping[str, Device]) -> A
     )
 
 
-def _come_back(attempt: AttemptRow, event: GangResumed, devices: Mapping[str, Device]) -> None:
+def _come_back(attempt: AttemptRow, event: GangResumed, device: DeviceOf) -> None:
     """On these devices now, as what they were."""
     for row, worker in zip(attempt.workers, event.workers, strict=False):
-        now = _worker(worker, devices)
+        now = _worker(worker, device)
         row.gpus, row.devices, row.milli, row.model = now.gpus, now.devices, now.milli, now.model
 
 
-def _worker(worker: Worker, devices: Mapping[str, Device]) -> WorkerRow:
-    known = [devices.get(share.device) for share in worker.devices]
+def _worker(worker: Worker, device: DeviceOf) -> WorkerRow:
+    known = [device(share.device) for share in worker.devices]
     return WorkerRow(
         rank=worker.rank,
         role=worker.role,
         node=worker.node,
-        gpus=[device.index for device in known if device],
+        gpus=[each.index for each in known if each],
         devices=[share.device for share in worker.devices],
         milli=[share.milli for share in worker.devices],
-        model=", ".join(dict.fromkeys(device.model for device in known if device)),
-        simulated=any(device.kind == "simulated" for device in known if device),
+        model=", ".join(dict.fromkeys(each.model for each in known if each)),
+        simulated=any(each.kind == "simulated" for each in known if each),
     )
 
 

@@ -10,9 +10,12 @@ from headrace.events import Refusal
 
 
 class GatewayError(Exception):
-    """Something the asker can be told about. `status` is HTTP's."""
+    """Something the asker can be told about. `status` is HTTP's; `retry_after_s` says when to ask
+    again, if that is of use.
+    """
 
     status = 500
+    retry_after_s = 0
 
     def answer(self) -> Answer:
         """What is sent."""
@@ -56,9 +59,10 @@ class Denied(Forbidden):
 
 
 class TooMany(GatewayError):
-    """More requests from one address than are taken."""
+    """More requests than are taken."""
 
     status = 429
+    retry_after_s = 1
 
 
 class Full(GatewayError):

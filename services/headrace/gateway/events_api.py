@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-import msgspec
 from litestar import get
 from litestar.params import FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Response, Stream
@@ -13,14 +13,13 @@ from litestar.response import Response, Stream
 from headrace.client.model import MAX_PAGE, Happening, HappeningPage
 from headrace.gateway.caller import LOOKS_S, By, Caller, may
 from headrace.gateway.gateway import Gate, Gateway
-from headrace.gateway.happenings import Filter, happening, matching
+from headrace.gateway.happenings import Filter, Wanted, happening
 from headrace.store.interface import Store
 
 HEARTBEAT_S = 10.0  # so that both sides notice when the other has gone
+BEAT_S = 0.1  # who was just sent something is sent what comes within it at once
 SCANNED_EVENTS_MAX = 50_000  # for one page of JSON
 SSE = "text/event-stream"
-
-_ENCODE = msgspec.json.Encoder().encode
 
 
 @get(
@@ -54,14 +53,14 @@ async def events(
         job, position = found.job, max(position, found.position - 1)
     elif project:
         by.check(project)
-    wanted = matching(job=job, project=project, type_prefix=type_prefix)
+    wanted = Wanted(job=job, project=project, type_prefix=type_prefix)
     if SSE in accept:
         return Stream(
             _stream(gateway, by, position, wanted),
             media_type=SSE,
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
-    return Response(await _page(gateway, by, position, wanted, limit))
+    return Response(await _page(gateway, by, position, wanted.filter(), limit))
 
 
 async def position_before(store: Store, head: int, at_us: int) -> int:
@@ -94,33 +93,21 @@ async def _page(
 
 
 async def _stream(
-    gateway: Gateway, by: Caller, position: int, wanted: Filter
+    gateway: Gateway, by: Caller, position: int, wanted: Wanted
 ) -> AsyncIterator[bytes]:
-    follower = gateway.follower
+    follower, now_s = gateway.follower, asyncio.get_running_loop().time
     yield b": headrace events\n\n"
     silent_s = 0.0
     while not follower.closing and by.holds():
-        stored = await follower.after(position)
-        if not stored:
+        chunk = await gateway.chunks.after(position, wanted, by)
+        if chunk is None:
             silent_s = 0.0 if await follower.changed(LOOKS_S) else silent_s + LOOKS_S
             if silent_s >= HEARTBEAT_S:
                 silent_s = 0.0
                 yield b"id: %d\n\n" % position
             continue
-        position, sight = stored[-1].position, by.sight
-        chunk = b"".join(
-            _sse(sight.happening(happening(event)))
-            for event in stored
-            if wanted(event) and by.hears(event.project)
-        )
-        if chunk:
-            yield chunk
-
-
-def _sse(event: Happening) -> bytes:
-    data = _ENCODE(event)
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (
-        event.position,
-        event.type.encode(),
-        data,
-    )
+        position = chunk.position
+        if chunk.data:
+            yield chunk.data
+        if position >= follower.projection.position:
+            await asyncio.sleep(BEAT_S - now_s() % BEAT_S)  # all on the same beat

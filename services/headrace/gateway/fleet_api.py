@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, delete, get, post, put
-from litestar.params import FromPath, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
 
@@ -16,14 +16,15 @@ from headrace import vault
 from headrace.access.allowed import Scope
 from headrace.access.table import ROLES
 from headrace.bus.subjects import FLEET
-from headrace.client.model import Answer, NodeRow, ProjectRow, Status
+from headrace.client.model import MAX_PAGE, Answer, NodeRow, ProjectRow, Status
 from headrace.events.people import Grant
-from headrace.gateway import rows
+from headrace.gateway import choosing, rows
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import By, Caller, may
 from headrace.gateway.errors import BadRequest, NotFound
 from headrace.gateway.gateway import Gate, Gateway
-from headrace.gateway.jobs_api import Key, Trace
+from headrace.gateway.jobs_api import Key, Limit, Trace
+from headrace.gateway.selecting import Fields, selected
 
 SECRET_BYTES_MAX = 65_000  # sealed it is a little more
 
@@ -43,16 +44,22 @@ class NewPublisher(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @get("/nodes", summary="Nodes with their GPUs and who holds them", opt=may("read", "node"))
-async def list_nodes(gateway: Gate, by: By) -> list[NodeRow]:
-    """In order of name; those that wait for approval last."""
-    nodes, waiting = gateway.projection.nodes, gateway.projection.waiting
+async def list_nodes(
+    *,
+    gateway: Gate,
+    by: By,
+    state_word: Annotated[str, QueryParameter(name="state")] = "",
+    after: FromQuery[str] = "",
+    limit: Limit = MAX_PAGE,
+    fields: Fields = "",
+) -> Response[list[NodeRow]]:
+    """In order of name; those that wait for approval last. A page begins behind the node `after`,
+    the last one of the page before.
+    """
+    found = choosing.nodes(gateway.projection, state_word, after, limit)
     sight = by.sight
-    joined = [
-        sight.node_row(rows.node_row(gateway.projection, nodes[name])) for name in sorted(nodes)
-    ]
-    return joined + [
-        NodeRow(node=name, state="waiting", host=waiting[name].host) for name in sorted(waiting)
-    ]
+    shown = [sight.node_row(row) for row in rows.node_rows(gateway.projection, found)]
+    return selected(shown, fields, NodeRow)
 
 
 @get("/nodes/{node:str}", summary="One node", opt=may("read", "node"))
@@ -62,7 +69,7 @@ async def describe_node(gateway: Gate, by: By, node: FromPath[str]) -> NodeRow:
     if found is None:
         known = ", ".join(sorted(gateway.projection.nodes)) or "none"
         raise NotFound(f"no node {node} has joined; known: {known}")
-    return by.sight.node_row(rows.node_row(gateway.projection, found))
+    return by.sight.node_row(rows.node_rows(gateway.projection, [node])[0])
 
 
 @post(
@@ -88,15 +95,16 @@ async def change_node(
 
 
 @get("/projects", summary="Departments and projects: quota, share, use", opt=may("read", "project"))
-async def list_projects(gateway: Gate, by: By) -> list[ProjectRow]:
+async def list_projects(gateway: Gate, by: By, fields: Fields = "") -> Response[list[ProjectRow]]:
     """Each department before its projects, of those one may see."""
     found = rows.project_rows(gateway.projection)
-    return [row for row in found if by.may("read", row.kind, row.project)]
+    seen = [row for row in found if by.may("read", row.kind, row.project)]
+    return selected(seen, fields, ProjectRow)
 
 
 @put(
     "/documents",
-    summary="Create or change a department, project, pool or webhook",
+    summary="Create or change a department, project, pool, volume or webhook",
     opt=may("apply", "project"),
 )
 async def apply_document(
@@ -111,7 +119,9 @@ async def apply_document(
     if not isinstance(document, dict):
         raise BadRequest("body", "", "a document is a JSON object")
     kind = document.get("type")
-    verb = {"pool": "pool.apply", "webhook": "webhook.apply"}.get(str(kind), "queue.apply")
+    verb = {"pool": "pool.apply", "volume": "volume.apply", "webhook": "webhook.apply"}.get(
+        str(kind), "queue.apply"
+    )
     of = str(document.get("project", "")) if kind == "webhook" else FLEET
     _check_document(gateway, by, document)
     answer = await by.ask(verb, of, body, key=key, traceparent=trace)

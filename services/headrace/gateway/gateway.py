@@ -16,15 +16,16 @@ from headrace.client.model import Answer, Description, JobRow
 from headrace.events import tag_of
 from headrace.events.gangs import GangGrown, GangPlaced, Worker
 from headrace.events.nodes import Device
-from headrace.gateway import describing, rows
+from headrace.gateway import choosing, describing, rows
 from headrace.gateway.asking import Asker
 from headrace.gateway.authenticating import Authenticator, Provider
+from headrace.gateway.chunks import Chunks
 from headrace.gateway.denials import Denials
-from headrace.gateway.errors import Ambiguous, NotFound, NotReady
+from headrace.gateway.errors import Ambiguous, BadRequest, NotFound, NotReady
 from headrace.gateway.evolve import evolve
 from headrace.gateway.follower import Follower
 from headrace.gateway.keeping import Keeper
-from headrace.gateway.limiting import Limiter
+from headrace.gateway.limiting import Limiter, Room
 from headrace.gateway.logs import LogStreams
 from headrace.gateway.node_files import NodeFiles
 from headrace.gateway.projection import Job, Projection
@@ -62,6 +63,8 @@ class Gateway:
         self.vault_key, self.trust = vault_key, trust
         self.limiter = Limiter(time.monotonic)
         self.strangers = Limiter(time.monotonic)
+        self.room = Room()
+        self.chunks = Chunks(follower)
         self.asker = Asker(bus)
         self.denials = Denials(self.asker)
         self.readings = Readings(time.monotonic)
@@ -70,7 +73,7 @@ class Gateway:
         self.logs = LogStreams(bus, follower)
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)
-        self.node_files = NodeFiles(bus, follower, self.keeper)
+        self.node_files = NodeFiles(bus, follower, self.keeper, self.outputs_of)
 
     @property
     def projection(self) -> Projection:
@@ -128,7 +131,7 @@ class Gateway:
             row,
             await self.stream(job.job),
             tasks=[self.row(task) for task in known if task],
-            devices=self._devices(),
+            device=self._device,
             as_of_us=self.follower.now_us(),
             requested=requested,
             progress=self.progress.of(row.job, row.attempt),
@@ -151,12 +154,26 @@ class Gateway:
         return found
 
     def _needed(self, project: str) -> frozenset[str]:
-        """The folders that live jobs of a project work in."""
-        live = self.follower.projection.live.values()
-        return frozenset(job.bundle for job in live if job.bundle and job.project == project)
+        """The folders that live jobs of a project work in, and read from."""
+        projection = self.follower.projection
+        live = [job for job in projection.live.values() if job.project == project]
+        read = (projection.job(name) for job in live for name in job.inputs)
+        found = {job.bundle for job in live} | {
+            tree for job in live for tree in job.outputs.values()
+        }
+        return frozenset(found.union(*(job.outputs.values() for job in read if job is not None)))
+
+    async def outputs_of(self, project: str, name: str) -> Job:
+        """An ended job of the project, with what it left behind. Raises `GatewayError`."""
+        found = await self.job(name)
+        if found.project != project:
+            raise NotFound(f"no job {name} is known in project {project}")
+        if not found.ended_at_us:
+            raise BadRequest("job", name, f"has not ended yet: it is {found.state}")
+        return found
 
     def _by_prefix(self, prefix: str, sees: Callable[[str], bool] | None) -> Job | None:
-        names = rows.names_like(self.projection, prefix, sees)
+        names = choosing.names_like(self.projection, prefix, sees)
         if len(names) > 1:
             shown = ", ".join(names[:NAMES_SHOWN_MAX])
             more = (
@@ -171,9 +188,11 @@ class Gateway:
             evolve(past, entry_of(event))
         return past.job(job_id)
 
-    def _devices(self) -> dict[str, Device]:
-        nodes = self.projection.nodes.values()
-        return {device.device: device for node in nodes for device in node.joined.devices}
+    def _device(self, name: str) -> Device | None:
+        at = self.projection.devices.get(name)
+        node = self.projection.nodes.get(at.node) if at is not None else None
+        known = node.joined.devices if node is not None else ()
+        return next((device for device in known if device.device == name), None)
 
 
 Gate = NamedDependency[SkipValidation[Gateway]]

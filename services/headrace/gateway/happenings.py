@@ -45,17 +45,25 @@ def trace_of(traceparent: str) -> str:
     return parts[1] if len(parts) == 4 else ""
 
 
-def matching(*, job: str = "", project: str = "", type_prefix: str = "") -> Filter:
-    """A filter by the columns of the log, so that only what is wanted is decoded. `job` matches the
-    job and the tasks of its group, `type_prefix` whole types or the beginning of them.
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """Which events somebody wants, by the columns of the log, so that only those are decoded. `job`
+    is a job and the tasks of its group, `type_prefix` whole types or the beginning of them.
     """
-    stream, tasks = f"job/{job}", f"job/{job}/"
 
-    def match(event: Stored) -> bool:
-        return (
-            (not job or event.stream == stream or event.stream.startswith(tasks))
-            and (not project or event.project == project)
-            and (not type_prefix or event.type.startswith(type_prefix))
-        )
+    job: str = ""
+    project: str = ""
+    type_prefix: str = ""
 
-    return match
+    def filter(self) -> Filter:
+        """Whether an event is one of them."""
+        job, project, type_prefix = self.job, self.project, self.type_prefix
+        stream, tasks = f"job/{job}", f"job/{job}/"
+
+        def match(event: Stored) -> bool:
+            return (
+                (not job or event.stream == stream or event.stream.startswith(tasks))
+                and (not project or event.project == project)
+                and (not type_prefix or event.type.startswith(type_prefix))
+            )
+
+        return match

@@ -14,21 +14,23 @@ from litestar.status_codes import HTTP_200_OK
 from headrace.bundles.manifest import is_name
 from headrace.bus.subjects import is_token
 from headrace.client.model import (
-    LOGS_END,
-    LOGS_HEARTBEAT,
     MAX_PAGE,
     Answer,
     Description,
     JobPage,
+    JobRow,
 )
+from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.documents.workdir import bundle_of
-from headrace.gateway import rows
+from headrace.gateway import choosing
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import By, Caller, may, while_allowed
+from headrace.gateway.choosing import Wish
 from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.logs import LogQuery, Offsets, parse_offsets
 from headrace.gateway.projection import Job
+from headrace.gateway.selecting import Fields, selected
 from headrace.scheduling.explanation import Explanation
 
 DEFAULT_PROJECT = "default"
@@ -86,26 +88,30 @@ async def list_jobs(
     ended: Count = 20,
     limit: Limit = MAX_PAGE,
     before: FromQuery[int] = 0,
-) -> JobPage:
-    """`state` is a state word, `live` or `ended`; `before` the cursor `more` of the last page."""
-    found = rows.jobs_page(
-        gateway.projection,
-        project=project,
-        user=user,
-        state=state_word,
-        group=group,
-        ended_max=ended,
-        limit=limit,
-        before=before,
-        sees=None if by.sees("") else by.sees,
-    )
+    sort: FromQuery[str] = "",
+    cursor: FromQuery[str] = "",
+    fields: Fields = "",
+) -> Response[JobPage]:
+    """`state` is a state word, `live` or `ended`; `before` the cursor `more` of the last page. With
+    `sort` (a field, with `-` before it the other way round) pages go on at `cursor`, the last
+    page's `next`. `fields` names those that are wanted of each row.
+    """
+    wish = Wish(project, user, state_word, group, ended, None if by.sees("") else by.sees)
+    if sort:
+        found, after = _ordered(gateway, wish, limit, sort, cursor)
+        more = 0
+    else:
+        found, after = choosing.latest(gateway.projection, wish, limit, before), ""
+        more = found[0].position if len(found) == limit else 0
     sight = by.sight
-    return JobPage(
+    page = JobPage(
         jobs=[sight.job_row(gateway.row(job)) for job in found],
         as_of_us=gateway.follower.now_us(),
         position=gateway.projection.position,
-        more=found[0].position if len(found) == limit else 0,
+        more=more,
+        next=after,
     )
+    return selected(page, fields, JobRow, within="jobs")
 
 
 @get(
@@ -231,6 +237,17 @@ async def _lines(gateway: Gateway, by: Caller, query: LogQuery, job: Job) -> Asy
         yield _ENCODE(piece) + b"\n" if piece else LOGS_HEARTBEAT
     if by.holds():
         yield LOGS_END
+
+
+def _ordered(
+    gateway: Gateway, wish: Wish, limit: int, sort: str, cursor: str
+) -> tuple[list[Job], str]:
+    try:
+        return choosing.ordered(gateway.projection, wish, limit, sort, cursor)
+    except KeyError as error:
+        raise BadRequest("sort", sort, "is no order", ", ".join(choosing.SORTS)) from error
+    except ValueError as error:
+        raise BadRequest("cursor", cursor, str(error)) from error
 
 
 def _role(job: Job, role: str) -> str:

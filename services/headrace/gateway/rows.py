@@ -7,50 +7,14 @@ counted up to that moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from heapq import nlargest
 
-from headrace.client.model import ENDED, LIVE, GpuRow, JobRow, NodeRow, ProjectRow, Status
+from headrace.client.model import ENDED, GpuRow, JobRow, NodeRow, ProjectRow, Status
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
 from headrace.gateway.wants import wants
 
+NOBODY: dict[str, int] = {}  # who holds a device that is free
 STATES = {"cordon": "cordoned", "drain": "draining", "fence": "fenced", "forget": "fenced"}
-
-
-def jobs_page(
-    projection: Projection,
-    *,
-    project: str = "",
-    user: str = "",
-    state: str = "",
-    group: str = "",
-    ended_max: int,
-    limit: int,
-    before: int = 0,
-    sees: Callable[[str], bool] | None = None,
-) -> list[Job]:
-    """The latest `limit` jobs asked for before the position `before` (0: now), oldest first: live
-    ones, and the `ended_max` that ended last. `state` may also be `live` or `ended`. `sees` says
-    whose jobs may be listed (None: everybody's).
-    """
-
-    def matches(job: Job) -> bool:
-        return (
-            job.group == group
-            and (not project or job.project == project)
-            and (sees is None or sees(job.project))
-            and (not user or job.user == user)
-            and (not before or job.position < before)
-            and (not state or state in ("live", "ended") or state_of(job) == state)
-        )
-
-    found: list[Job] = []
-    if state not in ("ended", *ENDED):
-        found.extend(filter(matches, projection.live.values()))
-    if state not in ("live", *LIVE) and ended_max:
-        ended = filter(matches, reversed(projection.ended.values()))
-        found.extend(job for job, _ in zip(ended, range(ended_max), strict=False))
-    return nlargest(limit, found, key=lambda job: job.position)[::-1]
 
 
 def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
@@ -104,8 +68,20 @@ def state_of(job: Job) -> str:
     return job.state
 
 
-def node_row(projection: Projection, node: Node) -> NodeRow:
-    """One node with its GPUs and their holders."""
+def node_rows(projection: Projection, names: Iterable[str]) -> list[NodeRow]:
+    """These nodes with their GPUs and their holders, and of those that wait for approval that they
+    do.
+    """
+    jobs = _jobs_by_node(projection)
+    return [
+        _node_row(projection, projection.nodes[name], list(jobs.get(name, ())))
+        if name in projection.nodes
+        else NodeRow(node=name, state="waiting", host=projection.waiting[name].host)
+        for name in names
+    ]
+
+
+def _node_row(projection: Projection, node: Node, jobs: list[str]) -> NodeRow:
     joined = node.joined
     devices = [
         GpuRow(
@@ -115,23 +91,23 @@ def node_row(projection: Projection, node: Node) -> NodeRow:
             memory_bytes=device.memory_bytes,
             healthy=device.healthy,
             fault=device.fault or node.faults.get(device.device, ""),
-            held=projection.held.get(device.device, {}),
+            held=projection.held.get(device.device, NOBODY),
         )
         for device in joined.devices
     ]
     return NodeRow(
         node=joined.node,
-        state=_node_state(node),
+        state=node_state(node),
         host=joined.host,
         address=joined.address,
         gpus=len(devices),
-        model=", ".join(dict.fromkeys(device.model for device in devices)),
+        model=", ".join(dict.fromkeys([device.model for device in devices])),
         simulated=any(device.kind == "simulated" for device in joined.devices),
         milli=1000 * len(devices),
-        held_milli=sum(sum(device.held.values()) for device in devices),
+        held_milli=sum(sum(device.held.values()) for device in devices if device.held),
         cpu_milli=joined.cpu_milli,
         memory_bytes=joined.memory_bytes,
-        jobs=_jobs_on(projection, joined.node),
+        jobs=jobs,
         labels=joined.labels,
         version=joined.version,
         silent_since_us=node.silent_since_us,
@@ -183,7 +159,9 @@ def status(
     for job in projection.live.values():
         if not job.tasks and (sees is None or sees(job.project)):
             counts[job.state] = counts.get(job.state, 0) + 1
-    nodes = [node_row(projection, node) for node in projection.nodes.values()]
+    devices = [
+        device.device for node in projection.nodes.values() for device in node.joined.devices
+    ]
     return Status(
         version=version,
         position=projection.position,
@@ -191,9 +169,9 @@ def status(
         bus=bus,
         services=projection.services,
         jobs=dict(sorted(counts.items())),
-        nodes=len(nodes),
-        gpus=sum(node.gpus for node in nodes),
-        held_milli=sum(node.held_milli for node in nodes),
+        nodes=len(projection.nodes),
+        gpus=len(devices),
+        held_milli=sum(sum(projection.held.get(device, {}).values()) for device in devices),
     )
 
 
@@ -230,18 +208,21 @@ def _ran_us(job: Job, now_us: int) -> int:
     return max(0, (job.ended_at_us or now_us) - job.started_at_us)
 
 
-def _node_state(node: Node) -> str:
+def node_state(node: Node) -> str:
+    """The state word of a node that has joined."""
     if node.change:
         return STATES.get(node.change, node.change)
     return "silent" if node.silent_since_us else "ready"
 
 
-def _jobs_on(projection: Projection, node: str) -> list[str]:
-    return [
-        job.job
-        for job in projection.live.values()
-        if job.held_milli and any(worker.node == node for worker in job.workers)
-    ]
+def _jobs_by_node(projection: Projection) -> dict[str, dict[str, None]]:
+    """The live jobs that hold something on each node, in the order of the log."""
+    found: dict[str, dict[str, None]] = {}
+    for job in projection.live.values():
+        if job.held_milli:
+            for worker in job.workers:
+                found.setdefault(worker.node, {})[job.job] = None
+    return found
 
 
 def _counted(projection: Projection) -> dict[str, tuple[int, int]]:
@@ -279,21 +260,3 @@ def _ancestors(queues: dict[str, Queue], name: str) -> Iterator[str]:
         if queue is None or not queue.parent:
             return
         name = queue.parent
-
-
-def names_like(
-    projection: Projection, prefix: str, sees: Callable[[str], bool] | None = None
-) -> list[str]:
-    """Ids of jobs (not of tasks) that begin with `prefix`, live ones first, of the projects that are
-    seen (None: all).
-    """
-    return [
-        job.job
-        for job in _jobs(projection)
-        if job.job.startswith(prefix) and "/" not in job.job and (sees is None or sees(job.project))
-    ]
-
-
-def _jobs(projection: Projection) -> Iterable[Job]:
-    yield from projection.live.values()
-    yield from projection.ended.values()

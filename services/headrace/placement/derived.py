@@ -108,7 +108,7 @@ class Index:
             heappush(self.moments, (moment_us, job_id, attempt))
 
     def repooled(self) -> None:
-        """A pool is new or has changed."""
+        """A pool or a volume is new or has changed."""
         self.changed_pools = True
         self.kin.repooled()
 

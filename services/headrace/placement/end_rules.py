@@ -33,6 +33,7 @@ REASONS = (  # of a worker's end, and what it is called; what tells most first
     ("start-failed", "start-failed"),
     ("setup", "setup"),
     ("over-share", OUT_OF_MEMORY),
+    ("gpu-oom", OUT_OF_MEMORY),
     ("oom", "oom"),
     ("ports-taken", PORTS_TAKEN),
     ("lost", NODE_LOST),  # its peers fail when they miss it, and are often heard first

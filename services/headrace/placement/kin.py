@@ -1,7 +1,7 @@
 """Jobs of one family that ask for the same are offered the same: found out once for all of them.
 
-Rule: kept beside the state like all that is derived, and looked at again when pools change or more
-is measured; who is offered the same as before need not hear of it.
+Rule: kept beside the state like all that is derived, and looked at again when pools or volumes
+change or more is measured; who is offered the same as before need not hear of it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Kin:
             self._stale[family] = None
 
     def repooled(self) -> None:
-        """A pool is new or has changed."""
+        """A pool or a volume is new or has changed."""
         self._stale = None
 
     def moved(self, state: State) -> dict[str, None]:

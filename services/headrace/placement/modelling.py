@@ -16,6 +16,7 @@ from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.pools import Pool
 from headrace.placement.offers import Offer, offer_of
 from headrace.placement.option_rules import family_of
+from headrace.placement.reach_rules import labels_of
 from headrace.placement.release_rules import dispensable
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, Machine, State
@@ -69,7 +70,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
         memory_bytes=max(0, node.memory_bytes - machine.kept_bytes),
-        labels=labels,
+        labels=labels | labels_of(machine.said),
         taints=machine.said.taints,
         accepting=node.accepting,
         has_engine=bool(machine.said.engine),

@@ -1,7 +1,7 @@
 """What a job is offered: the shapes that its workers may ask for, and how close they must be.
 
-Rule: a function of what the job asks for, the pools, and what was measured of its family, so that it
-is the same for all jobs of a family that ask for the same.
+Rule: a function of what the job asks for, the pools, the volumes and what was measured of its family,
+so that it is the same for all jobs of a family that ask for the same.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from headrace.events.asked import Accelerator
 from headrace.events.asked import Gang as Asked
 from headrace.events.pools import Pool
 from headrace.placement.option_rules import NOWHERE, Option, options_by_role
+from headrace.placement.reach_rules import Labels, reached_by
 from headrace.placement.state import State
 from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.gangs import Constraint, Shape
@@ -39,14 +40,15 @@ def options_for(
     found: dict[tuple[Shape, ...], tuple[Option, ...]] = {}
     measured = state.measured.get(family, ())
     parts = list(asked.by_role().values())
+    reached = reached_by(asked, state.volumes)
     for options in options_by_role(asked, state.pools, measured):
         both = zip(parts, options, strict=True)
-        shapes = tuple(_shape(part, option.kind, option.pool) for part, option in both)
+        shapes = tuple(_shape(part, option.kind, option.pool, reached) for part, option in both)
         found.setdefault(shapes, options)
     return found
 
 
-def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
+def _shape(asked: Asked, kind: Accelerator, pool: Pool | None, reached: Labels) -> Shape:
     whole, odd = divmod(kind.milli, DEVICE_MILLI)
     share = bool(asked.gpu_memory_bytes) or bool(odd and not whole)
     nowhere = bool(whole and odd) or pool is NOWHERE  # one and a half GPUs, an unknown pool
@@ -61,7 +63,7 @@ def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
         cpu_milli=asked.cpu_milli,
         memory_bytes=asked.memory_bytes,
         only=() if nowhere else None,
-        labels=((pool.label, pool.value),) if pool is not None else (),
+        labels=(*(((pool.label, pool.value),) if pool is not None else ()), *reached),
         apart=max(asked.nodes, asked.nodes_max) > 1,
         contained=asked.contained,
     )

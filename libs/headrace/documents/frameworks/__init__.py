@@ -19,6 +19,7 @@ from headrace.documents.frameworks import (
     spark,
     tensorflow,
 )
+from headrace.documents.frameworks.exhaustion import EXHAUSTED
 from headrace.documents.frameworks.mpi import BIN, PROGRAMS
 from headrace.documents.frameworks.place import HOSTFILE, Place
 
@@ -75,4 +76,14 @@ def programs(framework: str) -> tuple[str, ...]:
     return PROGRAMS if mpi.environment in FRAMEWORKS.get(framework, ()) else ()
 
 
-__all__ = ["BIN", "FIXED", "FRAMEWORKS", "HOSTFILE", "Place", "defaults", "environment", "programs"]
+__all__ = [
+    "BIN",
+    "EXHAUSTED",
+    "FIXED",
+    "FRAMEWORKS",
+    "HOSTFILE",
+    "Place",
+    "defaults",
+    "environment",
+    "programs",
+]

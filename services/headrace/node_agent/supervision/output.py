@@ -5,17 +5,23 @@ system from behind the beginning on, as a hole: the first bytes and the latest o
 """
 
 import os
+from collections.abc import Iterable
 
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import OUTPUT_HEAD_BYTES
+
+TAIL_BYTES = 4096
 
 _BLOCK_BYTES = 4096
 
 
 class Output:
-    """The output files of one attempt in its `folder`, `<process>.log` each, with their limit."""
+    """The output files of one attempt in its `folder`, `<process>.log` each, with their limit. `exhausted` are
+    words that say that a device has no memory left.
+    """
 
-    def __init__(self, bytes_max: int, folder: str = ".") -> None:
+    def __init__(self, bytes_max: int, folder: str = ".", exhausted: Iterable[str] = ()) -> None:
+        self._exhausted = tuple(exhausted)
         self._folder = folder
         self._head = min(OUTPUT_HEAD_BYTES, bytes_max // 4 // _BLOCK_BYTES * _BLOCK_BYTES)
         self._bytes_max = bytes_max
@@ -29,6 +35,19 @@ class Output:
             self._files[process] = os.open(f"{self._folder}/{process}.log", flags, 0o600)
             self._dropped_to[process] = self._head
         return self._files[process]
+
+    def lacks_device_memory(self, process: int) -> bool:
+        """Whether the last that the process wrote is that a device has no memory left."""
+        try:
+            file = os.open(f"{self._folder}/{process}.log", os.O_RDONLY)
+        except OSError:
+            return False
+        try:
+            at = max(0, os.fstat(file).st_size - TAIL_BYTES)
+            said = os.pread(file, TAIL_BYTES, at)
+        finally:
+            os.close(file)
+        return any(each.encode() in said for each in self._exhausted)
 
     def trim(self) -> None:
         """Drop what is beyond the limit, oldest first but for the beginning."""

@@ -24,6 +24,7 @@ from headrace.bundles.manifest import Manifest
 from headrace.bundles.objects import Objects
 from headrace.bundles.thinning import thin
 from headrace.node_agent.tasks import end_tasks
+from headrace.node_agent.workplaces import setups
 
 BYTES_MAX = 20_000_000_000  # of the contents kept for one project
 SPARES_MAX = 16  # of one project
@@ -66,6 +67,13 @@ class Trees:
         self._spare(objects, manifest, spare, owner)
         return str(taken)
 
+    async def lay(self, project: str, manifest: Manifest, name: str, owner: Owner | None) -> str:
+        """A copy of files that are kept here. Raises `Damaged`, `OSError`."""
+        objects = self.of(project)
+        taken = objects.root / "taken" / name
+        await asyncio.to_thread(_lay_anew, objects, manifest, taken, owner)
+        return str(taken)
+
     async def tend(self) -> None:
         """Keep within the caps, for ever."""
         while True:
@@ -92,6 +100,7 @@ class Trees:
     def _tidy(self) -> None:
         for _, objects in self.projects():
             thin(objects, self._bytes_max)
+            setups.tidy(objects.root / "setups")
             here = frozenset(objects.trees())
             spares = _latest_first(objects.root / "spares")
             for number, spare in enumerate(spares):

@@ -1,0 +1,144 @@
+"""What a list shows, in which order.
+
+Rule: a pure function of the projection. Only what is on the page becomes rows; every order ends in
+something unique, so that a cursor stays where it is.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterable
+from heapq import nlargest, nsmallest
+from typing import Any, NamedTuple
+
+import msgspec
+
+from headrace.client.model import ENDED, LIVE
+from headrace.gateway.projection import Job, Projection
+from headrace.gateway.rows import node_state, state_of
+
+SORTS: dict[str, Callable[[Job], Any]] = {
+    "position": lambda job: job.position,
+    "project": lambda job: job.project,
+    "user": lambda job: job.user,
+    "name": lambda job: job.name,
+    "state": state_of,
+    "ended": lambda job: job.ended_at_us,
+    "ran": lambda job: job.ran_us,
+    "gpu-time": lambda job: job.gpu_us,
+    "evictions": lambda job: job.evictions,
+}
+
+_CURSORS = msgspec.json.Decoder(tuple[int | str, int])
+
+
+class Wish(NamedTuple):
+    """Which jobs are wanted. `state` may also be `live` or `ended`; of those that ended, the
+    `ended_max` that did last. `sees` says whose jobs may be listed (None: everybody's).
+    """
+
+    project: str = ""
+    user: str = ""
+    state: str = ""
+    group: str = ""
+    ended_max: int = 20
+    sees: Callable[[str], bool] | None = None
+
+
+def latest(projection: Projection, wish: Wish, limit: int, before: int = 0) -> list[Job]:
+    """The latest `limit` of them asked for before the position `before` (0: now), oldest first."""
+    found = _wanted(projection, wish, before)
+    return nlargest(limit, found, key=lambda job: job.position)[::-1]
+
+
+def ordered(
+    projection: Projection, wish: Wish, limit: int, sort: str, cursor: str = ""
+) -> tuple[list[Job], str]:
+    """The first `limit` of them in an order of `SORTS` (with `-` the other way round) after the
+    cursor, and the cursor of the next page (empty: there is none). Raises `KeyError` for an unknown
+    order, `ValueError` for a cursor that is none of this order.
+    """
+    value, is_down = SORTS[sort.removeprefix("-")], sort.startswith("-")
+
+    def key(job: Job) -> tuple[Any, int]:
+        return value(job), job.position
+
+    found: Iterable[Job] = _wanted(projection, wish)
+    if cursor:
+        at = _decoded(cursor)
+        if found and type(value(next(iter(found)))) is not type(at[0]):
+            raise ValueError("is the cursor of another order")
+        found = [job for job in found if (key(job) < at if is_down else key(job) > at)]
+    taken = (nlargest if is_down else nsmallest)(limit + 1, found, key=key)
+    page = taken[:limit]
+    return page, _encoded(key(page[-1])) if len(taken) > limit else ""
+
+
+def nodes(projection: Projection, state: str, after: str, limit: int) -> list[str]:
+    """The first `limit` nodes (in a state, if one is named) behind the node `after`, in order of
+    name; those that wait for approval last.
+    """
+    waiting = [] if state not in ("", "waiting") else sorted(projection.waiting)
+    joined = [
+        name
+        for name, node in sorted(projection.nodes.items())
+        if not state or node_state(node) == state
+    ]
+    if after in projection.waiting:
+        joined, waiting = [], [name for name in waiting if name > after]
+    elif after:
+        joined = [name for name in joined if name > after]
+    return [*joined, *(name for name in waiting if name not in projection.nodes)][:limit]
+
+
+def names_like(
+    projection: Projection, prefix: str, sees: Callable[[str], bool] | None = None
+) -> list[str]:
+    """Ids of jobs (not of tasks) that begin with `prefix`, live ones first, of the projects that are
+    seen (None: all).
+    """
+    return [
+        job.job
+        for job in _all(projection)
+        if job.job.startswith(prefix) and "/" not in job.job and (sees is None or sees(job.project))
+    ]
+
+
+def _all(projection: Projection) -> Iterable[Job]:
+    yield from projection.live.values()
+    yield from projection.ended.values()
+
+
+def _wanted(projection: Projection, wish: Wish, before: int = 0) -> list[Job]:
+    project, user, state, group, ended_max, sees = wish
+
+    def matches(job: Job) -> bool:
+        return (
+            job.group == group
+            and (not project or job.project == project)
+            and (sees is None or sees(job.project))
+            and (not user or job.user == user)
+            and (not before or job.position < before)
+            and (not state or state in ("live", "ended") or state_of(job) == state)
+        )
+
+    found: list[Job] = []
+    if state not in ("ended", *ENDED):
+        found.extend(filter(matches, projection.live.values()))
+    if state not in ("live", *LIVE) and ended_max:
+        ended = filter(matches, reversed(projection.ended.values()))
+        found.extend(job for job, _ in zip(ended, range(ended_max), strict=False))
+    return found
+
+
+def _encoded(at: tuple[int | str, int]) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(at)).decode().rstrip("=")
+
+
+def _decoded(cursor: str) -> tuple[int | str, int]:
+    try:
+        return _CURSORS.decode(
+            base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
+        )
+    except (ValueError, msgspec.DecodeError) as error:
+        raise ValueError("is no cursor of a list") from error

@@ -1,0 +1,134 @@
+"""Pages, orders, filters and fields of lists, and from when on they show what is there."""
+
+import asyncio
+import json
+
+import pytest
+from tests.gateway.histories import admitted, finished, joined, requested
+from tests.gateway.test_api import raw
+
+from headrace.client import ClientError
+
+
+async def ask(world, path, **headers):
+    status, body = await world.call(raw, world, "GET", path, None, headers)
+    return status, json.loads(body)
+
+
+async def filled(world, count=5):
+    for number in range(count):
+        job, project = f"j-{number}", ("ads", "vision")[number % 2]
+        await world.append(requested(job, project), admitted(job, project))
+    await world.append(finished("j-0", "ads"))
+    await world.gateway.follower.reached(len(world.log.events))
+
+
+@pytest.mark.parametrize("sort", ["project", "-project", "state", "-position", "ended"])
+async def test_pages_of_any_order_have_each_job_once(world, sort):
+    await filled(world)
+    found, cursor = [], ""
+    while True:
+        page = await world.call(world.client().jobs, sort=sort, limit=2, cursor=cursor)
+        found += page.jobs
+        cursor = page.next
+        if not cursor:
+            break
+    everything = (await world.call(world.client().jobs, sort=sort)).jobs
+    assert [row.job for row in found] == [row.job for row in everything]
+    assert {row.job for row in found} == {f"j-{number}" for number in range(5)}
+    if sort.endswith("project"):
+        projects = [row.project for row in found]
+        assert projects == sorted(projects, reverse=sort.startswith("-"))
+
+
+async def test_a_cursor_stays_where_it_is_when_jobs_come_and_go(world):
+    await filled(world)
+    client = world.client()
+    first = await world.call(client.jobs, sort="project", limit=2)
+    assert [row.job for row in first.jobs] == ["j-0", "j-2"]
+    await world.append(requested("ads-new", "ads"), finished("j-2", "ads"))
+    await world.gateway.follower.reached(len(world.log.events))
+    second = await world.call(client.jobs, sort="project", limit=9, cursor=first.next)
+    assert [row.job for row in second.jobs] == ["j-4", "ads-new", "j-1", "j-3"]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("/v1/jobs?sort=colour", "sort = colour is no order; instead: position, project"),
+        ("/v1/jobs?sort=name&cursor=%00", "cursor = \\x00 is no cursor of a list"),
+        ("/v1/jobs?sort=name&cursor=WzEsIDJd", "is the cursor of another order"),
+        ("/v1/jobs?fields=job,stat", "fields = stat is no field of a row; instead: state"),
+        ("/v1/nodes?fields=", None),
+        ("/v1/jobs?at=17", "at = 17 is not yet supported: what is shown is as of now"),
+        ("/v1/projects?at=", "at = "),
+    ],
+)
+async def test_what_a_list_cannot_do_is_said_in_one_line(world, path, line):
+    await filled(world)
+    status, answer = await ask(world, path)
+    if line is None:
+        assert status == 200
+        return
+    assert status == 400
+    assert "\n" not in answer["message"]
+    told = answer["refusal"]
+    told = (
+        f"{told['field']} = {told.get('value', '')} {told['rule']}; instead: {told.get('instead')}"
+    )
+    assert line.encode().decode("unicode_escape") in told
+
+
+async def test_rows_have_only_the_fields_that_are_wanted(world):
+    await filled(world)
+    await world.append(joined())
+    await world.gateway.follower.reached(len(world.log.events))
+    _, page = await ask(world, "/v1/jobs?fields=job,state,exit_code&limit=1")
+    assert page["jobs"] == [{"job": "j-4", "state": "waiting", "exit_code": None}]
+    assert page["more"]
+    assert await ask(world, "/v1/nodes?fields=node,gpus") == (200, [{"node": "n1", "gpus": 2}])
+    assert await ask(world, "/v1/projects?fields=project") == (
+        200,
+        [{"project": "ads"}, {"project": "vision"}],
+    )
+
+
+async def test_nodes_come_in_pages_and_by_their_state(world, monkeypatch):
+    monkeypatch.setattr("headrace.client.client.MAX_PAGE", 2)
+    await world.append(*(joined(f"n{number}") for number in range(5)))
+    await world.gateway.follower.reached(5)
+    _, page = await ask(world, "/v1/nodes?limit=2&after=n1&fields=node")
+    assert page == [{"node": "n2"}, {"node": "n3"}]
+    assert await ask(world, "/v1/nodes?state=silent") == (200, [])
+    assert [row.node for row in await world.call(world.client().nodes)] == [
+        f"n{number}" for number in range(5)
+    ]
+
+
+async def test_a_read_waits_for_the_position_that_it_names(world):
+    client = world.client()
+    client.after_position = 2
+    reading = asyncio.create_task(world.call(client.jobs))
+    await world.append(requested("j-0"), admitted("j-0"))
+    page = await reading
+    assert page.position >= 2
+    assert page.jobs[0].state == "waiting"
+
+
+async def test_a_read_of_what_is_not_there_yet_says_so(world, monkeypatch):
+    monkeypatch.setattr("headrace.gateway.follower.OWN_WRITE_S_MAX", 0.01)
+    status, answer = await ask(world, "/v1/jobs", **{"Headrace-After-Position": "99"})
+    assert status == 503
+    assert answer["message"] == "the log is read up to 0 here, not yet 99"
+    assert (await ask(world, "/v1/jobs", **{"Headrace-After-Position": "-1"}))[0] == 400
+
+
+async def test_a_client_sees_its_own_changes(world):
+    await world.append(requested("j-0"), admitted("j-0"))
+
+    await world.answer("job.submit", lambda _: {"accepted": True, "position": 2, "job": "j-0"})
+    client = world.client()
+    await world.call(client.submit, {"name": "j"})
+    assert client.after_position == 2
+    with pytest.raises(ClientError):
+        await world.call(client.job, "nobody")
