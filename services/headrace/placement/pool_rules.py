@@ -79,7 +79,7 @@ def _applied(state: State, entry: Entry, event: PoolApplyRequested) -> None:
 def _configured(state: State, entry: Entry, event: PoolConfigured) -> None:
     state.pools_applied.pop(entry.header.causation, None)
     state.pools[event.name] = event.pool
-    index_of(state).changed_pools = True
+    index_of(state).repooled()
 
 
 def _refused(state: State, entry: Entry, _event: PoolRefused) -> None:
@@ -88,7 +88,7 @@ def _refused(state: State, entry: Entry, _event: PoolRefused) -> None:
 
 def _volume(state: State, _entry: Entry, event: VolumeConfigured) -> None:
     state.volumes[event.name] = event.volume
-    index_of(state).changed_pools = True  # which nodes suit whom is asked anew
+    index_of(state).repooled()  # which nodes suit whom is asked anew
 
 
 ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
