@@ -86,9 +86,10 @@ class AskKept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """Those."""
+    """Those; and when the project was erased last, by the log's clock (0: never)."""
 
     trees: tuple[str, ...] = ()
+    erased_at_us: int = 0
     refused: str = ""
 
 

@@ -154,10 +154,14 @@ class NodeFiles:
     async def _kept(self, node: str, asked: AskKept) -> Kept:
         """Names are no secret to who has them; a project that was erased has none."""
         del node
-        if asked.project not in self._follower.projection.queues or not self._follower.ready:
+        projection = self._follower.projection
+        if asked.project not in projection.queues or not self._follower.ready:
             return Kept(refused="not known here")
-        here = frozenset(self._keeper.of(asked.project).trees())
-        return Kept(trees=tuple(name for name in asked.trees if name in here))
+        here = frozenset(await asyncio.to_thread(self._keeper.of(asked.project).trees))
+        return Kept(
+            trees=tuple(name for name in asked.trees if name in here),
+            erased_at_us=projection.erased_at_us.get(asked.project, 0),
+        )
 
     async def _outputs(self, node: str, asked: AskOutputs) -> Outputs:
         found = await self._outputs_of(await self._project(node, asked.job), asked.of)

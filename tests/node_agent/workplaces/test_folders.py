@@ -1,15 +1,19 @@
 """Folders that travelled, from a real gateway to a real agent's workers."""
 
 import asyncio
+import os
 import shutil
 import sys
 
 import pytest
+from tests.gateway.histories import project_made
 from tests.node_agent.placement_twin import until
 from tests.node_agent.workplaces.jobs import kept, place, ran, spoil
 
 from headrace.bundles.manifest import name_of
+from headrace.events.access import ProjectErased
 from headrace.gateway import node_files
+from headrace.node_agent.workplaces import preparing
 
 LIST = [sys.executable, "-c", "import os; print(sorted(os.listdir('.')), open('a.py').read())"]
 SPOIL = ["/bin/sh", "-c", "echo spoilt > a.py; rm -r src; cat a.py"]
@@ -151,3 +155,24 @@ async def test_a_commit_that_is_not_there_is_the_reason(node, repository):
     url, _ = repository
     _, end = await ran(node, "one", "true", workdir=f"{url}@{NO_COMMIT}")
     assert end.message.endswith(f"has no commit {NO_COMMIT} in its branches and tags")
+
+
+async def test_a_node_forgets_what_the_platform_has_forgotten(world, node, folder, monkeypatch):
+    monkeypatch.setattr(preparing, "FORGET_EVERY_S", 0.05)
+    workdir = kept(world, folder)
+    await world.append(project_made("vision"))
+    await place(world, "one")
+    script = ("/bin/sh", "-c", "echo secret > made")
+    await ran(node, "one", *LIST, workdir=workdir, setup=script)
+    project = node.dir / "bundles" / "vision"
+    await until(lambda: [s for s in (project / "spares").glob("*") if s.name[0] != "."], "a spare")
+    await node.kill_agent()
+    await node.start()  # looks at once
+    world.store._clock = lambda: 4 * 10**15  # the log's clock is far in the past here
+    await world.append(ProjectErased(project="vision"))
+    await world.gateway.keeper.erase_logged({"vision": 4 * 10**15})
+
+    def left():
+        return [name for _, _, names in os.walk(project) for name in names]
+
+    await until(lambda: not left() or left() == [".lock"], f"nothing left of {left()[:9]}")

@@ -2,7 +2,7 @@
 
 Rule: the folder is the truth; lines on the socket only make it quick. Answers are JSON.
 
-To the launcher: `start FOLDER {...}` (see `shim.Start`; the shim reads it, for what the launcher
+To the launcher: `start FOLDER {...}` (see `Start`; the shim reads it, for what the launcher
 touches is copied at its next fork) and `{"quit": true}`. From it: first `{"launcher": VERSION,
 "pid": n}`, then per start `{"forked": FOLDER, "pid": n}` or `{"refused": FOLDER, "why": text}`, and
 from the shim itself `{"started": FOLDER, "at_us": n}`.

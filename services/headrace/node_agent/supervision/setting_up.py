@@ -35,6 +35,7 @@ class Preparing:
             with contextlib.suppress(OSError):
                 os.chmod(way, 0o711)  # noqa: S103  (to pass through, not to look)
         self._lock = os.open(f"{self._folder}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        os.utime(self._lock)  # used now
         self._done = f"{self._folder}/done"
 
     def claim(self) -> str:

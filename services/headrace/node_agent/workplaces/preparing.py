@@ -18,6 +18,7 @@ from headrace.bundles.laying import Owner
 from headrace.bundles.manifest import name_of
 from headrace.bundles.objects import Damaged
 from headrace.bus.agents import Assignment, Launch
+from headrace.bus.files import AskKept, Kept
 from headrace.documents.workdir import GIT, bundle_of
 from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.machine import AttemptKey, End, Workplace
@@ -33,6 +34,7 @@ from headrace.node_agent.workplaces.setups import Unready, code_of, setup_of
 from headrace.node_agent.workplaces.trees import Trees
 
 NOT_EXECUTABLE = 126  # as a shell has it
+FORGET_EVERY_S = 600.0
 
 _LOG = logging.getLogger("headrace.node_agent")
 
@@ -49,7 +51,7 @@ class Workplaces:
         owner_of: Callable[[str], Owner | None],
         repositories: Repositories,
     ) -> None:
-        self._node_dir = node_dir
+        self._files, self._node_dir = files, node_dir
         self._trees = Trees(node_dir)
         self._fetcher = Fetcher(files)
         self.leavings = Leavings(files, node_dir)
@@ -85,7 +87,18 @@ class Workplaces:
 
     async def tend(self) -> None:
         """Look after what is kept, for ever."""
-        await self._trees.tend()
+        await asyncio.gather(self._trees.tend(), self._forget_along())
+
+    async def _forget_along(self) -> None:
+        """Forget what the platform has forgotten, such as what an erased project left here."""
+        while True:
+            for project, objects in list(self._trees.projects()):
+                asked = AskKept(project=project, trees=tuple(objects.trees()))
+                with contextlib.suppress(Unprepared):
+                    kept = await self._files.ask("kept", asked, Kept)
+                    trees, erased_at_s = frozenset(kept.trees), kept.erased_at_us / 1e6
+                    await asyncio.to_thread(self._trees.forget, project, trees, erased_at_s)
+            await asyncio.sleep(FORGET_EVERY_S)
 
     async def close(self) -> None:
         """Leave; what was being prepared is prepared anew."""

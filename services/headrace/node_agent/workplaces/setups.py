@@ -90,13 +90,17 @@ def code_of(setup: tuple[str, ...], manifest: Manifest, tree: str) -> str:
     return ",".join(file.digest for file in named)
 
 
-def tidy(folder: Path) -> None:
-    """Remove what was used longest ago beyond what is kept, unless somebody runs on it."""
+def tidy(folder: Path, *, before_s: float = 0.0) -> None:
+    """Remove what was used longest ago beyond what is kept, and what was not since `before_s`
+    (seconds since 1970), unless somebody runs on it.
+    """
     used: list[tuple[float, Path]] = []
     for path in folder.glob("*.lock"):
         with contextlib.suppress(OSError):
             used.append((path.stat().st_mtime, path))
-    for _, lock in sorted(used, reverse=True)[SETUPS_MAX:]:
+    for number, (used_s, lock) in enumerate(sorted(used, reverse=True)):
+        if number < SETUPS_MAX and used_s >= before_s:
+            continue
         with contextlib.suppress(OSError), lock.open("r+") as held:
             fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
             shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
