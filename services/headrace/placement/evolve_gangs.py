@@ -103,9 +103,14 @@ def shrunk(state: State, entry: Entry, event: GangShrunk) -> None:
 
 
 def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
-    """It is to stop; whoever that is for comes first."""
+    """It is to stop; whoever that is for comes first, but for one more important that only moves:
+    it would take its place back otherwise, from whoever got it.
+    """
     job, run = _live(state, event.job, event.attempt)
     if job is not None and run is not None:
+        gainer = state.jobs.get(event.gainer)
+        if event.reason == "moved" and gainer is not None and job.priority > gainer.priority:
+            _expect(state, entry, job)
         again = run.pause is not None and run.gainer == event.gainer
         run.evicted, run.gainer = event.reason, event.gainer
         run.evicted_us, run.way = entry.recorded_at_us, event.way
@@ -231,9 +236,14 @@ def gains(state: State, entry: Entry, job_id: str) -> None:
     """Others are being stopped for this job: it comes first."""
     job = state.jobs.get(job_id)
     if job is not None and job.waiting:
-        by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
-        job.room_by_us = min(job.room_by_us or by_us, by_us)
+        _expect(state, entry, job)
         settle(state, job_id, job)
+
+
+def _expect(state: State, entry: Entry, job: Job) -> None:
+    """There is to be room for it soon."""
+    by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
+    job.room_by_us = min(job.room_by_us or by_us, by_us)
 
 
 ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
