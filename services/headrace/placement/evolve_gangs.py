@@ -103,14 +103,9 @@ def shrunk(state: State, entry: Entry, event: GangShrunk) -> None:
 
 
 def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
-    """It is to stop; whoever that is for comes first, but for one more important that only moves:
-    it would take its place back otherwise, from whoever got it.
-    """
+    """It is to stop; whoever that is for comes first."""
     job, run = _live(state, event.job, event.attempt)
     if job is not None and run is not None:
-        gainer = state.jobs.get(event.gainer)
-        if event.reason == "moved" and gainer is not None and job.priority > gainer.priority:
-            _expect(state, entry, job)
         again = run.pause is not None and run.gainer == event.gainer
         run.evicted, run.gainer = event.reason, event.gainer
         run.evicted_us, run.way = entry.recorded_at_us, event.way
@@ -164,6 +159,9 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
         index_of(state).watch_moment(event.rests_until_us)
     if event.outgrown:
         job.gang = job.gang.without(event.outgrown_role, event.outgrown)
+    gainer = state.jobs.get(run.gainer) if event.reason == "moved" else None
+    if gainer is not None and gainer.priority < job.priority:
+        _expect(state, entry, job)  # it would take its old place back otherwise
     job.run, job.closing = None, not event.again
     settle(state, event.job, job)
 
