@@ -87,7 +87,7 @@ def shrink(
         job=job_id,
         project=job.project,
         attempt=run.attempt,
-        ranks=ranks,
+        ranks=tuple(sorted(ranks)),
         reason=reason,
         gainer=gainer,
         act=act,
