@@ -31,8 +31,9 @@ class Holding:
 
 class Wait:
     """A job that may wait. `since` is the position from which on it competes, `room_us` when those
-    are to be gone who are stopped for it (or for whoever it was moved for), `untold` the basis of the first decision that should have
-    told it when it starts (0: none), and `rested` where it last ceased to wait.
+    are to be gone who are stopped for it (or for whoever it was moved for), `untold` the basis of
+    the first decision that should have told it when it starts (0: none), and `rested` where it last
+    ceased to wait.
     """
 
     __slots__ = (
