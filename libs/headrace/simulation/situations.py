@@ -32,10 +32,11 @@ from headrace.events.pauses import (
 )
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
+from headrace.events.scheduling import SchedulingConfigured
 
 EVICTIONS = (
-    "image-dropped", "moved", "preempted", "reclaimed", "timeout", "cancelled", "worker-failed",
-    "finished",
+    "cancelled", "device-faulty", "finished", "image-dropped", "moved", "pause-broken", "paused",
+    "preempted", "reclaimed", "timeout", "worker-failed",
 )  # fmt: skip
 PAUSES = (
     "away", "back", "for_another", "one_rung_down", "signal", "stop", "taken_back", "waiting",
@@ -44,6 +45,7 @@ SITUATIONS = (
     *(f"evicted.{reason}" for reason in EVICTIONS),
     "gang.again",
     "gang.grown",
+    "gang.lost_a_part",
     "gang.made_room",
     "gang.shrunk",
     "job.fraction",
@@ -75,6 +77,7 @@ SITUATIONS = (
     "reservation.kept",
     "reservation.made",
     "reservation.withdrawn",
+    "scheduling.configured",
 )
 
 
@@ -233,6 +236,10 @@ def _pool(_seen: _Seen, event: PoolConfigured) -> Iterator[str]:
         yield "pool.updated"
 
 
+def _scheduling(_seen: _Seen, _event: SchedulingConfigured) -> Iterator[str]:
+    yield "scheduling.configured"
+
+
 def _is_share(job: JobAdmitted) -> bool:
     return any(kind.milli < DEVICE_MILLI for kind in job.gang.accelerators)
 
@@ -275,4 +282,5 @@ _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     NodeChanged: _changed,
     NodeSilent: _silent,
     PoolConfigured: _pool,
+    SchedulingConfigured: _scheduling,
 }

@@ -41,19 +41,15 @@ from headrace.events.jobs import JobAdmitted, JobCancelling, JobEligible, JobFin
 from headrace.events.platform import ServiceLed
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured
+from headrace.events.scheduling import SchedulingConfigured
 from headrace.verification.bounds import Tree, is_lowered
 from headrace.verification.life import NEVER
 from headrace.verification.losses import ANSWERS, NODE_EVENTS, NodeEvent, Nodes
+from headrace.verification.turn_settings import TurnSettings
 from headrace.verification.waits import Holding, Promise, Wait
 
 SECOND_US = 1_000_000
 MAX_DURATION_US = 86_400 * SECOND_US  # of a job that was admitted without any
-SETTINGS = {  # of placement, where whoever led did not record them
-    "reserve_after_s": 600,
-    "release_s": 60,
-    "reservations_max": 8,
-    "reserve_steps_max": 600,
-}
 STEPS_PER_END = 3  # a search enters an end so often at most
 
 Found = tuple[str, str]  # invariant, what
@@ -64,14 +60,14 @@ class Promises:
     """Who waits, who holds what until when, and what was promised."""
 
     def __init__(self) -> None:
-        self._settings = SETTINGS
+        self._settings = TurnSettings()
         self._waits: dict[str, Wait] = {}
         self._promised: dict[str, Promise] = {}
         self._holdings: dict[str, Holding] = {}
         self._tree = Tree()
         self._nodes = Nodes()
         self._changed: dict[str, int] = {}  # nodes, queues: when last
-        self._pools_changed = self._released_at = 0
+        self._rules_changed = self._released_at = 0
         self._full, self._alike = False, set[Hashable]()
         self._on: dict[type[Any], Check] = {
             ServiceLed: self._led,
@@ -91,6 +87,7 @@ class Promises:
             **dict.fromkeys(NODE_EVENTS, self._node),
             QueueConfigured: self._configured,
             PoolConfigured: self._pool_configured,
+            SchedulingConfigured: self._scheduling_configured,
         }
 
     def check(self, entry: Entry) -> Iterator[Found]:
@@ -160,8 +157,12 @@ class Promises:
         return told >= limits["reservations_max"] or steps > limits["reserve_steps_max"]
 
     def _led(self, _entry: Entry, event: ServiceLed) -> Iterable[Found]:
-        if event.service == "placement":
-            self._settings = {**SETTINGS, **event.settings}
+        self._settings.led(event)
+        return ()
+
+    def _scheduling_configured(self, entry: Entry, event: SchedulingConfigured) -> Iterable[Found]:
+        self._settings.configured(event)
+        self._rules_changed = entry.position
         return ()
 
     def _admitted(self, entry: Entry, event: JobAdmitted) -> Iterable[Found]:
@@ -282,7 +283,7 @@ class Promises:
 
     def _pool_configured(self, entry: Entry, event: PoolConfigured) -> Iterable[Found]:
         if event.change != "unchanged":
-            self._pools_changed = entry.position
+            self._rules_changed = entry.position
             for promise in self._promised.values():
                 promise.void = True
         return ()
@@ -296,4 +297,4 @@ class Promises:
     def _unchanged_since(self, position: int, project: str, nodes: frozenset[str]) -> bool:
         names = [*nodes, *(f"queue {queue.queue}" for queue in self._tree.path(project))]
         changed = max(self._changed.get(name, 0) for name in names)
-        return max(changed, self._pools_changed) <= position
+        return max(changed, self._rules_changed) <= position

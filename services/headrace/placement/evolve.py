@@ -48,6 +48,7 @@ from headrace.placement import (
     evolve_pauses,
     evolve_performance,
     pool_rules,
+    scheduling_rules,
     usage_rules,
 )
 from headrace.placement.derived import index_of, settle
@@ -290,6 +291,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     PerformanceMeasured: evolve_performance.measured,
     **evolve_gangs.ON,
     **pool_rules.ON,
+    **scheduling_rules.ON,
     **evolve_pauses.ON,
 }
 

@@ -16,6 +16,7 @@ from headrace.events.jobs import Checkpoint
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
+from headrace.events.scheduling import Scheduling
 from headrace.events.volumes import Volume
 from headrace.placement.runs import Run
 from headrace.scheduling.arrivals import Arrivals
@@ -45,6 +46,7 @@ PAUSE_WITHIN_S = 60
 RESUME_ELSEWHERE_AFTER_S = 600
 DISK_FULL_PERMILLE, DISK_FREE_PERMILLE = 900, 880
 
+UNSAID = -1  # in the document of how turns are taken
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
     "reserve_after_s": RESERVE_AFTER_S,  # who waits longer is told when it starts at the latest
@@ -248,6 +250,13 @@ class PoolApply(msgspec.Struct, frozen=True, kw_only=True):
     user: str
 
 
+class SchedulingApply(msgspec.Struct, frozen=True, kw_only=True):
+    """A document of how turns are taken that is not decided yet."""
+
+    scheduling: Scheduling
+    user: str
+
+
 class State(msgspec.Struct, kw_only=True, dict=True):
     """All of it. `due` holds jobs whose life needs a decision, `groups_due` groups that may end."""
 
@@ -277,7 +286,10 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}
+    scheduling: Scheduling | None = None
+    scheduling_applied: dict[int, SchedulingApply] = {}  # by position of the request
 
     def setting(self, name: str) -> int:
-        """A number that `decide` reads: as the current leader recorded it."""
-        return self.settings.get(name, SETTINGS[name])
+        """A number that `decide` reads: as administrators chose it, else as the leader recorded it."""
+        chosen: int = getattr(self.scheduling, name, UNSAID)
+        return chosen if chosen != UNSAID else self.settings.get(name, SETTINGS[name])
