@@ -85,15 +85,22 @@ class QueueSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def divide_tree(
-    queues: Mapping[str, Queue], requests: Mapping[str, int], total_milli: int
+    queues: Mapping[str, Queue],
+    requests: Mapping[str, int],
+    total_milli: int,
+    usage: Mapping[str, int] = {},
+    usage_strength: int = 0,
 ) -> dict[str, int]:
     """Each queue's fair share in milli-GPUs. `requests` names what every queue has and wants; a
-    parent wants what its children may have. The order of `queues` is their age.
+    parent wants what its children may have. The order of `queues` is their age. `usage` in parts of
+    `USAGE_ONE` of the total, `usage_strength` in parts of `STRENGTH_ONE`.
     """
-    ages = {name: age for age, name in enumerate(queues)}
-    claims = {name: _claim(queue, ages[name], requests) for name, queue in queues.items()}
+    claims = {
+        name: _claim(queue, age, requests.get(name, 0), usage.get(name, 0))
+        for age, (name, queue) in enumerate(queues.items())
+    }
     parents = {name: queue.parent for name, queue in queues.items()}
-    return _divide_down(parents, claims, total_milli, 1, 0)
+    return _divide_down(parents, claims, total_milli, 1, usage_strength)
 
 
 def divide_amounts(
@@ -288,13 +295,14 @@ def _claim_of(queue: QueueSpec, ration: Ration, request: int, usage: int) -> Cla
     )
 
 
-def _claim(queue: Queue, age: int, requests: Mapping[str, int]) -> Claim:
+def _claim(queue: Queue, age: int, request: int, usage: int) -> Claim:
     return Claim(
         queue=queue.queue,
         quota_milli=queue.quota_milli,
         limit_milli=queue.limit_milli,
         weight=queue.weight,
         priority=queue.priority,
-        request_milli=requests.get(queue.queue, 0),
+        request_milli=request,
         age=age,
+        usage=usage,
     )

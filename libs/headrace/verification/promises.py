@@ -68,9 +68,9 @@ class Promises:
         self._nodes = Nodes()
         self._changed: dict[str, int] = {}  # nodes, queues: when last
         self._rules_changed = self._released_at = 0
-        self._full, self._alike = False, set[Hashable]()
+        self._full, self._told, self._alike = False, set[Hashable](), set[Hashable]()
         self._on: dict[type[Any], Check] = {
-            ServiceLed: self._led,
+            ServiceLed: self._resettled,
             JobAdmitted: self._admitted,
             JobEligible: self._eligible,
             JobHeld: self._over,
@@ -87,7 +87,7 @@ class Promises:
             **dict.fromkeys(NODE_EVENTS, self._node),
             QueueConfigured: self._configured,
             PoolConfigured: self._pool_configured,
-            SchedulingConfigured: self._scheduling_configured,
+            SchedulingConfigured: self._resettled,
         }
 
     def check(self, entry: Entry) -> Iterator[Found]:
@@ -96,15 +96,15 @@ class Promises:
         kind = type(entry.event)
         is_turn = bool(header.count) and kind.owner == "placement" and kind not in ANSWERS
         if is_turn and header.index == 0:
-            self._full, self._alike = self._is_full(), self._kinds_told()
+            self._full, self._told = self._is_full(), self._kinds_told()
+            self._alike = set(self._told)
         handle = self._on.get(kind)
         if handle is not None:
             yield from handle(entry, entry.event)
         if is_turn and header.index == header.count - 1:
             if header.basis >= self._released_at:
                 yield from self._late(entry)
-            if not self._full:
-                self._notice_untold(entry)
+            self._notice_untold(entry)
 
     def _late(self, entry: Entry) -> Iterator[Found]:
         """Who should have been placed in what was decided at once."""
@@ -119,7 +119,10 @@ class Promises:
         """Remember who should have been told in what was decided at once."""
         now_us, basis = entry.header.decided_at_us, entry.header.basis
         after_us = self._settings["reserve_after_s"] * SECOND_US
-        alike = self._alike | self._kinds_told()
+        told = self._kinds_told()
+        if self._full or len(told | self._told) >= self._settings["reservations_max"]:
+            return
+        alike = self._alike | told
         for job, wait in self._waits.items():
             has_waited = wait.since <= basis and now_us - wait.admitted_us >= after_us
             is_told = job in self._promised or now_us <= wait.room_us < NEVER or wait.kind in alike
@@ -156,13 +159,10 @@ class Promises:
         steps = STEPS_PER_END * (len(self._holdings) + 2 * told) * (len(kinds) + told + 2)
         return told >= limits["reservations_max"] or steps > limits["reserve_steps_max"]
 
-    def _led(self, _entry: Entry, event: ServiceLed) -> Iterable[Found]:
-        self._settings.led(event)
-        return ()
-
-    def _scheduling_configured(self, entry: Entry, event: SchedulingConfigured) -> Iterable[Found]:
-        self._settings.configured(event)
-        self._rules_changed = entry.position
+    def _resettled(self, entry: Entry, event: ServiceLed | SchedulingConfigured) -> Iterable[Found]:
+        self._settings.look(event)
+        if isinstance(event, SchedulingConfigured):
+            self._rules_changed = entry.position
         return ()
 
     def _admitted(self, entry: Entry, event: JobAdmitted) -> Iterable[Found]:

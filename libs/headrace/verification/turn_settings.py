@@ -27,11 +27,9 @@ class TurnSettings:
         """The number in force."""
         return self._chosen.get(name, self._led[name])
 
-    def led(self, event: ServiceLed) -> None:
-        """Another instance leads from now on."""
-        if event.service == "placement":
+    def look(self, event: ServiceLed | SchedulingConfigured) -> None:
+        """Another instance leads from now on, or an administrator chose others."""
+        if isinstance(event, SchedulingConfigured):
+            self._chosen = event.scheduling.chosen()
+        elif event.service == "placement":
             self._led = {**DEFAULTS, **event.settings}
-
-    def configured(self, event: SchedulingConfigured) -> None:
-        """An administrator chose others."""
-        self._chosen = event.scheduling.chosen()

@@ -68,9 +68,8 @@ def evolve(state: State, entry: Entry) -> None:
 
 def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     if event.service == "placement":
-        old_window_ms = usage_rules.window_ms(state)
         before, state.settings = state.settings, dict(event.settings)
-        usage_rules.retimed(state, old_window_ms, entry.recorded_at_us)
+        usage_rules.retimed(state, entry.recorded_at_us)
         if before != state.settings:
             index_of(state).resettled()
 

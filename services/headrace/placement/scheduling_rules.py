@@ -58,9 +58,8 @@ def _applied(state: State, entry: Entry, event: SchedulingApplyRequested) -> Non
 
 def _configured(state: State, entry: Entry, event: SchedulingConfigured) -> None:
     state.scheduling_applied.pop(entry.header.causation, None)
-    old_window_ms = usage_rules.window_ms(state)
     state.scheduling = event.scheduling
-    usage_rules.retimed(state, old_window_ms, entry.recorded_at_us)
+    usage_rules.retimed(state, entry.recorded_at_us)
     index_of(state).resettled()
 
 

@@ -21,8 +21,9 @@ from headrace.events.volumes import Volume
 from headrace.placement.runs import Run
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Node
+from headrace.scheduling.meters import Meters
 from headrace.scheduling.tree import Usage
-from headrace.scheduling.usage import Meter
+from headrace.scheduling.usage import HALF_LIFE_S, STRENGTH_MILLI
 
 GROWTHS_MAX = 64  # of one attempt that nothing has been given back of: a decision ends with all
 
@@ -33,8 +34,6 @@ SEARCH_RESTS_S = 30  # a search so long that it took several turns is not begun 
 
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
-USAGE_STRENGTH_MILLI = 0  # what is over quota is divided by weight alone, until somebody says so
-USAGE_HALF_LIFE_S = 7 * 86_400
 RELEASE_S = 60
 RESERVATIONS_MAX = 8
 RESERVE_STEPS_MAX = 600
@@ -61,8 +60,8 @@ SETTINGS = {
     "resume_elsewhere_after_s": RESUME_ELSEWHERE_AFTER_S,  # who waits longer for its node leaves it
     "disk_full_permille": DISK_FULL_PERMILLE,  # a node whose disk is that full gets no new work
     "disk_free_permille": DISK_FREE_PERMILLE,  # until it is less full than this
-    "usage_strength_milli": USAGE_STRENGTH_MILLI,  # 1000: past usage counts as much as weight
-    "usage_half_life_s": USAGE_HALF_LIFE_S,  # usage counts half as much after so long
+    "usage_strength_milli": STRENGTH_MILLI,  # 1000: past usage counts as much as weight
+    "usage_half_life_s": HALF_LIFE_S,  # usage counts half as much after so long
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
 
@@ -263,8 +262,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
     usage: dict[str, Usage] = {}
-    meters: dict[str, Meter] = {}  # what each queue, and each user who shares one, used lately
-    metered_ms: int = 0  # when any of them changed last
+    meters: Meters = msgspec.field(default_factory=Meters)  # also of users who share a queue
     evictions: dict[str, list[int]] = {}  # by queue with a budget, when it lost jobs to others
     nodes: dict[str, Node] = {}
     machines: dict[str, Machine] = {}
