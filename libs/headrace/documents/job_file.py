@@ -88,7 +88,7 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "python", "after",
+        "volumes", "outputs", "python",
         "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale",
         "readiness", "rollout", "drain",
     )  # fmt: skip
@@ -128,7 +128,7 @@ class JobFile(Part):
     outputs: NotYet = None
     python: NotYet = None
     retry: RetryFile | None = None
-    after: NotYet = None
+    after: list[dict[str, str]] = []
     schedule: NotYet = None
     triggers: NotYet = None
     deadline: NotYet = None

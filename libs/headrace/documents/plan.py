@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from headrace.documents import checkpoints
+from headrace.documents.dependencies import after_of
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
 from headrace.documents.frameworks import FIXED, FRAMEWORKS
@@ -26,7 +27,7 @@ from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.documents.workdir import workdir_of
 from headrace.events import Refusal
-from headrace.events.asked import Gang, Retry
+from headrace.events.asked import Dependency, Gang, Retry
 from headrace.events.jobs import Checkpoint
 
 COMMAND_BYTES_MAX = 65_536  # command and setup each
@@ -71,6 +72,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     framework: str = ""
     image: str = ""
     shm_bytes: int = 0
+    after: tuple[Dependency, ...] = ()
 
 
 def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
@@ -110,6 +112,7 @@ def _plan(job: JobFile) -> Plan:
         framework=job.framework,
         image=image_of(job),
         shm_bytes=shm_bytes(job),
+        after=after_of(job.after),
     )
     check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
     return planned

@@ -236,6 +236,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         protected_minimum=planned.protected_minimum,
         checkpoint=planned.checkpoint,
         bundle=bundle_of(planned.workdir),
+        after=planned.after,
     )
 
 
