@@ -8,7 +8,7 @@ LATE = "{name: late, command: echo trained, after: [{job: %s, state: %s}]}"
 
 def submitted(platform, path, text: str) -> str:
     path.write_text(text)
-    return platform.headrace("submit", str(path), "--detach").stdout.split()[0]
+    return platform.headrace("submit", str(path)).stdout.split()[0]
 
 
 def test_jobs_start_when_another_has_ended_as_they_want_and_end_when_it_has_not(platform, tmp_path):

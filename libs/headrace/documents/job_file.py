@@ -89,7 +89,7 @@ class JobFile(Part):
 
     not_yet: ClassVar[tuple[str, ...]] = (
         "volumes", "outputs", "python",
-        "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale",
+        "schedule", "triggers", "deadline", "notify", "idle", "port", "replicas", "scale",
         "readiness", "rollout", "drain",
     )  # fmt: skip
     parts: ClassVar[Parts] = {
@@ -117,7 +117,7 @@ class JobFile(Part):
     array: str = ""
     sweep: Sweep | None = None
     priority: str = "medium"
-    preemptibility: str = "preemptible"
+    preemptibility: str = ""
     pools: list[str] = []
     topology: Topology = msgspec.field(default_factory=Topology)
     max_duration: str = ""
@@ -135,7 +135,7 @@ class JobFile(Part):
     notify: NotYet = None
     roles: dict[str, RoleFile] = {}
     succeeds_when: str = ""
-    app: NotYet = None
+    app: str | dict[str, str | int | list[str | int | float | bool]] = ""
     idle: NotYet = None
     port: NotYet = None
     replicas: NotYet = None

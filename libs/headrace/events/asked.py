@@ -127,6 +127,14 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {"succeeded": "to succeed", "failed": "to fail"}.get(self.state, "to end")
 
 
+class Workspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An application that is opened through the gateway. It listens at `port` of its node (0: the
+    port of its worker's first process).
+    """
+
+    port: int = 0
+
+
 RETRY_ON = ("node-lost", "oom", "error", "setup")
 RETRY_REST_US_MAX = 86_400_000_000  # however often a rest was doubled
 

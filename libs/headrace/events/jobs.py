@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from headrace.events.asked import Dependency, Gang, Retry
+from headrace.events.asked import Dependency, Gang, Retry, Workspace
 from headrace.events.base import Decision, Fact, Refusal
 
 
@@ -57,6 +57,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     retry: Retry = Retry()
     checkpoint: Checkpoint | None = None
     after: tuple[Dependency, ...] = ()
+    workspace: Workspace | None = None
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):

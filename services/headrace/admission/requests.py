@@ -237,6 +237,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         checkpoint=planned.checkpoint,
         bundle=bundle_of(planned.workdir),
         after=planned.after,
+        workspace=planned.workspace,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.documents.workspaces import APP_PORT, WORKSPACE
 from headrace.events.gangs import Worker
 from headrace.placement.runs import Run
 from headrace.placement.state import Job
@@ -30,6 +31,8 @@ def environment_of(job_id: str, job: Job, run: Run, rank: int) -> dict[str, str]
         "MASTER_ADDR": workers[0].address,
         "MASTER_PORT": str(run.port),
     }
+    if job.gang.kind == WORKSPACE and mine is not None:
+        told[APP_PORT] = str(mine.port + 1)
     if job.is_elastic:
         told["HEADRACE_NUM_NODES_MIN"] = str(job.gang.nodes)
         told["HEADRACE_NUM_NODES_MAX"] = str(job.gang.nodes_max)
