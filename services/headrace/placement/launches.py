@@ -19,7 +19,7 @@ from headrace.documents import substitute
 from headrace.events import decode
 from headrace.events.gangs import Worker
 from headrace.events.jobs import JobRequested
-from headrace.placement.gang_environment import environment_of, processes_of
+from headrace.placement.gang_environment import environment_of, processes_of, suggested
 from headrace.placement.state import Job, State
 from headrace.runtime import log_messages
 from headrace.store.interface import Store, Stored, Vault
@@ -67,7 +67,8 @@ class Launches:
                 launch,
                 command=launch.commands.get(worker.role, launch.command),
                 commands={},
-                env=launch.env
+                env=suggested(job, worker)
+                | launch.env
                 | environment_of(job_id, job, run, worker.rank)
                 | {"HEADRACE_GANG_KEY": self._gang_key(f"{job_id}/{run.attempt}")},
                 processes=processes_of(job, worker),

@@ -194,8 +194,9 @@ def _begun_us(run: Run) -> int:
 
 
 def _group_end(group_id: str, group: Group) -> JobFinished:
-    outcome = "failed" if group.failed else "cancelled" if group.cancelled else "succeeded"
-    reason = "error" if group.failed else "cancelled" if group.cancelled else ""
+    is_cut = group.cancelled or (group.cancelling and not group.succeeded)
+    outcome = "failed" if group.failed else "cancelled" if is_cut else "succeeded"
+    reason = "error" if group.failed else "cancelled" if is_cut else ""
     if group.cancelling == "stop-after-failures" or group.cancel_message:
         reason = group.cancelling
     counts = f"{group.succeeded} succeeded, {group.failed} failed, {group.cancelled} cancelled"
