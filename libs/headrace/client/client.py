@@ -23,6 +23,7 @@ from headrace.client.model import (
     JobPage,
     LogPiece,
     NodeRow,
+    Opening,
     ProjectRow,
     Status,
     Visit,
@@ -105,6 +106,13 @@ class Client(Reports, People):
     def enter(self, job: str, visit: Visit) -> Session:
         """A way into a running job; the caller closes it."""
         return Session.open(self._context, f"/v1/jobs/{_job(job)}/session", visit)
+
+    def open(self, job: str) -> str:
+        """An address at which a browser enters a workspace: good once, and for a minute."""
+        opening = msgspec.json.decode(
+            self._http.post(f"/v1/jobs/{_job(job)}/opening"), type=Opening
+        )
+        return f"{self._context.url.rstrip('/')}{opening.path}"
 
     def cancel(self, job: str, *, key: str = "") -> Answer:
         """End a job."""

@@ -285,6 +285,13 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     port: int = 0
 
 
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """A way into a workspace with a browser: `path` of the gateway is good once, and for a minute."""
+
+    job: str
+    path: str
+
+
 class SessionPiece(msgspec.Struct, frozen=True, array_like=True):
     """What travels in a session, both ways. `kind`, and what goes with it:
 

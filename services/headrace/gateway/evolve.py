@@ -66,7 +66,7 @@ def evolve(projection: Projection, entry: Entry) -> None:
 
 def _requested(projection: Projection, entry: Entry, event: JobRequested) -> None:
     job = _add(projection, entry, event, kind_of_group=event.kind_of_group, tasks=len(event.trials))
-    job.bundle = event.bundle
+    job.bundle, job.workspace = event.bundle, event.workspace
 
 
 def _admitted(projection: Projection, entry: Entry, event: JobAdmitted) -> None:

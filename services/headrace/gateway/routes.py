@@ -16,6 +16,7 @@ from headrace.gateway import (
     sessions_api,
     usage_api,
     webhooks_api,
+    workspaces_api,
 )
 
 PREFIX = "/v1"
@@ -30,6 +31,7 @@ ROUTES = (
     jobs_api.job_why,
     jobs_api.job_logs,
     sessions_api.job_session,
+    workspaces_api.open_workspace,
     bundles_api.has_bundle,
     bundles_api.put_bundle,
     bundles_api.put_objects,
