@@ -21,7 +21,7 @@ from tests.gateway.people import SCOPES, TREE, person, secret_of, tree
 from headrace.access.allowed import Scope, Subject, allowed, allowed_to_give
 from headrace.access.table import MAY, ROLES
 from headrace.client import Client, ClientError
-from headrace.client.model import Visit
+from headrace.client.session_model import Visit
 from headrace.events import Refusal
 from headrace.events.people import Account, Grant, UserSet
 from headrace.gateway.app import application

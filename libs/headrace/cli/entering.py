@@ -18,8 +18,8 @@ from headrace.cli.arguments import add_connection
 from headrace.cli.exits import DONE, INTERRUPTED, report
 from headrace.client import ClientError, Unreachable
 from headrace.client.client import Client
-from headrace.client.model import SessionPiece, Visit
 from headrace.client.session import DATA_BYTES_MAX, Session
+from headrace.client.session_model import SessionPiece, Visit
 
 SHELL = ("/bin/sh", "-c", "exec ${SHELL:-/bin/sh} -i")
 CONNECTIONS_WAITING_MAX = 64

@@ -23,15 +23,14 @@ from headrace.client.model import (
     JobPage,
     LogPiece,
     NodeRow,
-    Opening,
     ProjectRow,
     Status,
-    Visit,
 )
 from headrace.client.people import People
 from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.client.reports import Reports
 from headrace.client.session import Session
+from headrace.client.session_model import Opening, Visit
 from headrace.documents.workdir import BUNDLE
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token

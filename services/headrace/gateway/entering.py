@@ -12,7 +12,8 @@ import msgspec
 from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.sessions import OPEN_S_MAX, Enter, Entered, Wire
-from headrace.client.model import ENDED, Answer, Visit
+from headrace.client.model import ENDED, Answer
+from headrace.client.session_model import Visit
 from headrace.events.gangs import Worker
 from headrace.gateway.caller import Caller
 from headrace.gateway.errors import BadRequest, GatewayError, NotReady

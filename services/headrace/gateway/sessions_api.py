@@ -15,7 +15,8 @@ from litestar import WebSocket, websocket
 from litestar.exceptions import WebSocketException
 
 from headrace.bus.sessions import Broken, Frame, Wire
-from headrace.client.model import Answer, SessionPiece, Visit
+from headrace.client.model import Answer
+from headrace.client.session_model import SessionPiece, Visit
 from headrace.gateway.caller import By, Caller, may
 from headrace.gateway.entering import recorded, wire_to
 from headrace.gateway.errors import GatewayError

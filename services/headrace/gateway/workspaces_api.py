@@ -19,7 +19,7 @@ import h11
 from litestar import asgi, post
 from litestar.types import Receive, Scope, Send
 
-from headrace.client.model import Opening, Visit
+from headrace.client.session_model import Opening, Visit
 from headrace.gateway.caller import By, may
 from headrace.gateway.carried_headers import COOKIE, Headers, cookie_of, to_workspace
 from headrace.gateway.carrying import Failed, Handshake, carry_http, carry_socket
