@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
         test-frameworks test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
-        bench-gateway conformance \
+        bench-code bench-gateway conformance \
         determinism constraints system-deps clean
 
 help: ## list the targets
@@ -109,6 +109,9 @@ bench-openb: $(STAMP) ## placement on a published trace: make bench-openb OPENB=
 
 bench-scheduler: $(STAMP) ## what the scheduling core's turns cost on 5,000 nodes with 100,000 pending jobs
 	@$(BIN)/python -m tests.bench.scheduler
+
+bench-code: $(STAMP) ## what it costs that a folder of 2,000 files travels with a job
+	@$(BIN)/python -m tests.bench.code
 
 bench-agent: $(STAMP) ## what a node costs: an idle agent, starts, shims, adoption
 	@$(BIN)/python -m tests.bench.agent

@@ -2,12 +2,14 @@
 
 import json
 
-from tests.cli.program import accept
+from tests.cli.program import accept, in_log
+from tests.gateway.histories import project_made
 
-SCRIPT = "#!/bin/bash\n#SBATCH --gpus-per-node=2 --job-name=train\n#SBATCH -D /srv\nnvidia-smi\n"
+SCRIPT = "#!/bin/bash\n#SBATCH --gpus-per-node=2 --job-name=train\nnvidia-smi\n"
 
 
 async def test_a_batch_script_is_submitted_and_answered_as_slurm_does(world, headrace, tmp_path):
+    await in_log(world, project_made("vision"))
     await accept(world, "job.submit", job="train-k3f9")
     (tmp_path / "train.sh").write_text(SCRIPT)
     assert await headrace("sbatch", "-A", "vision", "train.sh") == (
@@ -18,9 +20,11 @@ async def test_a_batch_script_is_submitted_and_answered_as_slurm_does(world, hea
     document = json.loads(world.asked[0].data)
     assert document["resources"] == {"gpus": 2}
     assert document["project"] == "vision"
+    assert document["workdir"].startswith("sha256:")
 
 
 async def test_scripts_around_sbatch_get_the_id_alone(world, headrace, tmp_path):
+    await in_log(world, project_made("vision"))
     await accept(world, "job.submit", job="train-k3f9")
     (tmp_path / "train.sh").write_text(SCRIPT)
     assert await headrace("sbatch", "-A", "vision", "--parsable", "train.sh") == (

@@ -85,6 +85,7 @@ def test_a_persons_verbs_load_no_driver_and_nothing_heavy():
         "yaml",
         "cryptography",
         "opentelemetry",
+        "headrace.documents",
     ]
     script = (
         "import sys\n"

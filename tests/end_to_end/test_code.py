@@ -43,6 +43,49 @@ def test_a_folder_runs_on_two_nodes_and_only_what_changed_follows(platform, fold
     assert said.count("learns letters") == 2
 
 
+FEATURES = """
+import os, pathlib
+rank = os.environ["HEADRACE_NODE_RANK"]
+pathlib.Path("features").mkdir()
+pathlib.Path(f"features/part-{rank}.txt").write_text(f"features of {rank}")
+"""
+
+
+def test_a_dependent_job_finds_what_both_nodes_left_and_so_does_its_user(
+    platform, folder, tmp_path: Path
+) -> None:
+    (folder / "features.py").write_text(FEATURES)
+    first = (
+        "name: features\nworkdir: .\nnodes: 2\nresources: {gpus: 8}\n"
+        "outputs: [features/]\ncommand: python features.py\n"
+    )
+    (folder / "job.yaml").write_text(first)
+    said = platform.headrace("submit", "--wait", str(folder / "job.yaml")).stdout
+    job = said.split()[0]
+    second = (
+        f"name: train\nvolumes: [job/{job}:in]\nresources: {{gpus: 8}}\n"
+        "command: cat in/0/features/part-0.txt in/1/features/part-1.txt\n"
+    )
+    (folder / "train.yaml").write_text(second)
+    said = platform.headrace("submit", "--follow", str(folder / "train.yaml")).stdout
+    assert "features of 0features of 1" in said
+    fetched = platform.headrace("outputs", job, "-o", str(tmp_path / "got")).stdout
+    assert fetched.split() == [
+        str(tmp_path / "got" / rank / "features" / f"part-{rank}.txt") for rank in "01"
+    ]
+    assert (tmp_path / "got" / "1" / "features" / "part-1.txt").read_text() == "features of 1"
+
+
+def test_a_volume_says_where_a_job_runs_and_the_job_finds_it(platform, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "x").write_text("of the volume")
+    (tmp_path / "volume.yaml").write_text(f"type: volume\nname: e2e\npath: {tmp_path}/data\n")
+    assert "e2e created" in platform.headrace("apply", "-f", str(tmp_path / "volume.yaml")).stdout
+    (tmp_path / "job.yaml").write_text("name: reads\nvolumes: [e2e:in]\ncommand: cat in/x\n")
+    said = platform.headrace("submit", "--follow", str(tmp_path / "job.yaml")).stdout
+    assert "of the volume" in said
+
+
 def test_the_record_has_the_folders_name_and_nothing_that_is_in_it(platform, folder) -> None:
     job = platform.headrace(
         "run", "--detach", "--workdir", str(folder), "--name", "named", "--", "true"

@@ -38,6 +38,18 @@ REQUESTS = {
     ("GET", "/v1/jobs"): ("/v1/jobs", None, None),
     ("GET", "/v1/jobs/{job:str}"): (f"/v1/jobs/{JOB}", None, HERE),
     ("GET", "/v1/jobs/{job:str}/{index:int}"): (f"/v1/jobs/{JOB}/0", None, HERE),
+    ("GET", "/v1/jobs/{job:str}/outputs"): (f"/v1/jobs/{JOB}/outputs", None, HERE),
+    ("GET", "/v1/jobs/{job:str}/outputs/{tree:str}"): (
+        f"/v1/jobs/{JOB}/outputs/{DIGEST}",
+        None,
+        HERE,
+    ),
+    ("GET", "/v1/jobs/{job:str}/{index:int}/outputs"): (f"/v1/jobs/{JOB}/0/outputs", None, HERE),
+    ("GET", "/v1/jobs/{job:str}/{index:int}/outputs/{tree:str}"): (
+        f"/v1/jobs/{JOB}/0/outputs/{DIGEST}",
+        None,
+        HERE,
+    ),
     ("DELETE", "/v1/jobs/{job:str}"): (f"/v1/jobs/{JOB}", None, HERE),
     ("DELETE", "/v1/jobs/{job:str}/{index:int}"): (f"/v1/jobs/{JOB}/0", None, HERE),
     ("POST", "/v1/jobs/{job:str}/pause"): (f"/v1/jobs/{JOB}/pause", None, HERE),
@@ -114,7 +126,7 @@ def routes(world):
         path = route.path_format.replace("{job}", "{job:str}")
         for name, kind in (
             ("node", "str"), ("token", "str"), ("project", "str"), ("name", "str"),
-            ("user", "str"), ("index", "int"),
+            ("user", "str"), ("tree", "str"), ("index", "int"),
         ):  # fmt: skip
             path = path.replace(f"{{{name}}}", f"{{{name}:{kind}}}")
         if not path.startswith("/v1"):

@@ -18,6 +18,7 @@ from headrace.scheduling.settings import Settings
 from headrace.scheduling.world import World
 
 PLENTY = Ration(quota=-1)
+RUNS = (gangs.BOUND, gangs.RUNNING)  # at the next turn
 EVERY = pytest.mark.parametrize("policy", sorted(POLICIES))
 
 machines = st.lists(
@@ -78,14 +79,17 @@ def world(kinds, queues, there, chosen):
 
 
 def next_turn(old, coming):
-    """The gangs at the next turn: what was bound runs, what was evicted or promised waits."""
+    """The gangs at the next turn: what was bound runs, what was evicted or promised waits, and with
+    it all of a gang that has lost part of its minimum.
+    """
     there = []
     for was in old.gangs.values():
+        goes_on = was.count("default", RUNS) >= was.roles[0].minimum
         made = Gang(
             name=was.name, queue=was.queue, root=was.root, priority=was.priority, age=was.age
         )
         for task in was.all_tasks():
-            runs = task.state in (gangs.BOUND, gangs.RUNNING)
+            runs = goes_on and task.state in RUNS
             made.add(
                 Task(
                     name=task.name,

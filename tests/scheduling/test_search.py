@@ -7,8 +7,12 @@ from hypothesis import strategies as st
 from headrace.scheduling import gangs
 from headrace.scheduling.actions import take_turn
 from headrace.scheduling.division import QueueSpec, Ration
+from headrace.scheduling.eviction_budgets import EvictionBudgets
 from headrace.scheduling.gangs import Gang, Group, Place, Role, Shape, Task
+from headrace.scheduling.likeness import Likeness
 from headrace.scheduling.machines import MachineSpec
+from headrace.scheduling.reclaiming import searches
+from headrace.scheduling.victims import Chunks
 from headrace.scheduling.world import World
 
 FREE = Ration(quota=-1)
@@ -144,3 +148,45 @@ def test_a_machine_that_could_never_hold_the_gang_costs_nobody_a_place():
     assert turn.gangs["g0"].tasks["default"][0].place == Place(
         node="n0", amounts=(2000, 0, 0), devices=(0, 1), milli=1000
     )
+
+
+def chunks_of(turn):
+    """What a search for the gang that waits lists, with who stands for whom."""
+    new, search = turn.gangs["new"], next(searches(turn, turn.gangs["new"]))
+    listed = list(Chunks(turn, new, search, EvictionBudgets(turn)))
+    return {one.gang: turn.while_still(Likeness).key(new, [one]) for one in listed}
+
+
+def test_jobs_that_only_their_names_and_machines_tell_apart_are_alike():
+    found = chunks_of(world([2, 2, 2], (2, 0), [("vision", 1, 0, 2000, 20)] * 3, (1, 2000)))
+    assert len(found) == 3
+    assert len(set(found.values())) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        ("vision", 1, 0, 2000, 50),  # another priority
+        ("vision", 1, 0, 1000, 20),  # leaves room on its machine
+        ("vision", 2, 0, 1000, 20),  # has two tasks there
+        ("vision", 2, 1, 1000, 20),  # could do without one of them
+    ],
+)
+def test_jobs_that_differ_in_anything_that_counts_are_not_alike(other):
+    held = [("vision", 1, 0, 2000, 20), ("vision", 1, 0, 2000, 20), other]
+    found = chunks_of(world([2, 2, 2], (2, 0), held, (1, 2000)))
+    assert found["g0"] == found["g1"] != found["g2"]
+
+
+def test_on_a_machine_of_another_size_a_job_is_like_no_other():
+    found = chunks_of(world([2, 2, 3], (2, 0), [("vision", 1, 0, 2000, 20)] * 3, (1, 2000)))
+    assert found["g0"] == found["g1"] != found["g2"]
+
+
+def test_who_waits_in_between_tells_jobs_apart():
+    turn = world([2, 2], (2, 0), [("vision", 1, 0, 2000, 20)] * 2, (1, 2000))
+    turn.gangs["g1"].age = 50
+    turn.enter(gang("between", 10, ("vision", 1, 0, 1000, 20)))
+    turn.begin(0)
+    found = chunks_of(turn)
+    assert found["g0"] != found["g1"]

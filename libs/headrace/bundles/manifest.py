@@ -59,6 +59,14 @@ def manifest_of(files: Iterable[File]) -> Manifest:
     return Manifest(files=tuple(sorted(files, key=lambda file: file.path)))
 
 
+def below(manifest: Manifest, folder: str) -> list[File]:
+    """Its files, in this folder of another one."""
+    return [
+        File(f"{folder}/{file.path}", file.size, file.digest, file.executable, file.target)
+        for file in manifest.files
+    ]
+
+
 def encode_manifest(manifest: Manifest) -> bytes:
     """Its bytes, always the same for the same files."""
     return _ENCODER.encode(manifest)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.events.asked import Mount
 from headrace.events.gangs import Share
 from headrace.events.nodes import NodeJoined
 
@@ -121,6 +122,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gpu_bytes: int = 0
     took_us: int = 0
     broken: bool = False
+    outputs: str = ""
+    outputs_files: int = 0
+    outputs_bytes: int = 0
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):
@@ -214,6 +218,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a worker runs, as the project sealed it into `job.requested`, and what placement's shell
     adds when it seals it to a node: the substituted values, `environment` and `secrets`.
 
+    `volumes` says where those of its `mounts` are on the nodes; `outputs` are the paths that are kept.
+    `python` is the interpreter asked for; `gang_names` those of `env` that placement put there.
     `command` is argv, and `commands` those of roles that have their own, of which placement's shell
     leaves the one that runs. `processes` is how many copies run on the node, each with its own local rank.
     `framework` says which names they find in their environment, see `documents.frameworks`.
@@ -231,3 +237,8 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     image: str = ""
     shm_bytes: int = 0
     commands: dict[str, tuple[str, ...]] = {}
+    mounts: tuple[Mount, ...] = ()
+    volumes: dict[str, str] = {}
+    outputs: tuple[str, ...] = ()
+    python: str = ""
+    gang_names: tuple[str, ...] = ()

@@ -86,9 +86,24 @@ class AskKept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """Those."""
+    """Those; and when the project was erased last, by the log's clock (0: never)."""
 
     trees: tuple[str, ...] = ()
+    erased_at_us: int = 0
+    refused: str = ""
+
+
+class AskOutputs(msgspec.Struct, frozen=True, kw_only=True):
+    """`outputs`: what did the job `of`, of the same project, leave behind?"""
+
+    job: str
+    of: str
+
+
+class Outputs(msgspec.Struct, frozen=True, kw_only=True):
+    """The trees of its last attempt by rank, in order."""
+
+    trees: tuple[tuple[int, str], ...] = ()
     refused: str = ""
 
 

@@ -33,6 +33,7 @@ VERBS = {
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
     "why": Verb("explaining", "why a job waits, and what would let it start"),
     "logs": Verb("following", "what a job's workers wrote"),
+    "outputs": Verb("leaving", "fetch what a job left behind"),
     "exec": Verb("entering", "run a program beside a job's worker"),
     "attach": Verb("entering", "see what a worker writes from now on, and how it ends"),
     "port-forward": Verb("entering", "reach a TCP port of a worker from here"),
@@ -64,7 +65,7 @@ VERBS = {
 }
 
 HELP = frozenset(("-h", "--help"))
-NOT_YET = frozenset(("delete", "outputs", "whatif"))
+NOT_YET = frozenset(("delete", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:

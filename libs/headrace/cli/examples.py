@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": (
-        "headrace run --gpus 2 --name hello -- python train.py --epochs 20",
+        "headrace run --gpus 2 --workdir . -- python train.py --epochs 20",
         "headrace run -d --gpus H100:8 --nodes 4 -e DATE=2026-11-21 -- torchrun train.py",
     ),
     "submit": (
@@ -16,6 +16,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "describe": ("headrace describe hello",),
     "why": ("headrace why hello", "headrace why hello -o wide"),
     "logs": ("headrace logs -f hello --rank 0",),
+    "outputs": ("headrace outputs hello -o results",),
     "exec": ("headrace exec hello", "headrace exec hello --rank 1 -- nvidia-smi"),
     "attach": ("headrace attach hello",),
     "port-forward": ("headrace port-forward hello 8888", "headrace port-forward hello 9000:8888"),

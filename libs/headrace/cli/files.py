@@ -78,7 +78,8 @@ def checked(
         fields["allow_plain_secret"] = True
     if isinstance(fields.get("env"), Mapping):
         fields["env"] = {name: _value(name, value) for name, value in fields["env"].items()}
-    job = read_job(fields, lines)
+    travels = os.path.isdir(str(fields.get("workdir") or ""))  # and is no folder of the nodes
+    job = read_job({**fields, "workdir": ""} if travels else fields, lines)
     understood = job if isinstance(job, Refusal) else plan(job, lines)
     if isinstance(understood, Refusal):
         _refuse(understood)

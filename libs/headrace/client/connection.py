@@ -16,7 +16,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
@@ -96,6 +96,25 @@ class Connection:
         """The body of an answer. Raises `ClientError`."""
         headers = {AFTER_POSITION: str(self.after_position)} if self.after_position else {}
         return _checked(self._until_answered("GET", path_with(path, query), None, headers))
+
+    @contextlib.contextmanager
+    def body(self, path: str) -> Iterator[IO[bytes]]:
+        """The body of an answer, to be read as it comes, over a connection of its own. Raises
+        `ClientError`.
+        """
+        connection: http.client.HTTPConnection | None = None
+        try:
+            connection = self._open(SILENCE_S_MAX)
+            connection.request("GET", path, headers=self._headers)
+            response = connection.getresponse()
+            if response.status != http.client.OK:
+                _checked(Reply(response.status, response.read()))
+            yield response
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable(f"{self._url}: {_reason(error)}") from error
+        finally:
+            if connection is not None:
+                connection.close()
 
     def send(self, method: str, path: str, body: bytes) -> bytes:
         """The body of an answer to what may be sent any number of times. Raises `ClientError`."""

@@ -19,7 +19,7 @@ from headrace.bundles.frames import framed
 from headrace.bundles.manifest import BadManifest, Manifest, encode_manifest, name_of
 from headrace.bundles.packing import Known, pack
 from headrace.client.connection import ClientError, Connection, NotFound
-from headrace.client.model import BundleAnswer
+from headrace.client.files_model import BundleAnswer
 
 TRIES_MAX = 4  # of a folder that changes while it is sent
 BODY_BYTES = 8_388_608  # of one request; a larger file has one of its own

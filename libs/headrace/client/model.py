@@ -41,21 +41,12 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     refusal: dict[str, str] | None = None
 
 
-class BundleAnswer(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What is kept of a folder that travels: its name, and which contents are missing (their
-    SHA-256). With none missing it is kept.
-    """
-
-    bundle: str = ""
-    missing: list[str] = []
-
-
 def signed_text(node: str, at_s: int) -> bytes:
     """What a member's key signs to ask for its credential, at `at_s` seconds since 1970."""
     return f"headrace:credential:{node}:{at_s}".encode()
 
 
-class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One job in a list: a single one, or a sweep or array with its tasks counted.
 
     `wants` is what it asks for in a few characters (`2×H100:8`); `where` the nodes of the live or
@@ -180,7 +171,7 @@ class Description(msgspec.Struct, kw_only=True):
     tasks: list[JobRow] = []
 
 
-class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One GPU of a node, and who holds how many thousandths; `fault` is why it takes no new work."""
 
     device: str
@@ -192,7 +183,7 @@ class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     held: dict[str, int] = {}
 
 
-class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One node. `state` is ready, cordoned, draining, silent, fenced, or waiting: for approval."""
 
     node: str

@@ -19,13 +19,15 @@ from headrace.documents.pool_file import KIND, pool_of
 from headrace.documents.quantities import byte_size, duration_us, milli, whole
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
 from headrace.documents.shape import Part, Parts, shaped
+from headrace.documents.volume_file import VOLUME, volume_of
 from headrace.documents.webhook_file import WEBHOOK, NamedWebhook, webhook_of
 from headrace.events import Refusal
 from headrace.events.pools import Pool
 from headrace.events.queues import Allowance, Queue
+from headrace.events.volumes import Volume
 
 KINDS = ("department", "project")
-KINDS_NOT_YET = ("volume", "template", "policy")
+KINDS_NOT_YET = ("template", "policy")
 WEIGHT_MAX = 1_000_000
 PRIORITY_MAX = 1_000_000
 FAIR = "equal"
@@ -109,10 +111,12 @@ class QueueDocument(Part):
 
 def read_fleet(
     document: object, lines: Mapping[str, int] = {}
-) -> Queue | Pool | NamedWebhook | Refusal:
+) -> Queue | Pool | NamedWebhook | Volume | Refusal:
     """Whatever a decoded administrator's document describes."""
     try:
-        kind = _kind_of(document, (*KINDS, KIND, WEBHOOK))
+        kind = _kind_of(document, (*KINDS, KIND, VOLUME, WEBHOOK))
+        if kind == VOLUME:
+            return volume_of(document)
         if kind == WEBHOOK:
             return webhook_of(document)
         return pool_of(document) if kind == KIND else _queue(document)
@@ -134,6 +138,15 @@ def read_pool(document: object) -> Pool | Refusal:
     try:
         _kind_of(document, (KIND,))
         return pool_of(document)
+    except DocumentError as error:
+        return error.refusal
+
+
+def read_volume(document: object) -> Volume | Refusal:
+    """The volume that a decoded document describes."""
+    try:
+        _kind_of(document, (VOLUME,))
+        return volume_of(document)
     except DocumentError as error:
         return error.refusal
 

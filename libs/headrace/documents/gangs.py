@@ -11,10 +11,12 @@ import msgspec
 
 from headrace.documents.accelerators import accelerators
 from headrace.documents.job_file import JobFile, Number, Resources, RoleFile
+from headrace.documents.mounts import mounts_of
 from headrace.documents.names import level_of, name_of, pool_names
 from headrace.documents.nearest import nearest
 from headrace.documents.quantities import MILLI, byte_size, milli, whole
 from headrace.documents.refusing import not_yet, refuse
+from headrace.documents.workdir import python_of
 from headrace.events.asked import Accelerator, Gang, Role
 
 NODES_MAX = 1_024
@@ -36,6 +38,8 @@ def gang_of(job: JobFile) -> Gang:
         topology_preferred=preferred and level_of("topology.preferred", preferred),
         kind=job.type,
         contained=bool(job.image),
+        python=python_of(job.python, job.image),
+        volumes=tuple(dict.fromkeys(m.volume for m in mounts_of(job.volumes) if m.volume)),
     )
 
 

@@ -88,7 +88,6 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "volumes", "outputs", "python",
         "schedule", "triggers", "deadline", "notify", "idle", "port", "replicas", "scale",
         "readiness", "rollout", "drain",
     )  # fmt: skip
@@ -114,6 +113,9 @@ class JobFile(Part):
     secrets: list[str] = []
     workdir: str = ""
     image: str = ""
+    python: str | float = ""
+    volumes: list[str] = []
+    outputs: list[str] = []
     array: str = ""
     sweep: Sweep | None = None
     priority: str = "medium"
@@ -124,9 +126,6 @@ class JobFile(Part):
     checkpoint: CheckpointPart | None = None
     on_disconnect: str | dict[str, str] = "keep"
     allow_plain_secret: bool = False
-    volumes: NotYet = None
-    outputs: NotYet = None
-    python: NotYet = None
     retry: RetryFile | None = None
     after: list[dict[str, str]] = []
     schedule: NotYet = None

@@ -18,6 +18,7 @@ from headrace.documents.frameworks import FIXED, FRAMEWORKS
 from headrace.documents.gangs import gang_of
 from headrace.documents.images import image_of, shm_bytes
 from headrace.documents.job_file import JobFile
+from headrace.documents.mounts import mounts_of, outputs_of
 from headrace.documents.names import name_of
 from headrace.documents.nearest import nearest
 from headrace.documents.quantities import duration_us
@@ -25,10 +26,10 @@ from headrace.documents.refusing import DocumentError, not_yet, refuse, with_lin
 from headrace.documents.retries import retry_of
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
-from headrace.documents.workdir import workdir_of
+from headrace.documents.workdir import python_of, workdir_of
 from headrace.documents.workspaces import WORKSPACE, command_of, port_environment, workspace_of
 from headrace.events import Refusal
-from headrace.events.asked import Dependency, Gang, Retry, Workspace
+from headrace.events.asked import Dependency, Gang, Mount, Retry, Workspace
 from headrace.events.jobs import Checkpoint
 
 COMMAND_BYTES_MAX = 65_536  # command and setup each
@@ -62,6 +63,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     secrets: tuple[str, ...] = ()
     workdir: str = ""
+    mounts: tuple[Mount, ...] = ()
+    outputs: tuple[str, ...] = ()
+    python: str = ""
     commands: dict[str, tuple[str, ...]] = {}
     retry: Retry = Retry()
     priority: str = "medium"
@@ -105,6 +109,9 @@ def _plan(job: JobFile) -> Plan:
         | port_environment(workspace),
         secrets=secret_names(job.secrets, job.env),
         workdir=workdir_of(job.workdir),
+        mounts=mounts_of(job.volumes),
+        outputs=outputs_of(job.outputs, job.workdir),
+        python=python_of(job.python, job.image),
         priority=job.priority,
         preemptible=_preemptible(job, gang),
         max_duration_us=max_duration_us(job.max_duration),
@@ -124,7 +131,9 @@ def _plan(job: JobFile) -> Plan:
 
 
 def _check_words(job: JobFile) -> None:
-    """The fields whose value is one of a few words."""
+    """The fields whose value is one of a few words, and those that exclude each other."""
+    if job.image and job.volumes:
+        not_yet("volumes", value=job.volumes[0], instead="leave out image:")
     _one_of("type", job.type, TYPES, built=("training", WORKSPACE))
     if job.framework:
         _one_of("framework", job.framework, tuple(filter(None, FRAMEWORKS)))

@@ -60,7 +60,7 @@ def pool_of(document: object) -> Pool:
     if asked.placement not in PLACEMENTS:
         rule = "is not a way of placing"
         refuse("placement", rule, value=asked.placement, instead=", ".join(PLACEMENTS))
-    label, value = _label(asked.nodes.label)
+    label, value = label_of(asked.nodes.label)
     currency, prices = _prices(asked.price)
     return Pool(
         pool=name_of("name", asked.name),
@@ -74,7 +74,8 @@ def pool_of(document: object) -> Pool:
     )
 
 
-def _label(text: str) -> tuple[str, str]:
+def label_of(text: str) -> tuple[str, str]:
+    """A node label and its value, of `label=value`. Raises `DocumentError`."""
     name, equals, value = text.partition("=")
     if not equals or not LABEL.fullmatch(name) or not LABEL.fullmatch(value):
         rule = "must be a label and its value" if text else "must be given"

@@ -18,6 +18,7 @@ SCHEMES = ("https", "ssh", "file")  # of a repository; what a node can reach is 
 
 _BUNDLE = re.compile(r"sha256:[0-9a-f]{64}")
 _GIT = re.compile(r"git\+([a-z]+)://([^\s@]+@)?([^\s@]+)@(\S*)")
+_PYTHON = re.compile(r"3\.[0-9]{1,2}")
 _COMMIT = re.compile(r"[0-9a-f]{7,40}")
 
 
@@ -38,6 +39,17 @@ def workdir_of(value: str) -> str:
             "headrace submit, git+https://host/repo@<commit>, or an absolute path on the nodes"
         )
         refuse("workdir", rule, value=value, instead=instead)
+    return value
+
+
+def python_of(value: str | float, image: str) -> str:
+    """The version of Python that is asked for; empty for none. Raises `DocumentError`."""
+    if value and image:
+        refuse("python", "a job has either image: or python:", value=value)
+    if isinstance(value, float):
+        refuse("python", "must be in quotes: 3.10 would be 3.1", value=value, instead='"3.12"')
+    if value and not _PYTHON.fullmatch(value):
+        refuse("python", "is not a version of Python", value=value, instead='"3.12"')
     return value
 
 

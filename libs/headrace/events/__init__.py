@@ -20,6 +20,7 @@ from headrace.events import (
     platform,
     pools,
     queues,
+    volumes,
     webhooks,
 )
 from headrace.events.base import (
@@ -134,6 +135,9 @@ EVENTS: tuple[type[Event], ...] = (
     people.AccessDenied,
     people.AccessSignedIn,
     people.AccessRead,
+    volumes.VolumeApplyRequested,
+    volumes.VolumeConfigured,
+    volumes.VolumeRefused,
     webhooks.WebhookApplyRequested,
     webhooks.WebhookConfigured,
     webhooks.WebhookRefused,

@@ -26,6 +26,17 @@ class Accelerator(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     profile: str = ""
 
 
+class Mount(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a worker finds at `path`, below its working directory unless absolute: a `volume`, or
+    what an earlier `job` of the project left behind.
+    """
+
+    path: str
+    volume: str = ""
+    job: str = ""
+    read_only: bool = False
+
+
 class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Some of a gang's workers, which run a command of their own: `nodes` of them, up to `nodes_max`
     (0: no more). What is per node is as `Gang` has it. Workers of two roles may share a node.
@@ -48,7 +59,7 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     GPU. `gpu_memory_bytes` asks for this much memory of one GPU instead of a share. An elastic gang
     grows from `nodes` to `nodes_max` (0: it does not). `pools` are tried in this order (none: every
     node). Its nodes share a domain of the level `topology_required`, and of `topology_preferred`
-    where that can be had. `kind` is the job's type, which says what pools its project has for it;
+    where that can be had. They reach all `volumes`, and have the interpreter `python`. `kind` is the job's type, which says what pools its project has for it;
     `by_price`: its pools are in no order of its own, so the cheapest that fits is tried first.
     `contained`: it runs in a container image, so only on nodes that have an engine for that.
 
@@ -72,6 +83,8 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     roles: tuple[Role, ...] = ()
     succeeds_when: str = ""
     contained: bool = False
+    volumes: tuple[str, ...] = ()
+    python: str = ""
 
     def by_role(self) -> dict[str, Gang]:
         """Each of its roles as a gang of its own; itself, under no name, when it has none."""

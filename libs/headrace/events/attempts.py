@@ -44,7 +44,8 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     over-share (it held more memory of a device than its share and was ended for that), gpu-oom (it
     failed, and said last that a device had no memory left for it). `exit_code`
     is 128+N for signal N. `message` is one line. `reported` is what its program said last
-    (`headrace.client.worker.report`): decimals as text, by name.
+    (`headrace.client.worker.report`): decimals as text, by name. `outputs` is the SHA-256 of what is
+    kept of it, as its manifest has it, which are so many files and bytes.
     """
 
     owner: ClassVar[str] = "placement"
@@ -64,6 +65,9 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     message: str = ""
     at_us: int = 0
     reported: dict[str, str] = {}
+    outputs: str = ""
+    outputs_files: int = 0
+    outputs_bytes: int = 0
 
 
 class AttemptExpired(

@@ -30,7 +30,8 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     `launch_key`. `trials` holds the parameters of a sweep's trials or an array's indexes, each a
     mapping of names to strings, drawn by the shell; empty for a single job. `protected_minimum`:
     only what an elastic gang has above its minimum may be taken from it. `bundle` is the SHA-256 of
-    the folder that travels with it, as its manifest has it. `after` names jobs as the user did.
+    the folder that travels with it, as its manifest has it, `inputs` the jobs whose outputs it needs.
+    `after` names jobs as the user did.
     """
 
     owner: ClassVar[str] = "admission"
@@ -56,6 +57,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     bundle: str = ""
     retry: Retry = Retry()
     checkpoint: Checkpoint | None = None
+    inputs: tuple[str, ...] = ()
     after: tuple[Dependency, ...] = ()
     workspace: Workspace | None = None
 

@@ -62,6 +62,7 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     bandwidth: dict[str, int] = {}
     engine: str = ""
     pausing: tuple[str, ...] = ()
+    pythons: tuple[str, ...] = ()  # versions of the interpreters there
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):

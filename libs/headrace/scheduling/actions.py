@@ -20,6 +20,7 @@ from headrace.scheduling.lines import Heads
 from headrace.scheduling.placing import choices, place_gang, request_of, taker_of
 from headrace.scheduling.protection import safe_from_preemption
 from headrace.scheduling.reclaiming import searches
+from headrace.scheduling.refusals import Refusals
 from headrace.scheduling.search import make_room
 from headrace.scheduling.turns import Turns
 from headrace.scheduling.victims import Chunk, Search, left_of
@@ -196,24 +197,27 @@ def _evicting(
     budget: Budget,
     may: Callable[[Gang], bool] = always,
 ) -> Iterator[Gang]:
-    """The gangs that may have others evicted, in turn order, without those like one for which
-    nothing could be done while nothing has changed.
+    """The gangs that may have others evicted, in turn order, without those that ask for as much as
+    one for which nothing could be done while nothing has changed.
     """
 
     def may_evict(gang: Gang) -> bool:
         return _has_waited(world, gang, gang.patience_us) and may(gang)
 
-    heads = _heads(world, again=True, may=may_evict)
+    heads, refusals = _heads(world, again=True, may=may_evict), Refusals()
     while (gang := heads.take()) is not None:
         mark = world.mark()
-        if budget.allows_for(rule, gang):
+        if not refusals.cover(gang) and budget.allows_for(rule, gang):
             yield gang
+            if world.mark() == mark:
+                refusals.add(gang)
         if world.mark() == mark:
             heads.close(gang)
             continue
         world.note(rule, gang, mark)
         heads.go_on(gang)
         heads.reopen()
+        refusals.clear()
 
 
 def _has_waited(world: World, gang: Gang, wait_us: int) -> bool:

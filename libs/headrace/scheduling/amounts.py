@@ -26,6 +26,11 @@ def minus(one: Amounts, other: Amounts) -> Amounts:
     return (one[0] - other[0], one[1] - other[1], one[2] - other[2])
 
 
+def times(amount: Amounts, many: int) -> Amounts:
+    """So many of it."""
+    return (amount[0] * many, amount[1] * many, amount[2] * many)
+
+
 def total(amounts: Iterable[Amounts]) -> Amounts:
     """All of them together."""
     gpu = cpu = memory = 0

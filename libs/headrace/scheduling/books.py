@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from headrace.scheduling.accounts import Accounts
-from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus
+from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus, times
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.division import QueueSpec, divide_amounts, divide_part
 from headrace.scheduling.fleet import Fleet
@@ -73,6 +73,7 @@ class Books:
         self.fleet = Fleet()
         self.free_milli = 0  # later, over all machines
         self.steps = 0  # counts what was tried, in all turns
+        self.edition = 0  # rises when anything changes but by trying
         self.touched: list[str] = []  # every machine that changed, for rankings to follow
         self.rankings: dict[Shape, Names] = {}
         self.expected = NOTHING_EXPECTED
@@ -123,10 +124,13 @@ class Books:
         """The whole tree."""
         self.accounts = Accounts(queues, self.parted.cell_at)
         self.queues, self._divided = queues, None
-        self.parted.set_parts(self.accounts.parts)
-        for gang in self.gangs.values():
-            self._account(gang, 1)
-            self._want_parts(gang)
+        if self.accounts.parts.all != self.parted.parts.all:
+            self.parted.set_parts(self.accounts.parts)
+            for gang, names in self.lines.alike(self.gangs):
+                self._want_parts(gang, names)
+        for gangs in self.holders.values():
+            for gang in gangs.values():
+                self._account(gang, 1)
 
     def set_usage(self, usage: Mapping[str, Amounts] | None) -> None:
         """What each queue used lately, in parts of `USAGE_ONE` of all there is."""
@@ -136,9 +140,10 @@ class Books:
     def enter(self, gang: Gang) -> None:
         """A gang is new, or replaces the one of its name."""
         self.leave(gang.name)
+        self.edition += 1
         self.gangs[gang.name] = gang
         self._enter(gang, 1)
-        self._want(gang)
+        self._want(gang, (gang.name,))
         if gang.any_in(USING):
             self.holders.setdefault(gang.queue, {})[gang.name] = gang
         if gang.any_in((RUNNING,)):
@@ -154,6 +159,7 @@ class Books:
         gang = self.gangs.pop(name, None)
         if gang is None:
             return
+        self.edition += 1
         self._enter(gang, -1)
         self.lines.drop(gang)
         self.holders.get(gang.queue, {}).pop(name, None)
@@ -166,17 +172,18 @@ class Books:
     def begin(self, now_us: int) -> None:
         """A turn begins: shares are divided again if what they depend on has changed."""
         self.now_us = now_us
+        self.edition += 1
         if len(self.touched) > TOUCHED_MAX or len(self.rankings) > KINDS_MAX:
             self.touched.clear()
             self.rankings.clear()
         if self.fleet.measure(self.machines.values()):
             self._wanted.clear()
             self.parted.set_parts(self.accounts.parts)
-            for gang in self.gangs.values():
-                self._want(gang)
+            for gang, names in self.lines.alike(self.gangs):
+                self._want(gang, names)
         elif self.parted.any and self.parted.refresh():
-            for gang in self.gangs.values():
-                self._want_parts(gang)
+            for gang, names in self.lines.alike(self.gangs):
+                self._want_parts(gang, names)
         version = self.parted.version if self.parted.any else 0
         if (self._wanted, self.fleet.amounts, version) != self._divided:
             self._divided = (dict(self._wanted), self.fleet.amounts, version)
@@ -244,7 +251,7 @@ class Books:
             if place is not None and task.state in PLACED:
                 self.accounts.book(gang.queue, place, firm=task.firm, sign=sign)
             self.parted.leave(gang)
-            self._want_parts(gang)
+            self._want_parts(gang, (gang.name,))
 
     def _drop(self, name: str) -> Machine | None:
         machine = self.machines.pop(name, None)
@@ -266,21 +273,22 @@ class Books:
             )
             self.accounts.redivide_part(number, mine)
 
-    def _want(self, gang: Gang) -> None:
-        """Count what the gang has and wants."""
+    def _want(self, gang: Gang, names: Sequence[str]) -> None:
+        """Count what the gang, and each of these like it, has and wants."""
         mine = NOTHING
         for task in gang.all_tasks():
             if task.state in PLACED and task.place is not None:
                 mine = plus(mine, task.place.amounts)
             elif task.state == PENDING:
                 mine = plus(mine, self.request_of(task))
-        self._requests[gang.name] = mine
-        self._wanted[gang.queue] = plus(self._wanted.get(gang.queue, NOTHING), mine)
-        self._want_parts(gang)
+        self._requests.update(dict.fromkeys(names, mine))
+        more = times(mine, len(names))
+        self._wanted[gang.queue] = plus(self._wanted.get(gang.queue, NOTHING), more)
+        self._want_parts(gang, names)
 
-    def _want_parts(self, gang: Gang) -> None:
+    def _want_parts(self, gang: Gang, names: Sequence[str]) -> None:
         if self.parted.any:
-            self.parted.want(gang, lambda task: self.request_of(task)[GPU])
+            self.parted.want(gang, names, lambda task: self.request_of(task)[GPU])
 
 
 def _booked(task: Task) -> tuple[Place | None, int]:

@@ -8,7 +8,7 @@ a line of its own.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
 from headrace.scheduling.gangs import BELOW, PENDING, Gang, is_ready
 from headrace.scheduling.turns import Turns
@@ -53,6 +53,16 @@ class Lines:
             name = next((name for name in self.of(kind) if _is_waiting(gangs[name])), None)
             if name is not None:
                 yield name
+
+    def alike(self, gangs: dict[str, Gang]) -> Iterator[tuple[Gang, Sequence[str]]]:
+        """Every one of the gangs, as one of those that have and want the same: the first of them
+        and the names of all.
+        """
+        for line in self._lines.values():
+            yield gangs[line[0][1]], [name for _, name in line]
+        for name, gang in gangs.items():
+            if name not in self._kinds:
+                yield gang, (name,)
 
     def kind_of(self, name: str) -> Hashable:
         """In which line a gang stands."""

@@ -172,12 +172,12 @@ class Machine:
     what is already promised.
     """
 
-    __slots__ = ("_bank_with", "_later", "_now", "_taken", "banks", "free_milli", "milli", "spec")
+    __slots__ = ("_bank_with", "_later", "_now", "banks", "free_milli", "milli", "spec", "taken")
 
     def __init__(self, spec: MachineSpec) -> None:
         self.spec = spec
         self.milli: Books = ([0] * spec.devices, [0] * spec.devices, [0] * spec.devices)
-        self._taken = ([0, 0, 0], [0, 0, 0], [0, 0, 0])  # cores, memory and tasks in each book
+        self.taken = ([0, 0, 0], [0, 0, 0], [0, 0, 0])  # cores, memory and tasks in each book
         self._now: tuple[int, ...] = (spec.cpu_milli, spec.memory_bytes, spec.tasks_max)  # free
         self._later: tuple[int, ...] = self._now
         self.banks = [Bank(kind, devices, self.milli) for kind, devices in spec.usable]
@@ -191,7 +191,7 @@ class Machine:
 
     def book(self, place: Place, book: int, sign: int = 1) -> None:
         """Enter a place in a book or, with `sign` -1, strike it out."""
-        for taken, amount in zip(self._taken, (*place.amounts[1:], 1), strict=True):
+        for taken, amount in zip(self.taken, (*place.amounts[1:], 1), strict=True):
             taken[book] += sign * amount
         self._recount()
         milli = self.milli[book]
@@ -254,7 +254,7 @@ class Machine:
     def _recount(self) -> None:
         spec = self.spec
         now, later = [spec.cpu_milli, spec.memory_bytes, spec.tasks_max], [0, 0, 0]
-        for number, (held, leaving, coming) in enumerate(self._taken):
+        for number, (held, leaving, coming) in enumerate(self.taken):
             later[number] = now[number] - held - coming
             now[number] -= held + max(leaving, coming)
         self._now, self._later = tuple(now), tuple(later)

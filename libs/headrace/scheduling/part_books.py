@@ -5,7 +5,9 @@ Rule: kept step by step beside the books of all GPUs, and only while a tree name
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
 
 from headrace.scheduling.amounts import GPU
 from headrace.scheduling.eligibility import is_eligible
@@ -55,9 +57,9 @@ class PartBooks:
         """Milli-GPUs of each part that can be used."""
         found = [0] * len(self.parts.all)
         for machine in self._machines.values():
-            for kind, devices in machine.spec.usable:
-                for number in self.parts.cell(kind.model, machine.spec.pool):
-                    found[number] += len(devices) * DEVICE_MILLI
+            for bank in machine.banks:
+                for number in self.parts.cell(bank.kind.model, machine.spec.pool):
+                    found[number] += len(bank.devices) * DEVICE_MILLI
         return found
 
     def cell_at(self, place: Place) -> Cell:
@@ -74,26 +76,35 @@ class PartBooks:
     def cells_on(self, machine: Machine, shape: Shape) -> list[Cell]:
         """Of which parts the GPUs of a machine are that the shape could have."""
         pool = machine.spec.pool
-        kinds = (kind for kind, _ in machine.spec.usable)
+        kinds = (bank.kind for bank in machine.banks)
         return [self.parts.cell(kind.model, pool) for kind in kinds if takes(shape, kind)]
 
     def cells_of(self, shape: Shape) -> tuple[Cell, ...]:
         """Of which parts the GPUs are that a task of this shape could have anywhere."""
         known = self._cells.get(shape)
         if known is None:
-            machines = self._machines.values() if shape.devices else ()
-            meant = (machine for machine in machines if is_eligible(shape, machine, closed=True))
-            found = {cell for machine in meant for cell in self.cells_on(machine, shape)}
-            known = self._cells[shape] = tuple(sorted(found))
+            sort = msgspec.structs.replace(
+                shape, devices=min(1, shape.devices), cpu_milli=0, memory_bytes=0
+            )  # however much it asks for
+            known = self._cells.get(sort)
+            self._cells[shape] = known = self._reached(sort) if known is None else known
+            self._cells[sort] = known
         return known
+
+    def _reached(self, shape: Shape) -> tuple[Cell, ...]:
+        machines = self._machines.values() if shape.devices else ()
+        meant = (machine for machine in machines if is_eligible(shape, machine, closed=True))
+        return tuple(sorted({cell for one in meant for cell in self.cells_on(one, shape)}))
 
     def needs(self, shape: Shape) -> Cell:
         """The parts that a task of this shape has GPUs of wherever it is placed."""
         cells = self.cells_of(shape)
         return tuple(n for n in cells[0] if all(n in cell for cell in cells)) if cells else ()
 
-    def want(self, gang: Gang, request_of: Callable[[Task], int]) -> None:
-        """Count what the gang has, and wants of every part that it could be placed in."""
+    def want(self, gang: Gang, names: Sequence[str], request_of: Callable[[Task], int]) -> None:
+        """Count what the gang, and each of these like it, has, and wants of every part that it could
+        be placed in.
+        """
         mine: dict[int, int] = {}
         for task in gang.all_tasks():
             numbers: Cell = ()
@@ -107,17 +118,17 @@ class PartBooks:
             for number in numbers:
                 mine[number] = mine.get(number, 0) + milli
         if mine:
-            self._requests[gang.name] = mine
-            self._count(gang.queue, mine, 1)
+            self._requests.update(dict.fromkeys(names, mine))
+            self._count(gang.queue, mine, len(names))
 
     def leave(self, gang: Gang) -> None:
         """The gang wants nothing any more."""
         self._count(gang.queue, self._requests.pop(gang.name, {}), -1)
 
-    def _count(self, queue: str, requests: Mapping[int, int], sign: int) -> None:
+    def _count(self, queue: str, requests: Mapping[int, int], many: int) -> None:
         for number, milli in requests.items():
             wanted = self.wanted[number]
-            wanted[queue] = wanted.get(queue, 0) + sign * milli
+            wanted[queue] = wanted.get(queue, 0) + many * milli
             self.version += 1
 
 

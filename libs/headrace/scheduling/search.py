@@ -2,13 +2,14 @@
 
 Rule: a scenario is a set of chunks of running gangs; it is tried as a whole in turn order (the gang
 and everybody it would evict are placed again) and counts only if the gang is placed, the rules
-accept who is left without a place and the budgets who has to stop, and nobody is who need not be. Evictions are counted, never
-timed. First those of one machine, then those that reach over several.
+accept who is left without a place and the budgets who has to stop, and nobody is who need not be.
+Of scenarios that are alike one is tried. Evictions are counted, never timed. First those of one
+machine, then those that reach over several.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, count
 
 from headrace.scheduling.amounts import Amounts
@@ -18,6 +19,8 @@ from headrace.scheduling.gangs import (
     Gang,
     next_tasks,
 )
+from headrace.scheduling.likeness import Likeness
+from headrace.scheduling.lineup import Lineup
 from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
 from headrace.scheduling.topology import could_gather
@@ -25,6 +28,7 @@ from headrace.scheduling.turns import Turns
 from headrace.scheduling.victims import Chunk, Chunks, Room, Search, is_touched, stopped_of
 from headrace.scheduling.world import World
 
+ALIKE_PER_STEP = 8  # told apart in about the time of one try
 STEPS_PER_TASK = 8  # beyond those of the settings: a large gang takes more tries
 
 
@@ -61,19 +65,14 @@ class _Scenarios:
         self.asked = [world.request_of(t)[0] for t in next_tasks(gang, again=True)]
         memory = world.fleet.memory_max_bytes
         self.least = [t.shape.amounts(memory)[0] for t in next_tasks(gang, again=True)]
-        self.waiting: dict[str, dict[str, Amounts]] = {}  # by root of the queue tree
-        for name in world.lines.heads(world.gangs):
-            asks = request_of(world, world.gangs[name], again=True)
-            self.waiting.setdefault(self._root_of(name), {})[name] = asks
+        self._lineup = world.while_still(Lineup)
+        self._likeness = world.while_still(Likeness)
         self._left = world.settings.steps_max + STEPS_PER_TASK * len(self.asked)
-        self._failed: set[tuple[int, tuple[int, ...]]] = set()
-
-    def _root_of(self, name: str) -> str:
-        account = self.world.accounts.by_name.get(self.world.gangs[name].queue)
-        return account.path[-1].spec.queue if account is not None else ""
+        self._alike = 0  # scenarios that were not tried, as one like them was
+        self._failed: set[tuple[int, Hashable]] = set()
 
     def _asks(self, name: str) -> Amounts:
-        known = self.waiting.get(self._root_of(name), {})
+        known = self._lineup.waiting.get(self._lineup.root_of(name), {})
         if name in known and name != self.gang.name:
             return known[name]
         return request_of(self.world, self.world.gangs[name], again=True)
@@ -118,6 +117,12 @@ class _Scenarios:
             self._left -= steps
             if self._left < 0:
                 return None
+            like = self._likeness.key(self.gang, [self.chunks[i] for i in scenario]) or scenario
+            if (size, like) in self._failed:
+                self._failed.add((size, scenario))
+                self._alike += 1
+                self.world.steps += not self._alike % ALIKE_PER_STEP
+                continue
             mark = self.world.mark()
             if self._try(scenario, size):
                 gone = tuple(i for i in scenario if is_touched(self.chunks[i]))
@@ -125,7 +130,7 @@ class _Scenarios:
                     self.world.back_to(mark)
                 return gone
             self.world.back_to(mark)
-            self._failed.add((size, scenario))
+            self._failed |= {(size, scenario), (size, like)}
         return None
 
     def _whole(self, picked: Sequence[int]) -> tuple[int, ...]:
@@ -159,8 +164,10 @@ class _Scenarios:
             if not place_gang(world, gang, promised=True, most=size):
                 return False
             del served[gang.name]
-        roots = dict.fromkeys(map(self._root_of, served))  # nobody else is before or after them
-        waiting = chain.from_iterable(self.waiting.get(root, ()) for root in roots)
+        roots = dict.fromkeys(
+            map(self._lineup.root_of, served)
+        )  # nobody else is before or after them
+        waiting = chain.from_iterable(self._lineup.waiting.get(root, ()) for root in roots)
         for name in dict.fromkeys((*served, *waiting)):
             turns.put(world.gangs[name], world.gangs[name].standing())
         while served and (next_ := turns.take()) is not None:

@@ -9,7 +9,7 @@ in exactly the reverse order.
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from headrace.scheduling.accounts import Account, Accounts
 from headrace.scheduling.amounts import NOTHING, RESOURCES, UNLIMITED, Amounts, minus, plus
@@ -42,8 +42,8 @@ class Turns:
         self._victims = victims
         self._waiting: dict[str, list[GangKey]] = {}
         self._taken: dict[str, Amounts] = {}
-        self._below: dict[str, int] = {}  # gangs waiting in each queue and everything below it
-        self._keys: dict[str, tuple[int, QueueKey]] = {}
+        self._below: dict[Account, int] = {}  # gangs waiting in each queue and everything below it
+        self._keys: dict[Account, tuple[int, QueueKey]] = {}
 
     def put(self, gang: Gang, standing: int) -> None:
         """Let a gang wait for its turn; one whose queue cannot be served never gets it."""
@@ -57,12 +57,8 @@ class Turns:
         """The name of the gang whose turn it is."""
         level = self._accounts.roots
         best: Account | None = None
-        while level:
-            waiting = [account for account in level if self._below.get(account.spec.queue)]
-            if not waiting:
-                break
-            choose = max if self._victims else min
-            best = choose(waiting, key=self._key)
+        while level and (found := self._first_of(level)) is not None:
+            best = found
             level = best.children
         if best is None:
             return None
@@ -75,22 +71,29 @@ class Turns:
 
     def _changed(self, queue: str, sign: int) -> None:
         for account in self._accounts.by_name[queue].path:
-            name = account.spec.queue
-            self._below[name] = self._below.get(name, 0) + sign
-            self._keys.pop(name, None)
+            self._below[account] = self._below.get(account, 0) + sign
+            self._keys.pop(account, None)
 
-    def _key(self, account: Account) -> QueueKey:
-        name = account.spec.queue
-        known = self._keys.get(name)
-        if known is None or known[0] != account.version:
-            known = self._keys[name] = (account.version, self._compute(account))
-        return known[1]
+    def _first_of(self, level: Iterable[Account]) -> Account | None:
+        """Of some queues the one whose turn it is, if anybody waits in any of them."""
+        best: Account | None = None
+        first: QueueKey = ()
+        below, keys, victims = self._below, self._keys, self._victims
+        for account in level:  # a loop of its own, as this is what a search does most
+            if not below.get(account):
+                continue
+            known = keys.get(account)
+            if known is None or known[0] != account.version:
+                known = keys[account] = (account.version, self._compute(account))
+            key = known[1]
+            if best is None or (key > first if victims else key < first):
+                best, first = account, key
+        return best
 
     def _compute(self, account: Account) -> QueueKey:
         leaf = account
-        while leaf.children:
-            waiting = [a for a in leaf.children if self._below.get(a.spec.queue)]
-            leaf = (max if self._victims else min)(waiting, key=self._key)
+        while leaf.children and (found := self._first_of(leaf.children)) is not None:
+            leaf = found
         queue = leaf.spec.queue
         amounts = self._amounts[self._waiting[queue][-1 if self._victims else 0][3]]
         if self._victims:

@@ -6,7 +6,8 @@ Rule: a chunk is taken whole or not at all; who would come last in turn order lo
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import chain, count
 
 import msgspec
@@ -14,15 +15,14 @@ import msgspec
 from headrace.scheduling.amounts import NOTHING, Amounts, plus, total
 from headrace.scheduling.chunks import Held, held_of, next_chunk, standing_of, without
 from headrace.scheduling.eviction_budgets import EvictionBudgets
-from headrace.scheduling.gangs import BELOW, EVICTED, PENDING, PIPELINED, PLACED, Gang, Task
+from headrace.scheduling.gangs import BELOW, EVICTED, PENDING, PIPELINED, Gang, Task
+from headrace.scheduling.lineup import HOLDERS_PER_STEP, Lineup
 from headrace.scheduling.machines import Machine
 from headrace.scheduling.parts import Cell
-from headrace.scheduling.turns import Turns, gang_key
+from headrace.scheduling.turns import GangKey, Turns, gang_key
 from headrace.scheduling.world import World
 
 CHUNKS_PER_STEP = 8  # listed in about the time of one try
-
-HOLDERS_PER_STEP = 64  # ordered in that time
 
 Left = dict[str, list[Amounts]]  # by queue, piece by piece, what would be taken for good
 
@@ -89,17 +89,16 @@ class Chunks:
         self._held: dict[str, Held] = {}
         self._upcoming: dict[str, Chunk] = {}  # one of each queue
         self._turns = Turns(world.accounts, lambda name: self._upcoming[name].amounts, victims=True)
-        self._lines = {  # by queue: who would lose something first stands last
-            queue: sorted(
-                gang_key(other, other.standing())
-                for other in _losers(world, gang, search, others.values())
-                if budgets.allow((other,))
-            )
-            for queue, others in world.holders.items()
+        self._may_lose = partial(_may_lose, gang, search, budgets)
+        self._lineup = world.while_still(Lineup)
+        self._ahead = {  # by queue: how many of its holders nobody has looked at yet
+            queue: len(self._lineup.holders(queue))
+            for queue in world.holders
             if queue in world.accounts and search.reaches(queue)
         }
-        world.steps += sum(map(len, self._lines.values())) // HOLDERS_PER_STEP
-        for queue in self._lines:
+        self._again: dict[str, list[GangKey]] = {}  # by queue, who has lost something already
+        self._looked = 0
+        for queue in self._ahead:
             self._offer(queue)
 
     def __getitem__(self, index: int) -> Chunk:
@@ -130,15 +129,13 @@ class Chunks:
         other = self._world.gangs[name]
         kept = without(self._held[name], [loss.task for loss in chunk.losses])
         self._held[name] = kept
-        insort(self._lines[other.queue], gang_key(other, standing_of(other, kept)))
+        insort(self._again.setdefault(other.queue, []), gang_key(other, standing_of(other, kept)))
         self._offer(other.queue)
         return True
 
     def _offer(self, queue: str) -> None:
         """Let the queue's next victim that has something to lose take its turn."""
-        line = self._lines[queue]
-        while line:
-            other = self._world.gangs[line.pop()[-1]]
+        while (other := self._next_of(queue)) is not None:
             held = self._held.setdefault(other.name, held_of(other))
             kept = other.protected_minimum or self._keeps_minimum(other)
             if tasks := next_chunk(other, held, surplus_only=kept):
@@ -146,6 +143,18 @@ class Chunks:
                 self._upcoming[other.name] = _chunk(self._world, other, tasks, after=after)
                 self._turns.put(other, standing_of(other, held))
                 return
+
+    def _next_of(self, queue: str) -> Gang | None:
+        """The queue's holder that comes last in turn order, of those that are left."""
+        line, again = self._lineup.holders(queue), self._again.get(queue, [])
+        while (ahead := self._ahead[queue]) and (not again or again[-1] < line[ahead - 1]):
+            self._ahead[queue] -= 1
+            self._looked += 1
+            self._world.steps += not self._looked % HOLDERS_PER_STEP
+            other = self._world.gangs[line[ahead - 1][-1]]
+            if self._may_lose(other):
+                return other
+        return self._world.gangs[again.pop()[-1]] if again else None
 
 
 class Room:
@@ -164,10 +173,13 @@ class Room:
     def _sum(self) -> dict[str, Amounts]:
         world, gang, search = self._given
         found: dict[str, Amounts] = {}
-        for queue, others in world.holders.items():
+        lineup = world.while_still(Lineup)
+        for queue in world.holders:
             if queue not in world.accounts or not search.reaches(queue):
                 continue
-            for other in _losers(world, gang, search, others.values()):
+            for other in lineup.gangs(queue):
+                if other is gang or not search.may_lose(other):
+                    continue
                 held = held_of(other)
                 kept = other.protected_minimum or search.keeps_minimum(other)
                 if next_chunk(other, held, surplus_only=kept):
@@ -177,13 +189,8 @@ class Room:
         return found
 
 
-def _losers(world: World, gang: Gang, search: Search, others: Iterable[Gang]) -> Iterator[Gang]:
-    """Who may lose something; who waits with a reservation only has what this turn gave it."""
-    for other in others:
-        if other is gang or other.name in world.reservations or not search.may_lose(other):
-            continue
-        if other.any_in(PLACED):
-            yield other
+def _may_lose(gang: Gang, search: Search, budgets: EvictionBudgets, other: Gang) -> bool:
+    return other is not gang and search.may_lose(other) and budgets.allow((other,))
 
 
 def _chunk(world: World, gang: Gang, tasks: Sequence[Task], *, after: bool) -> Chunk:

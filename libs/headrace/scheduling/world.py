@@ -6,8 +6,9 @@ queue and remembers how to take it back. Nothing here decides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -29,6 +30,8 @@ from headrace.scheduling.gangs import (
 from headrace.scheduling.horizon import Horizon
 from headrace.scheduling.machines import COMING, HELD, LEAVING, MachineSpec
 from headrace.scheduling.settings import Settings
+
+T = TypeVar("T")
 
 
 class Gain(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +59,7 @@ class World(Books):
         self.reservations: Mapping[str, Reservation] = {}
         self._horizon = Horizon()
         self._undo: list[partial[None]] = []
+        self._made: dict[object, tuple[object, Any]] = {}
 
     def mark(self) -> int:
         """A point to come back to."""
@@ -65,6 +69,17 @@ class World(Books):
         """Take back everything since the mark."""
         while len(self._undo) > mark:
             self._undo.pop()()
+
+    def while_still(self, make: Callable[[World], T]) -> T:
+        """What `make` makes of the world as it stands: made again only when something has changed
+        that was not taken back.
+        """
+        moment = (self.edition, self._undo[-1] if self._undo else None)
+        known = self._made.get(make)
+        if known is None or known[0] != moment:
+            known = self._made[make] = (moment, make(self))
+        made: T = known[1]
+        return made
 
     def place(self, task: Task, place: Place, *, at_once: bool) -> None:
         """Give a waiting or evicted task a place: at once, or promised."""

@@ -19,13 +19,24 @@ from headrace.admission import (
     member_rules,
     pause_rules,
     people_rules,
+    volume_rules,
     webhook_rules,
 )
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.decider import Decider, Draft
-from headrace.events import Decision, Event, access, jobs, members, pauses, people, webhooks
+from headrace.events import (
+    Decision,
+    Event,
+    access,
+    jobs,
+    members,
+    pauses,
+    people,
+    volumes,
+    webhooks,
+)
 
 
 def decide(state: State, now_us: int) -> Sequence[Draft]:
@@ -135,6 +146,7 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     members.JoinRequested: member_rules.join,
     members.ApprovalRequested: member_rules.approve,
     members.CredentialRequested: member_rules.issue,
+    volumes.VolumeApplyRequested: volume_rules.apply_volume,
     people.UserSetRequested: people_rules.set_user,
     people.UserRemoveRequested: people_rules.remove_user,
     people.RoleGrantRequested: people_rules.grant_role,

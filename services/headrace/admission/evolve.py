@@ -35,6 +35,7 @@ from headrace.events import (
     platform,
     pools,
     queues,
+    volumes,
     webhooks,
 )
 
@@ -194,6 +195,11 @@ def _rejected(state: State, _entry: Entry, event: members.MemberRejected) -> Non
     state.members.pop(event.node, None)
 
 
+def _volume(state: State, _entry: Entry, event: volumes.VolumeConfigured) -> None:
+    state.volumes[event.name] = event.volume
+    state.__dict__.pop("warnings", None)
+
+
 def _hook(state: State, entry: Entry, event: webhooks.WebhookConfigured) -> None:
     named = state.hooks.setdefault(event.project, {})
     hook = named.get(event.name)
@@ -251,6 +257,7 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     members.MemberAdmitted: _member,
     members.MemberRejected: _rejected,
     platform.ServiceLed: _led,
+    volumes.VolumeConfigured: _volume,
     webhooks.WebhookConfigured: _hook,
     webhooks.WebhookDeleted: _hook_deleted,
     webhooks.WebhookReached: _hook_told,
@@ -276,6 +283,8 @@ LISTENS_TO: tuple[type[Event], ...] = (
     people.UserRefused,
     people.RoleRefused,
     people.ApiTokenRefused,
+    volumes.VolumeApplyRequested,
+    volumes.VolumeRefused,
     webhooks.WebhookRefused,
     *(kind for kind in directory.LISTENS_TO if kind not in _ON),
     *_ON,

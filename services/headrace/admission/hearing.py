@@ -11,7 +11,7 @@ from itertools import islice
 
 from headrace.access import directory
 from headrace.admission.state import Hook, Member, State, Token
-from headrace.events import Decision, access, jobs, members, pauses, webhooks
+from headrace.events import Decision, access, jobs, members, pauses, volumes, webhooks
 
 WAITING_SHOWN_MAX = 10
 
@@ -31,6 +31,7 @@ class Hearing:
         self._tokens: dict[str, Token | None] = {}
         self._used: dict[str, dict[str, str]] = {}
         self._members: dict[str, Member | None] = {}
+        self._volumes: dict[str, volumes.Volume] = {}
         self.is_directory_changed = False
         self._hooks: dict[tuple[str, str], Hook | None] = {}
 
@@ -58,6 +59,8 @@ class Hearing:
             self._used.setdefault(event.token, {})[event.public_key] = event.node
         elif isinstance(event, members.MemberRejected):
             self._members[event.node] = None
+        elif isinstance(event, volumes.VolumeConfigured):
+            self._volumes[event.name] = event.volume
         elif isinstance(event, directory.LISTENS_TO):
             self.is_directory_changed = True
         elif isinstance(event, webhooks.WebhookConfigured):
@@ -137,6 +140,10 @@ class Hearing:
     def members(self) -> int:
         """How many there are, at most: those of this turn are counted as new."""
         return len(self.state.members) + len(self._members)
+
+    def volume(self, name: str) -> volumes.Volume | None:
+        """The volume of that name."""
+        return self._volumes.get(name) or self.state.volumes.get(name)
 
     def hook(self, project: str, name: str) -> Hook | None:
         """The project's webhook of that name."""

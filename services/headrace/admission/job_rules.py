@@ -14,6 +14,7 @@ from headrace.admission.gang_rules import max_duration_us, refuse_gang, with_poo
 from headrace.admission.hearing import Hearing
 from headrace.admission.limit_rules import refuse_limits
 from headrace.admission.room_rules import warning
+from headrace.admission.volume_rules import unknown_volume
 from headrace.documents import PRIORITIES
 from headrace.documents.nearest import nearest
 from headrace.events import Decision, Refusal
@@ -29,6 +30,7 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         or being_erased(hearing, event.project)
         or _form(hearing, event)
         or _secrets(hearing, event)
+        or unknown_volume(hearing, event)
         or refuse_gang(state, event.project, event.gang, gang)
         or refuse_limits(state, event, gang)
         or _room(hearing, event)

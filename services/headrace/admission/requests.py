@@ -26,6 +26,7 @@ from headrace.admission.ids import Ids
 from headrace.admission.member_requests import credential_of, member_receivers
 from headrace.admission.people_requests import people_receivers
 from headrace.admission.trials import drawn
+from headrace.admission.volume_requests import apply_volume
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
@@ -46,6 +47,7 @@ from headrace.events.members import (
     MemberRejected,
 )
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
+from headrace.events.volumes import VolumeConfigured
 from headrace.events.webhooks import WebhookConfigured
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
@@ -78,6 +80,7 @@ class Requests:
             "secret.set": self.set_secret,
             "publisher.create": self.create_publisher,
             "project.erase": self.erase,
+            "volume.apply": apply_volume,
             "webhook.apply": self.apply_webhook,
             "webhook.delete": delete_webhook,
             **member_receivers(),
@@ -183,6 +186,8 @@ class Requests:
         """A publisher's or node's JWT, which says on the bus what its key may do and is no secret; a
         webhook's secret, which is.
         """
+        if isinstance(event, VolumeConfigured):
+            return {"change": event.change}
         if isinstance(event, WebhookConfigured):
             return await answer_of(event, self.keys(runtime))
         if isinstance(event, CredentialIssued):
@@ -205,6 +210,9 @@ class Requests:
             setup=planned.setup,
             env=planned.env,
             workdir=planned.workdir,
+            mounts=planned.mounts,
+            outputs=planned.outputs,
+            python=planned.python,
             framework=planned.framework,
             image=planned.image,
             shm_bytes=planned.shm_bytes,
@@ -236,6 +244,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         protected_minimum=planned.protected_minimum,
         checkpoint=planned.checkpoint,
         bundle=bundle_of(planned.workdir),
+        inputs=tuple(mount.job for mount in planned.mounts if mount.job),
         after=planned.after,
         workspace=planned.workspace,
     )

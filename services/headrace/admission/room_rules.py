@@ -39,6 +39,15 @@ def _warning(state: State, gang: Gang) -> str:
     if gang.pools:
         pools = [state.pools[name] for name in gang.pools if name in state.pools]
         nodes = [node for node in nodes if any(pool.has(node.labels) for pool in pools)]
+    if gang.python:
+        nodes = [node for node in nodes if gang.python in node.pythons]
+        if len(nodes) < gang.nodes:
+            return f"accepted, but cannot run today: {len(nodes)} nodes have python {gang.python}"
+    for volume in (state.volumes[name] for name in gang.volumes if name in state.volumes):
+        nodes = [n for n in nodes if not volume.label or n.labels.get(volume.label) == volume.value]
+        if len(nodes) < gang.nodes:
+            rule = f"{len(nodes)} nodes reach volume {volume.volume}"
+            return f"accepted, but cannot run today: {rule} ({volume.label}={volume.value})"
     together: list[str] = []
     apart: list[str] = []
     for kind in gang.accelerators or (_ANY,):

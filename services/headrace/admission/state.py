@@ -19,6 +19,7 @@ from headrace.events import (
     queues,
     webhooks,
 )
+from headrace.events import volumes as volume_events
 from headrace.events.asked import Dependency
 
 SETTINGS = {
@@ -44,6 +45,7 @@ Asked = (
     | members.JoinRequested
     | members.ApprovalRequested
     | members.CredentialRequested
+    | volume_events.VolumeApplyRequested
     | people.UserSetRequested
     | people.UserRemoveRequested
     | people.RoleGrantRequested
@@ -174,6 +176,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     unmet: dict[str, Unmet] = {}  # jobs to end, as what they wait for can never come
     nodes: dict[str, Machine] = {}
     pools: dict[str, pools.Pool] = {}
+    volumes: dict[str, volume_events.Volume] = {}
     secrets: dict[str, dict[str, str]] = {}  # project: name: version
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first

@@ -24,7 +24,7 @@ from headrace.bundles.manifest import (
     read_manifest,
 )
 from headrace.bundles.objects import Damaged
-from headrace.client.model import BundleAnswer
+from headrace.client.files_model import BundleAnswer
 from headrace.gateway.caller import By, may
 from headrace.gateway.errors import BadRequest, Full, NotFound
 from headrace.gateway.gateway import Gate, Gateway

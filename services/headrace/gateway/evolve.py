@@ -13,6 +13,7 @@ from headrace.access import directory
 from headrace.client.model import why_ended
 from headrace.events import Entry, Event, tag_of
 from headrace.events.access import ProjectErased
+from headrace.events.attempts import AttemptExited
 from headrace.events.gangs import (
     GangEvicted,
     GangGrown,
@@ -66,7 +67,7 @@ def evolve(projection: Projection, entry: Entry) -> None:
 
 def _requested(projection: Projection, entry: Entry, event: JobRequested) -> None:
     job = _add(projection, entry, event, kind_of_group=event.kind_of_group, tasks=len(event.trials))
-    job.bundle, job.workspace = event.bundle, event.workspace
+    job.bundle, job.inputs, job.workspace = event.bundle, event.inputs, event.workspace
 
 
 def _admitted(projection: Projection, entry: Entry, event: JobAdmitted) -> None:
@@ -125,6 +126,12 @@ def _started(projection: Projection, entry: Entry, event: JobStarted) -> None:
         group.started_at_us, group.waited_us = now_us, event.waited_us
     if job.state == "starting":
         move(projection, job, "running")
+
+
+def _exited(projection: Projection, _: Entry, event: AttemptExited) -> None:
+    job = projection.job(event.job)
+    if job is not None and event.attempt == job.attempt and event.outputs:
+        job.outputs[event.rank] = event.outputs
 
 
 def _cancelling(projection: Projection, _: Entry, event: JobCancelling) -> None:
@@ -223,6 +230,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     JobRetries: _retries,
     JobStarted: _started,
     JobFinished: _finished,
+    AttemptExited: _exited,
     GangPlaced: evolve_gangs.placed,
     GangGrown: evolve_gangs.grown,
     GangShrunk: evolve_gangs.shrunk,

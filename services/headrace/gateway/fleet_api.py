@@ -104,7 +104,7 @@ async def list_projects(gateway: Gate, by: By, fields: Fields = "") -> Response[
 
 @put(
     "/documents",
-    summary="Create or change a department, project, pool or webhook",
+    summary="Create or change a department, project, pool, volume or webhook",
     opt=may("apply", "project"),
 )
 async def apply_document(
@@ -119,7 +119,9 @@ async def apply_document(
     if not isinstance(document, dict):
         raise BadRequest("body", "", "a document is a JSON object")
     kind = document.get("type")
-    verb = {"pool": "pool.apply", "webhook": "webhook.apply"}.get(str(kind), "queue.apply")
+    verb = {"pool": "pool.apply", "volume": "volume.apply", "webhook": "webhook.apply"}.get(
+        str(kind), "queue.apply"
+    )
     of = str(document.get("project", "")) if kind == "webhook" else FLEET
     _check_document(gateway, by, document)
     answer = await by.ask(verb, of, body, key=key, traceparent=trace)

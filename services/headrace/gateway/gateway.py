@@ -21,7 +21,7 @@ from headrace.gateway.asking import Asker
 from headrace.gateway.authenticating import Authenticator, Provider
 from headrace.gateway.chunks import Chunks
 from headrace.gateway.denials import Denials
-from headrace.gateway.errors import Ambiguous, NotFound, NotReady
+from headrace.gateway.errors import Ambiguous, BadRequest, NotFound, NotReady
 from headrace.gateway.evolve import evolve
 from headrace.gateway.follower import Follower
 from headrace.gateway.keeping import Keeper
@@ -75,7 +75,7 @@ class Gateway:
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)
         self.openings = Openings(time.monotonic)
-        self.node_files = NodeFiles(bus, follower, self.keeper)
+        self.node_files = NodeFiles(bus, follower, self.keeper, self.outputs_of)
 
     @property
     def projection(self) -> Projection:
@@ -156,9 +156,23 @@ class Gateway:
         return found
 
     def _needed(self, project: str) -> frozenset[str]:
-        """The folders that live jobs of a project work in."""
-        live = self.follower.projection.live.values()
-        return frozenset(job.bundle for job in live if job.bundle and job.project == project)
+        """The folders that live jobs of a project work in, and read from."""
+        projection = self.follower.projection
+        live = [job for job in projection.live.values() if job.project == project]
+        read = (projection.job(name) for job in live for name in job.inputs)
+        found = {job.bundle for job in live} | {
+            tree for job in live for tree in job.outputs.values()
+        }
+        return frozenset(found.union(*(job.outputs.values() for job in read if job is not None)))
+
+    async def outputs_of(self, project: str, name: str) -> Job:
+        """An ended job of the project, with what it left behind. Raises `GatewayError`."""
+        found = await self.job(name)
+        if found.project != project:
+            raise NotFound(f"no job {name} is known in project {project}")
+        if not found.ended_at_us:
+            raise BadRequest("job", name, f"has not ended yet: it is {found.state}")
+        return found
 
     def _by_prefix(self, prefix: str, sees: Callable[[str], bool] | None) -> Job | None:
         names = choosing.names_like(self.projection, prefix, sees)

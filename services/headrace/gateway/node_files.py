@@ -21,10 +21,12 @@ from headrace.bus.files import (
     PARTS_MAX,
     AskKept,
     AskMissing,
+    AskOutputs,
     GetParts,
     KeepTree,
     Kept,
     Missing,
+    Outputs,
     Parts,
     Put,
     PutPart,
@@ -33,8 +35,10 @@ from headrace.bus.files import (
     unpacked,
 )
 from headrace.bus.interface import Bus, BusError, Message, Subscription
+from headrace.gateway.errors import GatewayError
 from headrace.gateway.follower import Follower
 from headrace.gateway.keeping import Keeper
+from headrace.gateway.projection import Job
 
 GROUP = "gateway"  # one of several gateways answers
 OUTPUTS_BYTES_MAX = 20_000_000_000  # of one worker, and of one of its files
@@ -47,8 +51,15 @@ _LOG = logging.getLogger("headrace.gateway")
 class NodeFiles:
     """Serves the nodes while this gateway runs."""
 
-    def __init__(self, bus: Bus, follower: Follower, keeper: Keeper) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        follower: Follower,
+        keeper: Keeper,
+        outputs_of: Callable[[str, str], Awaitable[Job]],
+    ) -> None:
         self._bus, self._follower, self._keeper = bus, follower, keeper
+        self._outputs_of = outputs_of
         self._subscription: Subscription | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._on: dict[str, tuple[type[Any], Callable[[str, Any], Awaitable[msgspec.Struct]]]] = {
@@ -57,6 +68,7 @@ class NodeFiles:
             "put": (PutPart, self._put),
             "keep": (KeepTree, self._keep),
             "kept": (AskKept, self._kept),
+            "outputs": (AskOutputs, self._outputs),
             "damaged": (SayDamaged, self._damaged),
         }
 
@@ -86,6 +98,8 @@ class NodeFiles:
         kind, answer = known
         try:
             said: msgspec.Struct = await answer(node, unpacked(message.data, kind))
+        except GatewayError as error:
+            said = Put(refused=str(error).removeprefix("refused: "))
         except (msgspec.MsgspecError, ValueError, OSError) as error:
             line = getattr(error, "strerror", None) or str(error)
             _LOG.warning("files not served node=%s what=%s: %s", node, what, line)
@@ -140,10 +154,20 @@ class NodeFiles:
     async def _kept(self, node: str, asked: AskKept) -> Kept:
         """Names are no secret to who has them; a project that was erased has none."""
         del node
-        if asked.project not in self._follower.projection.queues or not self._follower.ready:
+        projection = self._follower.projection
+        if asked.project not in projection.queues or not self._follower.ready:
             return Kept(refused="not known here")
-        here = frozenset(self._keeper.of(asked.project).trees())
-        return Kept(trees=tuple(name for name in asked.trees if name in here))
+        here = frozenset(await asyncio.to_thread(self._keeper.of(asked.project).trees))
+        return Kept(
+            trees=tuple(name for name in asked.trees if name in here),
+            erased_at_us=projection.erased_at_us.get(asked.project, 0),
+        )
+
+    async def _outputs(self, node: str, asked: AskOutputs) -> Outputs:
+        found = await self._outputs_of(await self._project(node, asked.job), asked.of)
+        if not found.outputs:
+            return Outputs(refused=f"job {asked.of} left nothing behind (outputs:)")
+        return Outputs(trees=tuple(sorted(found.outputs.items())))
 
     async def _damaged(self, node: str, asked: SayDamaged) -> Put:
         objects = self._keeper.of(await self._project(node, asked.job))

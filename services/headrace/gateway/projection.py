@@ -57,6 +57,8 @@ class Job(msgspec.Struct, kw_only=True):
     warning: str = ""
     exit_code: int | None = None
     bundle: str = ""
+    inputs: tuple[str, ...] = ()
+    outputs: dict[int, str] = {}  # of the last attempt, by rank
     workspace: Workspace | None = None
 
 

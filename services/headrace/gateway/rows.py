@@ -13,6 +13,7 @@ from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
 from headrace.gateway.wants import wants
 
+NOBODY: dict[str, int] = {}  # who holds a device that is free
 STATES = {"cordon": "cordoned", "drain": "draining", "fence": "fenced", "forget": "fenced"}
 
 
@@ -90,7 +91,7 @@ def _node_row(projection: Projection, node: Node, jobs: list[str]) -> NodeRow:
             memory_bytes=device.memory_bytes,
             healthy=device.healthy,
             fault=device.fault or node.faults.get(device.device, ""),
-            held=projection.held.get(device.device, {}),
+            held=projection.held.get(device.device, NOBODY),
         )
         for device in joined.devices
     ]
@@ -100,10 +101,10 @@ def _node_row(projection: Projection, node: Node, jobs: list[str]) -> NodeRow:
         host=joined.host,
         address=joined.address,
         gpus=len(devices),
-        model=", ".join(dict.fromkeys(device.model for device in devices)),
+        model=", ".join(dict.fromkeys([device.model for device in devices])),
         simulated=any(device.kind == "simulated" for device in joined.devices),
         milli=1000 * len(devices),
-        held_milli=sum(sum(device.held.values()) for device in devices),
+        held_milli=sum(sum(device.held.values()) for device in devices if device.held),
         cpu_milli=joined.cpu_milli,
         memory_bytes=joined.memory_bytes,
         jobs=jobs,

@@ -236,14 +236,14 @@ class Agent:
             case todo.ReportStarted():
                 self._report("started", key, assignment, seen, at_us=action.at_us)
             case todo.ReportExited():
-                self._report_end(key, action.end, assignment, seen)
+                if end := self._starter.ended(key, action.end, lambda: self._look_at(key)):
+                    self._report_end(key, end, assignment, seen)
             case todo.Forget():
                 self._journal.forget(key)
                 self._machine.forget(key)
 
     def _start(self, key: AttemptKey, assignment: Assignment) -> None:
-        end = self._starter.start(assignment, then=lambda: self._look_at(key))
-        if end is not None:
+        if end := self._starter.start(assignment, then=lambda: self._look_at(key)):
             self._report_end(key, end, assignment, None)
 
     def _report_end(

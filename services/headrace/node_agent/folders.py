@@ -66,6 +66,7 @@ class Intent(msgspec.Struct, kw_only=True):
     isolation: str = ""
     groups: list[str] = []
     executor: str = PROCESS
+    outputs: list[str] = []
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -38,6 +38,9 @@ class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at_us: int = 0  # 0: it never ran
     ended_at_us: int = 0
     reported: dict[str, str] = {}
+    outputs: str = ""
+    outputs_files: int = 0
+    outputs_bytes: int = 0
 
 
 class Paused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -82,10 +85,22 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a worker works: `tree` is a folder that becomes its own by being moved there ("": it
     begins with an empty one), `cwd` one of the node's in which it works instead.
+
+    `moves` are folders that become the attempt's beside it (source, and path in its folder);
+    `mounts` what only its processes see (source, target, read-only), where {} is the attempt's
+    folder; `links` what is linked below its working directory (path, target); `env` says where;
+    `outputs` are the paths that are kept when it has ended; `setup` is what
+    prepares it, see `supervision.setting_up`.
     """
 
     tree: str = ""
     cwd: str = ""
+    moves: tuple[tuple[str, str], ...] = ()
+    mounts: tuple[tuple[str, str, bool], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    env: dict[str, str] = {}
+    outputs: tuple[str, ...] = ()
+    setup: dict[str, Any] = {}
 
 
 class Inside(NamedTuple):

@@ -52,6 +52,7 @@ from headrace.node_agent.worker_ports import is_taken
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.preparing import Workplaces
 from headrace.node_agent.workplaces.repositories import Repositories
+from headrace.node_agent.workplaces.setups import interpreters
 from headrace.runtime.health import Answer, Health, json_answer
 
 NOT_ADMITTED = 78  # EX_CONFIG: starting again changes nothing
@@ -252,6 +253,7 @@ def _node(
         labels=settings.labels,
         version=_version(),
         pausing=pausing,
+        pythons=tuple(interpreters()),
     )
 
 

@@ -127,6 +127,9 @@ def report_of(
         exit_code=end.exit_code,
         message=end.message,
         reported=end.reported,
+        outputs=end.outputs,
+        outputs_files=end.outputs_files,
+        outputs_bytes=end.outputs_bytes,
     )
 
 

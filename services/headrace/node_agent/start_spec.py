@@ -22,6 +22,7 @@ from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
 from headrace.node_agent.worker_environment import environment_of, place_of, processes_of
+from headrace.node_agent.workplaces.setups import environment_of as prepared_by
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +53,7 @@ def spec_of(
     settings: MachineSettings,
     marker: str,
 ) -> dict[str, Any]:
-    """The `start` line's content; see `supervision.shim.Start`. Raises `ValueError` for an id that
+    """The `start` line's content; see `supervision.protocol.Start`. Raises `ValueError` for an id that
     is none, for a launch without a command, and for a job that may run as nobody here.
     """
     _check(launch)
@@ -68,21 +69,47 @@ def spec_of(
         folder=path,
         marker=marker,
     )
-    return _granted(assignment) | {
-        "folder": folder,
-        "enforcement": bound.enforcement,
-        "confinement": plan_of(settings.isolation, os.path.basename(folder), limits, account),
-        "marker": marker,
-        "command": launch.command,
-        "setup": launch.setup,
+    plan = plan_of(settings.isolation, os.path.basename(folder), limits, account)
+    return (
+        _granted(assignment)
+        | _placed(place)
+        | {
+            "folder": folder,
+            "enforcement": bound.enforcement,
+            "confinement": plan | {"mounts": [(_at(path, m[0]), *m[1:]) for m in place.mounts]},
+            "marker": marker,
+            "command": launch.command,
+            "env": env
+            | {name: _at(path, value) for name, value in place.env.items()}
+            | prepared_by(place.setup, env["PATH"]),
+            "processes": processes_of(assignment, launch, path),
+            "files": files_of(place_of(assignment, launch, path), launch.framework),
+            "output_bytes_max": settings.output_bytes_max,
+            "journal": settings.journal,
+        }
+    )
+
+
+def _placed(place: Workplace) -> dict[str, Any]:
+    """Where it works."""
+    return {
         "cwd": place.cwd,
         "tree": place.tree,
-        "env": env,
-        "processes": processes_of(assignment, launch, path),
-        "files": files_of(place_of(assignment, launch, path), launch.framework),
-        "output_bytes_max": settings.output_bytes_max,
-        "journal": settings.journal,
+        "moves": place.moves,
+        "links": place.links,
+        "outputs": place.outputs,
+        "setup": place.setup,
     }
+
+
+def _seen_at(path: str, place: Workplace) -> dict[str, str]:
+    """Where its volumes are."""
+    return {name: _at(path, value) for name, value in place.env.items()}
+
+
+def _at(path: str, text: str) -> str:
+    """With the attempt's folder filled in."""
+    return text.replace("{}", path)
 
 
 def _granted(assignment: Assignment) -> dict[str, Any]:

@@ -37,6 +37,7 @@ class Starter:
     ) -> None:
         self._machine, self._care, self._unseal = machine, care, unseal
         self._workplaces, self._is_taken = workplaces, is_taken
+        self._leavings = workplaces.leavings if workplaces is not None else None
 
     def start(self, assignment: Assignment, then: Callable[[], None]) -> End | None:
         """Bring the worker closer to its start; how it ended if it never can. `then` is called when
@@ -75,6 +76,14 @@ class Starter:
         """Leave; what was being prepared is prepared anew."""
         if self._workplaces is not None:
             await self._workplaces.close()
+        if self._leavings is not None:
+            await self._leavings.close()
+
+    def ended(self, key: AttemptKey, end: End, then: Callable[[], None]) -> End | None:
+        """The end of a worker with what is kept of it; None while that is seen to, and `then` will
+        be called.
+        """
+        return end if self._leavings is None else self._leavings.kept(key, end, then)
 
     def drop(self, key: AttemptKey) -> None:
         """It is not to start any more."""

@@ -239,6 +239,9 @@ def _exited(report: Report, about: dict[str, Any]) -> Fact:
         exit_code=report.exit_code,
         message=report.message[:MESSAGE_LENGTH_MAX],
         reported=_bounded(report.reported),
+        outputs=report.outputs[:ID_LENGTH_MAX],
+        outputs_files=report.outputs_files,
+        outputs_bytes=report.outputs_bytes,
     )
 
 

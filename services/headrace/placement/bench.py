@@ -107,9 +107,9 @@ def report(history: History, placed: GangPlaced) -> None:
             report=history.reports,
         )
         history.add(started)
-        exited = {name: getattr(started, name) for name in started.__struct_fields__}
-        del exited["enforcement"]
-        history.add(AttemptExited(**exited, reason="exited"))
+        known = [name for name in AttemptExited.__struct_fields__ if hasattr(started, name)]
+        about = {name: getattr(started, name) for name in known}
+        history.add(AttemptExited(**about, reason="exited"))
 
 
 def steady(nodes: int, gpus: int, jobs: int, pending: int) -> tuple[int, int]:

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from heapq import heappop, heappush
 
 from headrace.events.gangs import Worker
+from headrace.placement.kin import Kin
 from headrace.placement.life_rules import is_due
 from headrace.placement.modelling import SECOND_US
-from headrace.placement.option_rules import family_of
 from headrace.placement.pause_rules import deadline_us
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
@@ -45,9 +45,9 @@ class Index:
         self.world: World | None = None
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
         self.changed_nodes: dict[str, None] = {}
-        self.changed_queues = False
+        self.changed_queues: dict[str, None] = {}
         self.window: Window = NO_WINDOW  # by which usage was judged
-        self.families: dict[str, dict[str, None]] = {}  # who waits, by who tells how fast it runs
+        self.kin = Kin()
         self.learned = 0  # how many arrivals the world's policies know of
         self.changed_pools = self.changed_users = False
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
@@ -61,7 +61,7 @@ class Index:
             self.changed_users |= owner not in self.users
             self.users[owner] = self.users.get(owner, 0) + 1
         _member(self.waiting, job_id, present=job.waiting)
-        self._relate(family_of(job.project, job_id), job_id, waits=job.waiting)
+        self.kin.enter(job_id, job)
         self._run(job_id, job.run)
         _member(self.growing, job_id, present=job.growing)
         _member(self.stopping, job_id, present=job.run is not None and job.run.stops)
@@ -77,7 +77,7 @@ class Index:
         if not self.users[owner]:
             del self.users[owner]
             self.changed_users = True
-        self._relate(family_of(owner[0], job_id), job_id, waits=False)
+        self.kin.leave(job_id)
         self._run(job_id, None)
         for members in (
             self.waiting, self.growing, self.stopping, self.gaining, self.reserved, self.pausing,
@@ -87,7 +87,8 @@ class Index:
     def follows(self) -> None:
         """The world follows the state again."""
         self.changed_jobs, self.changed_nodes = {}, {}
-        self.changed_queues = self.changed_pools = self.changed_users = False
+        self.changed_queues = {}
+        self.changed_pools = self.changed_users = False
 
     def watch(self, job_id: str, job: Job) -> None:
         """Remember when the attempt that has just begun must end."""
@@ -106,9 +107,23 @@ class Index:
         for moment_us in _moments_of(state, job):
             heappush(self.moments, (moment_us, job_id, attempt))
 
-    def measured(self, family: str) -> None:
-        """More is known of how fast the jobs of this family run."""
-        self.changed_jobs.update(self.families.get(family, {}))
+    def repooled(self) -> None:
+        """A pool or a volume is new or has changed."""
+        self.changed_pools = True
+        self.kin.repooled()
+
+    def resettled(self) -> None:
+        """The settings are others; who waits may matter at other moments."""
+        self.repooled()
+        self.changed_jobs.update(self.waiting)
+
+    def requeued(self, state: State, name: str, *, users_equal: bool) -> None:
+        """A queue is new or has changed; its users shared it equally before, or did not."""
+        self.changed_queues[name] = None
+        self.watch_budgets(state, name)
+        if state.queues[name].users_equal != users_equal:  # its jobs are in other queues now
+            mine = (job_id for job_id, job in state.jobs.items() if job.project == name)
+            self.changed_jobs.update(dict.fromkeys(mine))
 
     def watch_moment(self, at_us: int) -> None:
         """Remember a moment of no job: a queue may lose one more, a search may begin again."""
@@ -161,12 +176,6 @@ class Index:
             if due_us <= now_us and ticks(state, due_us, job_id, attempt)
         }
         return sorted(late)
-
-    def _relate(self, family: str, job_id: str, *, waits: bool) -> None:
-        members = self.families.setdefault(family, {})
-        _member(members, job_id, present=waits)
-        if not members:
-            del self.families[family]
 
     def _run(self, job_id: str, run: Run | None) -> None:
         """The job may have got an attempt, or lost it, or have other workers now."""

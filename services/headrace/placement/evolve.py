@@ -68,13 +68,14 @@ def evolve(state: State, entry: Entry) -> None:
 def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     if event.service == "placement":
         old_window_ms = usage_rules.window_ms(state)
-        state.settings = dict(event.settings)
+        before, state.settings = state.settings, dict(event.settings)
         usage_rules.retimed(state, old_window_ms, entry.recorded_at_us)
-        index_of(state).changed_pools = True
+        if before != state.settings:
+            index_of(state).resettled()
 
 
 def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
-    state.queues[event.name] = event.queue
+    before, state.queues[event.name] = state.queues.get(event.name), event.queue
     jobs = [(job, job.run) for job in state.jobs.values() if job.run is not None]
     holdings = (
         (job.project, milli, firm)
@@ -87,9 +88,8 @@ def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
     usage_rules.remetered(state, holders, entry.recorded_at_us)
     if event.queue.evictions_max <= 0:
         state.evictions.pop(event.name, None)
-    index = index_of(state)
-    index.changed_queues = True
-    index.watch_budgets(state, event.name)
+    users_equal = before is not None and before.users_equal
+    index_of(state).requeued(state, event.name, users_equal=users_equal)
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:

@@ -28,4 +28,4 @@ def measured(state: State, _entry: Entry, event: PerformanceMeasured) -> None:
     if len(state.measured) > FAMILIES_MAX:
         del state.measured[next(iter(state.measured))]
     if one not in before:
-        index_of(state).measured(family)
+        index_of(state).kin.measured(family)

@@ -6,12 +6,14 @@ the state at any time, and no decision differs because of it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from headrace.placement.derived import NO_WINDOW, Index, index_of, total_milli
 from headrace.placement.kept import takes_part
 from headrace.placement.modelling import gang_of, machine_of, settings_of
 from headrace.placement.state import State
 from headrace.placement.usage_rules import used_lately, window_at, window_ms
-from headrace.scheduling.rations import specs_of
+from headrace.scheduling.rations import path_up, specs_of
 from headrace.scheduling.world import World
 
 
@@ -21,23 +23,20 @@ def world_of(state: State) -> World:
     world = index.world
     if world is None:
         world = index.world = World()
-        index.changed_pools = True
+        index.repooled()
         index.changed_jobs = dict.fromkeys(state.jobs)
-    if index.changed_pools:  # every node and every job may be in other pools now
+        index.changed_queues = dict.fromkeys(state.queues)
+    if index.changed_pools:
         world.set_settings(settings_of(state))
-        index.changed_nodes = dict.fromkeys(state.nodes)
-        index.changed_queues = True
+        index.changed_nodes.update(dict.fromkeys(_repooled(state, world)))
         index.window = NO_WINDOW
+    index.changed_jobs.update(index.kin.moved(state))
     if index.learned != state.learned.number:
         index.learned = state.learned.number
         world.learn(state.learned)
     _follow_machines(state, index, world)
-    if index.changed_queues:  # and to other queues, perhaps
-        index.changed_jobs = dict.fromkeys(state.jobs)
     if index.changed_queues or index.changed_users:
-        queues = specs_of(state.queues, _users(index))
-        if queues != world.queues:
-            world.set_queues(queues)
+        _follow_queues(state, index, world)
     for job_id in index.changed_jobs:
         if _follow_job(state, world, job_id):
             index.watch_moments(state, job_id, state.jobs[job_id])
@@ -79,13 +78,37 @@ def _follow_machines(state: State, index: Index, world: World) -> None:
         world.set_machine(machine)
 
 
+def _repooled(state: State, world: World) -> Iterator[str]:
+    """The nodes that are other machines since pools have changed."""
+    for name, node in state.nodes.items():
+        known = world.machines.get(name)
+        machine = machine_of(node, state.machines[name], state.pools)
+        if known is None or known.spec != machine:
+            yield name
+
+
+def _follow_queues(state: State, index: Index, world: World) -> None:
+    """The tree is another one; what runs below a queue that changed may be safe for another time."""
+    queues = specs_of(state.queues, _users(index))
+    if queues != world.queues:
+        world.set_queues(queues)
+    changed: dict[str, bool] = {}  # by project
+    for job_id in index.running if index.changed_queues else ():
+        job = state.jobs[job_id]
+        if job.project not in changed:
+            above = path_up(state.queues, job.project)
+            changed[job.project] = any(queue.queue in index.changed_queues for queue in above)
+        if changed[job.project]:
+            index.watch_moments(state, job_id, job)
+
+
 def _follow_job(state: State, world: World, job_id: str) -> bool:
     """Have the world see the job as it is; false when it is to know nothing of it."""
     job = state.jobs.get(job_id)
     world.leave(job_id)
     if job is None or not takes_part(state, job):
         return False
-    world.enter(gang_of(state, job_id, job))
+    world.enter(gang_of(state, job_id, job, index_of(state).kin.offer(state, job_id)))
     return True
 
 

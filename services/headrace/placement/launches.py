@@ -63,14 +63,15 @@ class Launches:
         try:
             launch = await self._opened(requested)
             launch = await self._completed(state, job_id, job, requested, launch)
+            told = environment_of(job_id, job, run, worker.rank) | {
+                "HEADRACE_GANG_KEY": self._gang_key(f"{job_id}/{run.attempt}")
+            }
             launch = msgspec.structs.replace(
                 launch,
                 command=launch.commands.get(worker.role, launch.command),
                 commands={},
-                env=suggested(job, worker)
-                | launch.env
-                | environment_of(job_id, job, run, worker.rank)
-                | {"HEADRACE_GANG_KEY": self._gang_key(f"{job_id}/{run.attempt}")},
+                env=suggested(job, worker) | launch.env | told,
+                gang_names=tuple(told),
                 processes=processes_of(job, worker),
             )
             context = f"launch:{job_id}/{run.attempt}/{worker.rank}".encode()
@@ -129,4 +130,7 @@ class Launches:
             env["HEADRACE_PARAMS"] = msgspec.json.encode(params, order="sorted").decode()
             for name, value in params.items():
                 env[f"HEADRACE_PARAM_{name.upper()}"] = value
-        return msgspec.structs.replace(complete, env=env, secrets=secrets)
+        volumes = {
+            name: state.volumes[name].path for name in job.gang.volumes if name in state.volumes
+        }
+        return msgspec.structs.replace(complete, env=env, secrets=secrets, volumes=volumes)

@@ -7,25 +7,24 @@ Nothing here decides.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import TypeAlias
 
 import msgspec
 
-from headrace.events.asked import Accelerator
-from headrace.events.asked import Gang as Asked
 from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.pools import Pool
-from headrace.placement.option_rules import NOWHERE, Option, family_of, options_by_role
+from headrace.placement.offers import Offer, offer_of
+from headrace.placement.option_rules import family_of
+from headrace.placement.reach_rules import labels_of
 from headrace.placement.release_rules import dispensable
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, Machine, State
-from headrace.scheduling.cluster import DEVICE_MILLI, Device, Node
+from headrace.scheduling.cluster import Device, Node
 from headrace.scheduling.gangs import (
     PENDING,
     RELEASING,
     RUNNING,
-    Constraint,
     Gang,
     Group,
     Place,
@@ -33,7 +32,6 @@ from headrace.scheduling.gangs import (
     Shape,
     Task,
 )
-from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
 from headrace.scheduling.machines import Kind, MachineSpec, takes
 from headrace.scheduling.rations import leaf_of
 from headrace.scheduling.settings import Settings
@@ -72,7 +70,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         models=() if all(d.usable for d in node.devices) else tuple(d.model for d in node.devices),
         cpu_milli=node.cpu_milli,
         memory_bytes=max(0, node.memory_bytes - machine.kept_bytes),
-        labels=labels,
+        labels=labels | labels_of(machine.said),
         taints=machine.said.taints,
         accepting=node.accepting,
         has_engine=bool(machine.said.engine),
@@ -81,11 +79,12 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
     )
 
 
-def gang_of(state: State, job_id: str, job: Job) -> Gang:
-    """A job that waits or runs."""
-    options = tuple(options_for(state, job_id, job))
+def gang_of(state: State, job_id: str, job: Job, offer: Offer | None = None) -> Gang:
+    """A job that waits or runs; `offer` is what it is offered, where that is known."""
+    if offer is None:
+        offer = offer_of(state, family_of(job.project, job_id), job.gang)
+    options, constraint = offer
     parts = job.gang.by_role()
-    constraint = _constraint(job.gang, state.pools)
     run, queue = job.run, state.queues.get(job.project)
     protected = job.protected_minimum and job.preemptible
     gang = Gang(
@@ -181,18 +180,6 @@ def _goes_on(job: Job, run: Run) -> bool:
     return not (run.evicted or run.gives_back) and len(dispensable(job, run)) == len(run.exits)
 
 
-def options_for(state: State, job_id: str, job: Job) -> dict[tuple[Shape, ...], tuple[Option, ...]]:
-    """What a worker of each role of the job may ask for, the best first, and why that is so."""
-    found: dict[tuple[Shape, ...], tuple[Option, ...]] = {}
-    measured = state.measured.get(family_of(job.project, job_id), ())
-    parts = list(job.gang.by_role().values())
-    for options in options_by_role(job.gang, state.pools, measured):
-        asked = zip(parts, options, strict=True)
-        shapes = tuple(_shape(part, option.kind, option.pool) for part, option in asked)
-        found.setdefault(shapes, options)
-    return found
-
-
 def shares_of(place: Place, node: Node) -> tuple[Share, ...]:
     """The devices of a place on its node."""
     return tuple(Share(device=node.devices[i].device, milli=place.milli) for i in place.devices)
@@ -224,44 +211,6 @@ def task_name(job_id: str, rank: int) -> str:
 def _task(job_id: str, rank: int, what: tuple[str, Shape]) -> Task:
     role, shape = what
     return Task(name=task_name(job_id, rank), gang=job_id, role=role, rank=rank, shape=shape)
-
-
-def _shape(asked: Asked, kind: Accelerator, pool: Pool | None) -> Shape:
-    whole, odd = divmod(kind.milli, DEVICE_MILLI)
-    share = bool(asked.gpu_memory_bytes) or bool(odd and not whole)
-    nowhere = bool(whole and odd) or pool is NOWHERE  # one and a half GPUs, an unknown pool
-    return Shape(
-        devices=1 if share else whole,
-        device_milli=kind.milli if odd and not whole else DEVICE_MILLI,
-        device_memory_bytes=asked.gpu_memory_bytes,
-        model=kind.model,
-        profile=kind.profile,
-        memory_min_bytes=-(-kind.memory_bytes_min * 100 // (100 + SIZE_TOLERANCE_PERCENT)),
-        memory_max_bytes=kind.memory_bytes_max * 100 // (100 - SIZE_TOLERANCE_PERCENT),
-        cpu_milli=asked.cpu_milli,
-        memory_bytes=asked.memory_bytes,
-        only=() if nowhere else None,
-        labels=((pool.label, pool.value),) if pool is not None else (),
-        apart=max(asked.nodes, asked.nodes_max) > 1,
-        contained=asked.contained,
-    )
-
-
-def _constraint(asked: Asked, pools: Mapping[str, Pool]) -> Constraint | None:
-    """The levels asked for, of the first of its pools that has them."""
-    levels = [level for level in (asked.topology_required, asked.topology_preferred) if level]
-    if not levels:
-        return None
-    names: Sequence[str] = asked.pools or tuple(pools)
-    known = (n for n in names if n in pools and all(lvl in pools[n].topology for lvl in levels))
-    topology = next(known, "")
-    if not topology and not asked.topology_required:
-        return None  # nobody knows what is near; that keeps nobody waiting
-    return Constraint(
-        topology=topology,
-        required=asked.topology_required,
-        preferred=asked.topology_preferred,
-    )
 
 
 def _kind(device: Device) -> Kind:

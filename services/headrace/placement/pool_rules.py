@@ -1,4 +1,4 @@
-"""Pools: what an administrator's document must fulfil, and how the state follows it.
+"""Pools: what an administrator's document must fulfil, and how the state follows it, and volumes.
 
 Rule: judged in the order of the log, each beside the pools that the ones before it left. A pool is
 configured before it is priced.
@@ -19,6 +19,7 @@ from headrace.events.pools import (
     PoolPriced,
     PoolRefused,
 )
+from headrace.events.volumes import VolumeConfigured
 from headrace.placement.derived import index_of
 from headrace.placement.state import PoolApply, State
 
@@ -78,15 +79,21 @@ def _applied(state: State, entry: Entry, event: PoolApplyRequested) -> None:
 def _configured(state: State, entry: Entry, event: PoolConfigured) -> None:
     state.pools_applied.pop(entry.header.causation, None)
     state.pools[event.name] = event.pool
-    index_of(state).changed_pools = True
+    index_of(state).repooled()
 
 
 def _refused(state: State, entry: Entry, _event: PoolRefused) -> None:
     state.pools_applied.pop(entry.header.causation, None)
 
 
+def _volume(state: State, _entry: Entry, event: VolumeConfigured) -> None:
+    state.volumes[event.name] = event.volume
+    index_of(state).repooled()  # which nodes suit whom is asked anew
+
+
 ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     PoolApplyRequested: _applied,
     PoolConfigured: _configured,
     PoolRefused: _refused,
+    VolumeConfigured: _volume,
 }

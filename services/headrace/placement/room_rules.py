@@ -20,8 +20,8 @@ from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, W
 from headrace.placement.derived import index_of, total_milli
 from headrace.placement.following import world_at
 from headrace.placement.life_rules import evict, shrink
-from headrace.placement.modelling import options_for
-from headrace.placement.option_rules import Option, names_of, numbers_of
+from headrace.placement.offers import options_for
+from headrace.placement.option_rules import Option, family_of, names_of, numbers_of
 from headrace.placement.part_gate import PartGate, guaranteed_part
 from headrace.placement.pause_rules import leave
 from headrace.placement.port_rules import Ports
@@ -42,7 +42,7 @@ from headrace.scheduling.world import World
 
 PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of events
 
-STEPS_MAX = 200  # evictions tried in one decision; a search that was begun is ended
+STEPS_MAX = 100  # evictions tried in one decision; a search that was begun is ended
 ACTIONS = ("allocate", "consolidate", "reclaim", "preempt", "bind")
 
 REASONS = {"reclaim": "reclaimed", "preempt": "preempted"}  # of whoever has no place then
@@ -243,7 +243,9 @@ class _Placements:
         if pool:
             names["pool"] = pool
         if self._world.gangs[job_id].options:
-            place, option = _chosen(options_for(self._state, job_id, job), job, seated)
+            family = family_of(job.project, job_id)
+            options = options_for(self._state, family, job.gang)
+            place, option = _chosen(options, job, seated)
             numbers |= numbers_of(option, place)
             names |= names_of(option)
         return Act(rule="made-room" if job.gaining else "fits", numbers=numbers, names=names)

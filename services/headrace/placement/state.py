@@ -16,6 +16,7 @@ from headrace.events.jobs import Checkpoint
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
+from headrace.events.volumes import Volume
 from headrace.placement.runs import Run
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Node
@@ -271,6 +272,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     learned: Arrivals = msgspec.field(default_factory=Arrivals)  # what policies expect more of
     searching: Searching = msgspec.field(default_factory=Searching)
     pools: dict[str, Pool] = {}
+    volumes: dict[str, Volume] = {}
     pools_applied: dict[int, PoolApply] = {}  # by position of the request
     measured: dict[str, tuple[Measured, ...]] = {}  # by family, who was measured last at the end
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault

@@ -84,7 +84,7 @@ def prepare(
         marker=held.intent.marker,
     )
     held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
-    held.intent.enforcement = bound.enforcement
+    held.intent.enforcement, held.intent.outputs = bound.enforcement, list(place.outputs)
     held.seen = msgspec.structs.replace(held.seen, enforcement=bound.enforcement)
     held.kept = record.Kept(
         image=launch.image,

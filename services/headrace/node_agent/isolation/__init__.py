@@ -95,5 +95,6 @@ def plan_of(
         "oom": isolation.oom_file(name) if is_limited else "",
         "memory_bytes": limits.memory_bytes,
         "account": account,
+        "mounts": [],
         "filter": [folder, denied] if folder and denied else None,
     }

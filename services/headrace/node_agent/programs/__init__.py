@@ -9,4 +9,5 @@ from __future__ import annotations
 from pathlib import Path
 
 SHEBANG = "#!/usr/bin/env python3\n"
+SETUP_ENVIRONMENT = (Path(__file__).parent / "setup_environment.py").read_text()
 GANG_LAUNCH = SHEBANG + (Path(__file__).parent / "gang_launch.py").read_text()

@@ -16,7 +16,7 @@ _MIB = 1_048_576
 
 Plan = dict[str, Any]
 """`level` (its name), `groups` (each `[folder, [[file, value, is_needed], …]]`), `oom` (a file with a
-line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `account` (`[uid, gid, [groups]]` or None),
+line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `mounts` (each `[source, target, is_read_only]`), `account` (`[uid, gid, [groups]]` or None),
 `filter` (`[folder, [device, …]]`: what a group of version 2 is kept from, or None)."""
 
 
@@ -49,12 +49,21 @@ class Confinement:
             kernel.write(f"{folder}/cgroup.procs", b"0", flags=0)
         with contextlib.suppress(OSError):
             kernel.write("/proc/self/oom_score_adj", str(OOM_SCORE_ADJ).encode(), flags=0)
+        if self._plan["mounts"]:
+            self._mount()
         if self._plan["account"] is not None:
             user, group, groups = self._plan["account"]
             os.setgroups(groups)
             os.setgid(group)
             os.setuid(user)
             kernel.gain_no_privileges()
+
+    def _mount(self) -> None:
+        """Show folders to this process and what it starts, and to nobody else. Raises `OSError`."""
+        kernel.leave_mounts()
+        for source, target, is_read_only in self._plan["mounts"]:
+            os.makedirs(target, mode=0o755, exist_ok=True)
+            kernel.show(source, target, is_read_only=is_read_only)
 
     def hand_over(self, *paths: str) -> None:
         """Let the account have these files and folders, and the way to them from the node's."""

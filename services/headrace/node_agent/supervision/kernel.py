@@ -15,6 +15,10 @@ _PR_SET_NO_NEW_PRIVS = 38
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 
 
+_CLONE_NEWNS = 0x20000
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+
+
 def syscall(number: int, *arguments: Any) -> int:
     """What the kernel answers to a call that the C library has no function for. Raises `OSError`."""
     answer = int(_LIBC.syscall(number, *arguments))
@@ -51,6 +55,27 @@ def control_by(terminal: int) -> None:
 def rename(name: str) -> None:
     """Set the name that `ps` shows for this process, at most 15 bytes."""
     _PRCTL(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+def leave_mounts() -> None:
+    """What this process mounts from now on nobody else sees. Raises `OSError`."""
+    _checked(_LIBC.unshare(_CLONE_NEWNS))
+    _checked(_LIBC.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
+
+
+def show(source: str, target: str, *, is_read_only: bool) -> None:
+    """Have one folder at another's place, with what is mounted in it. Raises `OSError`."""
+    there = os.fsencode(target)
+    _checked(_LIBC.mount(os.fsencode(source), there, None, _MS_BIND | _MS_REC, None), target)
+    if is_read_only:
+        how = _MS_BIND | _MS_REMOUNT | _MS_RDONLY
+        _checked(_LIBC.mount(b"none", there, None, how, None), target)
+
+
+def _checked(result: int, name: str = "") -> None:
+    if result:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code), name or "a mount of its own")
 
 
 def discard(descriptor: int, offset: int, length: int) -> bool:

@@ -2,11 +2,13 @@
 
 Rule: the folder is the truth; lines on the socket only make it quick. Answers are JSON.
 
-To the launcher: `start FOLDER {...}` (see `shim.Start`; the shim reads it, for what the launcher
+To the launcher: `start FOLDER {...}` (see `Start`; the shim reads it, for what the launcher
 touches is copied at its next fork) and `{"quit": true}`. From it: first `{"launcher": VERSION,
 "pid": n}`, then per start `{"forked": FOLDER, "pid": n}` or `{"refused": FOLDER, "why": text}`, and
 from the shim itself `{"started": FOLDER, "at_us": n}`.
 """
+
+from typing import Any
 
 VERSION = 3  # another version is asked to quit and replaced; its shims are not touched
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
@@ -35,6 +37,15 @@ MARKER = "HEADRACE_ATTEMPT_KEY"  # in the environment of everything an attempt s
 GRACE_S = 10.0  # between SIGTERM and SIGKILL, when nobody says otherwise
 OUTPUT_BYTES_MAX = 1_073_741_824  # kept of one process's output, unless the agent says otherwise
 OUTPUT_HEAD_BYTES = 1_048_576  # of which this much is always the beginning
+
+
+Start = dict[str, Any]
+"""`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
+`command`, `setup` (see `setting_up`), `cwd` (a folder of the node's, or ""), `tree`, `moves`, `links`,
+`outputs` (see `Workplace`), `env`, `processes` (each process's own env), `files` (by path in the folder,
+`[mode, content]`), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path
+or ""), `devices` (`uuid:milli` each), `enforcement`, `exhausted` (words that say that a device has no
+memory left), `confinement` (see there)."""
 
 
 def lease_line(boot: str, from_ns: int) -> bytes:

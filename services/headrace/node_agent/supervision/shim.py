@@ -28,9 +28,12 @@ from headrace.node_agent.supervision.protocol import (
     STOP,
     STOP_REASON,
     WORK,
+    Start,
     lease_of,
 )
 from headrace.node_agent.supervision.record import Record, journal
+from headrace.node_agent.supervision.setting_up import LIMIT_S, judge, set_up
+from headrace.node_agent.supervision.workplace import furnish
 
 LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
 LOOK_S = 5.0  # between two looks at output and deadline (sleep of the machine counts)
@@ -41,14 +44,6 @@ SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.
 _LOOK_NS = int(LOOK_S * 1e9)
 
 Tell = Callable[[dict[str, Any]], None]
-Start = dict[str, Any]
-"""`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
-`command`, `setup`, `cwd` (a folder of the node's, or ""), `tree` (a folder that becomes the
-attempt's own, or ""), `env`, `processes` (each process's own env), `files` (by path in the folder,
-`[mode, content]`), `grace_s`,
-`max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path or ""), `devices` (`uuid:milli` each),
-`enforcement`, `exhausted` (words that say that a device has no memory left), `confinement` (see
-there)."""
 
 
 def run(spec: Start, boot: str, tell: Tell) -> None:
@@ -93,12 +88,7 @@ class _Attempt:
         """Start, supervise to the end, and say how it ended."""
         try:
             self._record.meant(self._spec, self._end["boot"])
-            if self._spec["tree"]:
-                os.rename(self._spec["tree"], WORK)
-            else:
-                os.mkdir(WORK)
-            os.mkdir(OUTPUT)
-            os.mkdir(REPORTS)
+            self._made = furnish(self._spec)
         except OSError as error:
             why = f"its folder cannot be written: {error.strerror}"
             self._tell({"refused": self._spec["folder"], "why": why})
@@ -124,9 +114,8 @@ class _Attempt:
         try:
             self._confinement.create()
             kernel.write(STOP_REASON, b"")
-            self._confinement.hand_over(
-                WORK, OUTPUT, REPORTS, STOP_REASON, *put_files(self._spec["files"])
-            )
+            made = (*self._made, *put_files(self._spec["files"]))
+            self._confinement.hand_over(WORK, OUTPUT, REPORTS, STOP_REASON, *made)
         except OSError as error:
             message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
             raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None
@@ -134,16 +123,29 @@ class _Attempt:
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""
         if self._spec["setup"]:
-            self._start(0, self._spec["setup"])
-            while self._alive and self._reap():
-                if self._alive:
-                    self._wait()
-            if self._end["exit_code"] and not self._ending:
-                message = f"setup: {self._end['message']}"
-                self._end.update(reason="setup", message=message)
+            of_job, of_setup = self._deadline, Deadline(LIMIT_S)
+            is_ours = not of_job.at_ns or of_setup.at_ns < of_job.at_ns
+            self._deadline = of_setup if is_ours else of_job
+            account = self._spec["confinement"]["account"]
+            if not set_up(self._spec["setup"], os.path.abspath(WORK), account, self):
+                judge(self._end, "0.log", is_ours=is_ours)
                 return False
+            self._deadline = of_job
             self._ended.clear()
         return not self._ending
+
+    def run_first(self, command: list[str]) -> bool:
+        """Run a program as the worker would be, to its end; whether it ended well."""
+        self._start(0, command)
+        while self._alive and self.rest(LOOK_S):
+            pass
+        return not self._end["exit_code"] and not self._ending
+
+    def rest(self, most_s: float) -> bool:
+        """Let time pass; whether the attempt goes on."""
+        if self._reap() or not self._ending:
+            self._wait(most_s)
+        return bool(self._alive) or not self._ending
 
     def _work(self) -> None:
         for index in range(len(self._spec["processes"])):
@@ -201,9 +203,9 @@ class _Attempt:
         if self._alive and not self._ending:
             self._stop_all("peer-failed", self._spec["grace_s"])
 
-    def _wait(self) -> None:
+    def _wait(self, most_s: float = LOOK_S) -> None:
         """Wait for a signal or the next deadline, and do what it asks for."""
-        received = signal.sigtimedwait(SIGNALS, self._wait_s())
+        received = signal.sigtimedwait(SIGNALS, min(most_s, self._wait_s()))
         if received is not None and received.si_signo == signal.SIGUSR1:
             if self._alive and not self._ending:
                 self._sessions.begin(next(iter(self._alive)))

@@ -13,14 +13,25 @@ from typing import TypeVar
 
 import msgspec
 
-from headrace.bundles.manifest import BUNDLE_BYTES_MAX, BadManifest, Manifest, name_of
+from headrace.bundles.gathering import OUTPUTS_BYTES_MAX
+from headrace.bundles.manifest import (
+    BUNDLE_BYTES_MAX,
+    BadManifest,
+    File,
+    Manifest,
+    below,
+    manifest_of,
+    name_of,
+)
 from headrace.bundles.objects import Damaged, Objects
 from headrace.bus import subjects
 from headrace.bus.files import (
     ANSWER_S,
     PART_BYTES_MAX,
     PARTS_MAX,
+    AskOutputs,
     GetParts,
+    Outputs,
     Part,
     Parts,
     Put,
@@ -87,6 +98,17 @@ class Fetcher:
                 known = await self._fetched(objects, job, tree, bytes_max)
         self._fetching.pop((objects.root, tree), None)
         return known
+
+    async def outputs(self, objects: Objects, job: str, of: str) -> Manifest:
+        """What the job `of` left behind, every content of which is here now: that of its one worker,
+        or of several in folders by rank. Raises `Unprepared`.
+        """
+        left = await self._files.ask("outputs", AskOutputs(job=job, of=of), Outputs)
+        found: list[File] = []
+        for rank, tree in left.trees:
+            manifest = await self.tree(objects, job, tree, OUTPUTS_BYTES_MAX)
+            found += below(manifest, str(rank)) if len(left.trees) > 1 else manifest.files
+        return manifest_of(found)
 
     async def _fetched(self, objects: Objects, job: str, tree: str, bytes_max: int) -> Manifest:
         data = await self._whole(job, tree)

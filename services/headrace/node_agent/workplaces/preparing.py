@@ -12,20 +12,29 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from headrace.bundles.laying import Owner
 from headrace.bundles.manifest import name_of
 from headrace.bundles.objects import Damaged
 from headrace.bus.agents import Assignment, Launch
+from headrace.bus.files import AskKept, Kept
 from headrace.documents.workdir import GIT, bundle_of
+from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.machine import AttemptKey, End, Workplace
 from headrace.node_agent.reconcile import key_of
+from headrace.node_agent.supervision.protocol import WORK
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Fetcher, Files
+from headrace.node_agent.workplaces.leaving import Leavings
+from headrace.node_agent.workplaces.mounting import input_at, variable_of, volume_at
 from headrace.node_agent.workplaces.repositories import Repositories
+from headrace.node_agent.workplaces.setups import Unready, code_of, setup_of
 from headrace.node_agent.workplaces.trees import Trees
 
 NOT_EXECUTABLE = 126  # as a shell has it
+FORGET_EVERY_S = 600.0
 
 _LOG = logging.getLogger("headrace.node_agent")
 
@@ -42,8 +51,10 @@ class Workplaces:
         owner_of: Callable[[str], Owner | None],
         repositories: Repositories,
     ) -> None:
+        self._files, self._node_dir = files, node_dir
         self._trees = Trees(node_dir)
         self._fetcher = Fetcher(files)
+        self.leavings = Leavings(files, node_dir)
         self._owner_of = owner_of
         self._repositories = repositories
         self._tasks: dict[AttemptKey, asyncio.Task[Workplace | End]] = {}
@@ -54,8 +65,10 @@ class Workplaces:
         """The attempt's workplace, or why it cannot start. None: it is being prepared, and `then`
         will be called.
         """
-        if not (bundle_of(launch.workdir) or launch.workdir.startswith(GIT)):
-            return Workplace(cwd=launch.workdir)
+        has_code = bundle_of(launch.workdir) or launch.workdir.startswith(GIT)
+        has_setup = (launch.setup or launch.python) and not launch.image
+        if not has_code and not launch.mounts and not has_setup:
+            return Workplace(cwd=launch.workdir, outputs=launch.outputs)
         key = key_of(assignment)
         task = self._tasks.get(key)
         if task is None:
@@ -74,7 +87,18 @@ class Workplaces:
 
     async def tend(self) -> None:
         """Look after what is kept, for ever."""
-        await self._trees.tend()
+        await asyncio.gather(self._trees.tend(), self._forget_along())
+
+    async def _forget_along(self) -> None:
+        """Forget what the platform has forgotten, such as what an erased project left here."""
+        while True:
+            for project, objects in list(self._trees.projects()):
+                asked = AskKept(project=project, trees=tuple(objects.trees()))
+                with contextlib.suppress(Unprepared):
+                    kept = await self._files.ask("kept", asked, Kept)
+                    trees, erased_at_s = frozenset(kept.trees), kept.erased_at_us / 1e6
+                    await asyncio.to_thread(self._trees.forget, project, trees, erased_at_s)
+            await asyncio.sleep(FORGET_EVERY_S)
 
     async def close(self) -> None:
         """Leave; what was being prepared is prepared anew."""
@@ -82,29 +106,88 @@ class Workplaces:
         await self._trees.close()
 
     async def _prepare(self, assignment: Assignment, launch: Launch) -> Workplace | End:
+        owner = None
+        with contextlib.suppress(ValueError):  # who may run as nobody is told so at its start
+            owner = self._owner_of(assignment.user)
+        what = "workdir"
         try:
-            owner = None
-            with contextlib.suppress(ValueError):  # who may run as nobody is told so at its start
-                owner = self._owner_of(assignment.user)
-            if launch.workdir.startswith(GIT):
-                return await self._with_commit(assignment, launch.workdir, owner)
-            return await self._with_tree(assignment, bundle_of(launch.workdir), owner)
-        except (Unprepared, OSError) as error:
+            place, code = await self._with_code(assignment, launch, owner)
+            if not launch.image:
+                what = "setup"
+                setup = setup_of(launch, code, self._setups_of(assignment, code), owner)
+                place = msgspec.structs.replace(place, setup=setup)
+            what = "volumes"
+            place = await self._with_mounts(place, assignment, launch, owner)
+        except (Unprepared, Unready, OSError) as error:
             line = getattr(error, "strerror", None) or str(error)
-            _LOG.warning("not prepared job=%s: %s", assignment.job, line)
-            message = f"cannot start: workdir: {line}"
+            _LOG.warning("not prepared job=%s %s: %s", assignment.job, what, line)
+            message = f"cannot start: {what}: {line}"
             return End(reason="start-failed", exit_code=NOT_EXECUTABLE, message=message)
+        return msgspec.structs.replace(place, outputs=launch.outputs)
+
+    async def _with_code(
+        self, assignment: Assignment, launch: Launch, owner: Owner | None
+    ) -> tuple[Workplace, str]:
+        """With what stands for the code in the key of its setup; a folder of the node is not looked
+        into, so that "" stands for it: what is set up there is not kept.
+        """
+        workdir = launch.workdir
+        if workdir.startswith(GIT):
+            return await self._with_commit(assignment, workdir, owner)
+        if bundle_of(workdir):
+            return await self._with_tree(assignment, launch, owner)
+        return Workplace(cwd=workdir), "" if workdir else "no code"
+
+    def _setups_of(self, assignment: Assignment, code: str) -> Path:
+        if code:
+            return self._trees.of(assignment.project).root / "setups"
+        return self._node_dir / folder_of(key_of(assignment)) / "setups"
+
+    async def _with_mounts(
+        self, place: Workplace, assignment: Assignment, launch: Launch, owner: Owner | None
+    ) -> Workplace:
+        moves, mounts, links = list(place.moves), list(place.mounts), list(place.links)
+        env: dict[str, str] = {}
+        for number, mount in enumerate(launch.mounts):
+            is_below = not mount.path.startswith("/")
+            if mount.job:
+                shown = input_at(mount, number)
+                where = f"{WORK}/{mount.path}" if is_below else f"inputs/{number}"
+                moves.append((await self._input(assignment, mount.job, number, owner), where))
+            else:
+                path = launch.volumes.get(mount.volume, "")
+                shown = await asyncio.to_thread(volume_at, mount, path)
+                links += [(mount.path, path)] if is_below else []
+                where = f"{{}}/{WORK}/{mount.path}" if is_below else mount.path
+                env[variable_of(mount.volume)] = where
+            mounts += [shown] if shown is not None else []
+        return msgspec.structs.replace(
+            place, moves=tuple(moves), mounts=tuple(mounts), links=tuple(links), env=env
+        )
+
+    async def _input(
+        self, assignment: Assignment, of: str, number: int, owner: Owner | None
+    ) -> str:
+        """A copy of what an earlier job left behind."""
+        objects = self._trees.of(assignment.project)
+        manifest = await self._fetcher.outputs(objects, assignment.job, of)
+        name = f"{_name_of(assignment)}.{number}"
+        return await self._trees.lay(assignment.project, manifest, name, owner)
 
     async def _with_commit(
         self, assignment: Assignment, workdir: str, owner: Owner | None
-    ) -> Workplace:
+    ) -> tuple[Workplace, str]:
         root = self._trees.of(assignment.project).root
         taken = root / "taken" / _name_of(assignment)
         taken.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        await self._repositories.check_out(workdir, root / "repositories", taken, owner)
-        return Workplace(tree=str(taken))
+        kept = root / "repositories"
+        commit = await self._repositories.check_out(workdir, kept, taken, owner)
+        return Workplace(tree=str(taken)), commit
 
-    async def _with_tree(self, assignment: Assignment, tree: str, owner: Owner | None) -> Workplace:
+    async def _with_tree(
+        self, assignment: Assignment, launch: Launch, owner: Owner | None
+    ) -> tuple[Workplace, str]:
+        tree = bundle_of(launch.workdir)
         objects = self._trees.of(assignment.project)
         manifest = await self._fetcher.tree(objects, assignment.job, tree)
         name = _name_of(assignment)
@@ -116,7 +199,7 @@ class Workplaces:
             manifest = await self._fetcher.tree(objects, assignment.job, tree)
             _LOG.warning("a kept folder was damaged and fetched anew: %s", error)
             taken = await self._trees.take(assignment.project, tree, manifest, name, owner)
-        return Workplace(tree=taken)
+        return Workplace(tree=taken), code_of(launch.setup, manifest, tree)
 
 
 def _name_of(assignment: Assignment) -> str:

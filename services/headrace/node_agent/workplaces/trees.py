@@ -22,8 +22,9 @@ from pathlib import Path
 from headrace.bundles.laying import Owner, lay
 from headrace.bundles.manifest import Manifest
 from headrace.bundles.objects import Objects
-from headrace.bundles.thinning import thin
+from headrace.bundles.thinning import forget_before, thin
 from headrace.node_agent.tasks import end_tasks
+from headrace.node_agent.workplaces import setups
 
 BYTES_MAX = 20_000_000_000  # of the contents kept for one project
 SPARES_MAX = 16  # of one project
@@ -66,6 +67,13 @@ class Trees:
         self._spare(objects, manifest, spare, owner)
         return str(taken)
 
+    async def lay(self, project: str, manifest: Manifest, name: str, owner: Owner | None) -> str:
+        """A copy of files that are kept here. Raises `Damaged`, `OSError`."""
+        objects = self.of(project)
+        taken = objects.root / "taken" / name
+        await asyncio.to_thread(_lay_anew, objects, manifest, taken, owner)
+        return str(taken)
+
     async def tend(self) -> None:
         """Keep within the caps, for ever."""
         while True:
@@ -76,10 +84,19 @@ class Trees:
         """Leave; what is half laid is laid anew."""
         await end_tasks(list(self._sparing.values()))
 
-    def drop_spares(self, project: str, tree: str) -> None:
-        """Of a folder that is not to be here any more."""
-        for spare in (self.of(project).root / "spares").glob(f"{tree}.*"):
-            shutil.rmtree(spare, ignore_errors=True)
+    def forget(self, project: str, kept: frozenset[str], erased_at_s: float) -> None:
+        """Remove folders that are not `kept`, and whatever there was before the project was erased."""
+        objects = self.of(project)
+        for tree in frozenset(objects.trees()) - kept:
+            objects.drop_tree(tree)
+            for spare in (objects.root / "spares").glob(f"{tree}.*"):
+                shutil.rmtree(spare, ignore_errors=True)
+        if erased_at_s:
+            setups.tidy(objects.root / "setups", before_s=erased_at_s)
+            for bare in _latest_first(objects.root / "repositories"):
+                if bare.lstat().st_mtime < erased_at_s:
+                    shutil.rmtree(bare, ignore_errors=True)
+            forget_before(objects, erased_at_s)
 
     def _spare(
         self, objects: Objects, manifest: Manifest, spare: Path, owner: Owner | None
@@ -92,6 +109,7 @@ class Trees:
     def _tidy(self) -> None:
         for _, objects in self.projects():
             thin(objects, self._bytes_max)
+            setups.tidy(objects.root / "setups")
             here = frozenset(objects.trees())
             spares = _latest_first(objects.root / "spares")
             for number, spare in enumerate(spares):

@@ -1,78 +1,22 @@
 """Folders that travelled, from a real gateway to a real agent's workers."""
 
 import asyncio
+import os
 import shutil
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from tests.gateway.histories import admitted, eligible, joined, placed, requested
-from tests.gateway.world import served_world
+from tests.gateway.histories import project_made
 from tests.node_agent.placement_twin import until
-from tests.node_agent.rig import Node
+from tests.node_agent.workplaces.jobs import kept, place, ran, spoil
 
-from headrace.bundles.manifest import encode_manifest, name_of
-from headrace.bundles.packing import pack
+from headrace.bundles.manifest import name_of
+from headrace.events.access import ProjectErased
 from headrace.gateway import node_files
+from headrace.node_agent.workplaces import preparing
 
 LIST = [sys.executable, "-c", "import os; print(sorted(os.listdir('.')), open('a.py').read())"]
 SPOIL = ["/bin/sh", "-c", "echo spoilt > a.py; rm -r src; cat a.py"]
-
-
-@pytest.fixture
-async def world():
-    async with served_world() as served:
-        yield served
-
-
-@pytest.fixture
-async def node(world, tmp_path):
-    made = Node(tmp_path, world.broker)
-    await made.placement.open()
-    await made.start()
-    await made.ready()
-    yield made
-    await made.close()
-
-
-@pytest.fixture
-def folder(tmp_path):
-    made = tmp_path / "folder"
-    (made / "src").mkdir(parents=True)
-    (made / "a.py").write_text("one")
-    (made / "src" / "b.py").write_text("two" * 700_000)
-    (made / "run.sh").write_text("#!/bin/sh\necho ran $0")
-    (made / "run.sh").chmod(0o755)
-    return made
-
-
-def kept(world, folder, project="vision"):
-    """The folder as the gateway has it; its name."""
-    manifest = pack(folder, {}).manifest
-    objects = world.gateway.keeper.of(project)
-    for file in manifest.files:
-        objects.put(file.digest, (folder / file.path).read_bytes())
-    assert objects.put_tree(encode_manifest(manifest)) == []
-    return f"sha256:{name_of(encode_manifest(manifest))}"
-
-
-def spoil(path):
-    Path(path).write_bytes(b"0ne")
-
-
-async def place(world, *jobs, project="vision"):
-    """The log has these jobs on the node."""
-    for job in jobs:
-        of = {"job": job, "project": project}
-        await world.append(joined(), requested(**of), admitted(**of), eligible(**of), placed(**of))
-
-
-async def ran(node, job, *command, **of):
-    """What a worker wrote, and how it ended."""
-    key = await node.placement.want(job, *command, **of)
-    end = await node.placement.ended(key)
-    return (await node.placement.logs(key)).data.decode(), end
 
 
 async def test_a_worker_finds_its_folder_and_spoils_nobody_elses(world, node, folder):
@@ -179,28 +123,6 @@ async def test_a_job_that_is_cancelled_while_its_folder_is_fetched_never_starts(
     assert (end.reason, end.message) == ("stopped", "stopped before it started: cancelled")
 
 
-@pytest.fixture
-def repository(tmp_path):
-    """A repository with two commits; its address and their names."""
-    made = tmp_path / "repository"
-    made.mkdir()
-    who = ("-c", "user.name=ada", "-c", "user.email=ada@example.org")
-
-    def git(*words):
-        command = ["git", "-C", made, *who, *words]
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        return done.stdout.strip()
-
-    git("init", "-q")
-    commits = []
-    for word in ("one", "two"):
-        (made / "a.py").write_text(word)
-        git("add", "-A")
-        git("commit", "-qm", word)
-        commits.append(git("rev-parse", "HEAD"))
-    return f"git+{made.as_uri()}", commits
-
-
 async def test_a_commit_is_checked_out_on_the_node_and_fetched_once(node, repository):
     url, (first, second) = repository
     show = ["/bin/sh", "-c", "cat a.py; echo; git rev-parse HEAD"]
@@ -233,3 +155,24 @@ async def test_a_commit_that_is_not_there_is_the_reason(node, repository):
     url, _ = repository
     _, end = await ran(node, "one", "true", workdir=f"{url}@{NO_COMMIT}")
     assert end.message.endswith(f"has no commit {NO_COMMIT} in its branches and tags")
+
+
+async def test_a_node_forgets_what_the_platform_has_forgotten(world, node, folder, monkeypatch):
+    monkeypatch.setattr(preparing, "FORGET_EVERY_S", 0.05)
+    workdir = kept(world, folder)
+    await world.append(project_made("vision"))
+    await place(world, "one")
+    script = ("/bin/sh", "-c", "echo secret > made")
+    await ran(node, "one", *LIST, workdir=workdir, setup=script)
+    project = node.dir / "bundles" / "vision"
+    await until(lambda: [s for s in (project / "spares").glob("*") if s.name[0] != "."], "a spare")
+    await node.kill_agent()
+    await node.start()  # looks at once
+    world.store._clock = lambda: 4 * 10**15  # the log's clock is far in the past here
+    await world.append(ProjectErased(project="vision"))
+    await world.gateway.keeper.erase_logged({"vision": 4 * 10**15})
+
+    def left():
+        return [name for _, _, names in os.walk(project) for name in names]
+
+    await until(lambda: not left() or left() == [".lock"], f"nothing left of {left()[:9]}")

@@ -1,0 +1,40 @@
+"""Documents of administrators: volumes, which are folders that some nodes reach."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from headrace.documents.names import name_of
+from headrace.documents.pool_file import NodesWith, label_of
+from headrace.documents.refusing import refuse
+from headrace.documents.shape import Part, Parts, shaped
+from headrace.events.volumes import Volume
+
+VOLUME = "volume"
+PATH_LENGTH_MAX = 512
+
+
+class VolumeDocument(Part):
+    """A volume: where it is on the nodes that reach it, which are those with a label, or all."""
+
+    parts: ClassVar[Parts] = {"nodes": NodesWith}
+
+    type: str = ""
+    name: str = ""
+    path: str = ""
+    nodes: NodesWith = msgspec.field(default_factory=NodesWith)
+
+
+def volume_of(document: object) -> Volume:
+    """The volume that a document describes. Raises `DocumentError`."""
+    asked = shaped(document, VolumeDocument)
+    path = asked.path
+    parts = path.split("/")
+    if not path.startswith("/") or len(path) > PATH_LENGTH_MAX or not path.isprintable():
+        refuse("path", "must be an absolute path", value=path or None, instead="/mnt/datasets")
+    if ".." in parts or not any(parts):
+        refuse("path", "must name a folder", value=path, instead="/mnt/datasets")
+    label, value = label_of(asked.nodes.label) if asked.nodes.label else ("", "")
+    return Volume(volume=name_of("name", asked.name), path=path, label=label, value=value)

@@ -1,0 +1,161 @@
+"""Keeps what workers leave behind: sent to the platform when they have ended, before that is told.
+
+Rule: a job that is told to have succeeded has its outputs. What cannot be kept makes the end a
+failure that says so. The working directory goes when nobody needs it any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from headrace.bundles.gathering import gather
+from headrace.bundles.manifest import BadManifest, Manifest, encode_manifest, name_of
+from headrace.bus.files import (
+    PART_BYTES_MAX,
+    PARTS_MAX,
+    AskMissing,
+    KeepTree,
+    Missing,
+    Put,
+    PutPart,
+)
+from headrace.node_agent.folders import name_of as folder_of
+from headrace.node_agent.folders import read_intent
+from headrace.node_agent.machine import AttemptKey, End
+from headrace.node_agent.supervision.protocol import OUTPUT, WORK
+from headrace.node_agent.tasks import end_tasks
+from headrace.node_agent.workplaces import Unprepared
+from headrace.node_agent.workplaces.fetching import Files
+
+NOT_KEPT = 125  # Headrace's own failure, as `docker run` has it
+INPUTS = "inputs"
+
+_LOG = logging.getLogger("headrace.node_agent")
+
+
+class Leavings:
+    """What is being sent, and what was and is not told yet."""
+
+    def __init__(self, files: Files, node_dir: Path) -> None:
+        self._files, self._node_dir = files, node_dir
+        self._tasks: dict[AttemptKey, asyncio.Task[End]] = {}
+        self._clearing: set[asyncio.Task[None]] = set()
+
+    def kept(self, key: AttemptKey, end: End, then: Callable[[], None]) -> End | None:
+        """The end with what was kept; None while it is being sent, and `then` will be called."""
+        task = self._tasks.get(key)
+        if task is None:
+            folder = self._folder_of(key)
+            if folder is None:
+                return end
+            task = self._tasks[key] = asyncio.create_task(self._keep(key, folder, end))
+            task.add_done_callback(lambda done: None if done.cancelled() else then())
+        if not task.done():
+            return None
+        asyncio.get_running_loop().call_soon(self._told, key)  # when it is in the journal
+        return task.result()
+
+    async def close(self) -> None:
+        """Leave; what was not sent is sent by the next agent."""
+        await end_tasks([*self._tasks.values(), *self._clearing])
+
+    def _told(self, key: AttemptKey) -> None:
+        if self._tasks.pop(key, None) is not None:
+            clearing = asyncio.create_task(
+                asyncio.to_thread(_clear, self._node_dir / folder_of(key))
+            )
+            self._clearing.add(clearing)
+            clearing.add_done_callback(self._clearing.discard)
+
+    def _folder_of(self, key: AttemptKey) -> Path | None:
+        """The attempt's folder, if anything of it is to be kept or removed."""
+        try:
+            folder = self._node_dir / folder_of(key)
+        except ValueError:
+            return None
+        return folder if (folder / WORK).exists() else None
+
+    async def _keep(self, key: AttemptKey, folder: Path, end: End) -> End:
+        intent = read_intent(folder)
+        paths = tuple(intent.outputs) if intent is not None else ()
+        try:
+            kept = await asyncio.to_thread(_gathered, folder, paths)
+            if kept is not None:
+                end = await self._send(key, end, *kept)
+        except (BadManifest, Unprepared, OSError) as error:
+            line = getattr(error, "strerror", None) or str(error)
+            _LOG.warning("outputs not kept job=%s rank=%d: %s", key.job, key.rank, line)
+            code = end.exit_code or NOT_KEPT
+            message = f"{end.message}; " if end.message else ""
+            message += f"outputs cannot be kept: {line}"
+            end = msgspec.structs.replace(end, exit_code=code, message=message)
+        return end
+
+    async def _send(
+        self, key: AttemptKey, end: End, manifest: Manifest, where: dict[str, str]
+    ) -> End:
+        data = encode_manifest(manifest)
+        digests = list(manifest.digests())
+        for at in range(0, len(digests), PARTS_MAX):
+            asked = AskMissing(job=key.job, digests=tuple(digests[at : at + PARTS_MAX]))
+            for digest in (await self._files.ask("missing", asked, Missing)).digests:
+                await self._put(key, digest, where[digest])
+        for part in _parts_of(key, name_of(data), data):
+            await self._files.ask("put", part, Put)
+        await self._files.ask("keep", KeepTree(job=key.job, tree=name_of(data)), Put)
+        return msgspec.structs.replace(
+            end,
+            outputs=name_of(data),
+            outputs_files=len(manifest.files),
+            outputs_bytes=manifest.bytes,
+        )
+
+    async def _put(self, key: AttemptKey, digest: str, path: str) -> None:
+        with open(path, "rb", buffering=0) as file:  # noqa: ASYNC230  (a few ms at most)
+            size = os.fstat(file.fileno()).st_size
+            offset = 0
+            while True:
+                data = await asyncio.to_thread(file.read, PART_BYTES_MAX)
+                part = PutPart(job=key.job, digest=digest, size=size, offset=offset, data=data)
+                await self._files.ask("put", part, Put)
+                offset += len(data)
+                if offset >= size or not data:
+                    return
+
+
+def _parts_of(key: AttemptKey, digest: str, data: bytes) -> Iterator[PutPart]:
+    for offset in range(0, len(data), PART_BYTES_MAX):
+        piece = data[offset : offset + PART_BYTES_MAX]
+        yield PutPart(job=key.job, digest=digest, size=len(data), offset=offset, data=piece)
+
+
+def _gathered(folder: Path, paths: tuple[str, ...]) -> tuple[Manifest, dict[str, str]] | None:
+    """What is kept of the attempt; None when it is nothing. From here on the account that it ran as
+    gets no more into its folders. Raises `BadManifest`, `OSError`.
+    """
+    for name in (WORK, OUTPUT):
+        os.chown(folder / name, os.geteuid(), os.getegid(), follow_symlinks=False)
+        os.chmod(folder / name, 0o700)
+    manifest, where = gather(folder / WORK, paths)
+    left = tuple(sorted(os.listdir(folder / OUTPUT)))
+    more, more_where = gather(folder / OUTPUT, left)
+    files = {file.path: file for file in (*more.files, *manifest.files)}
+    if not files and not paths:
+        return None
+    merged = Manifest(files=tuple(files[path] for path in sorted(files)))
+    return merged, more_where | where
+
+
+def _clear(folder: Path) -> None:
+    """What only the worker needed."""
+    for name in (WORK, OUTPUT, INPUTS, "setups"):
+        with contextlib.suppress(OSError):
+            shutil.rmtree(folder / name)

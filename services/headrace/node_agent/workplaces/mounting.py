@@ -1,0 +1,53 @@
+"""What a worker finds beside its code: volumes of the node, and copies of what jobs left behind.
+
+Rule: a path below the working directory is a link or a copy, which needs no privilege. An absolute
+one is mounted where only the worker's processes see it, which takes root; without root it must be
+where the volume is on the node anyway.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from headrace.events.asked import Mount
+from headrace.node_agent.workplaces import Unprepared
+
+INPUTS = "{}/inputs"  # of the attempt, whose folder takes the place of {}
+
+
+def volume_at(mount: Mount, path: str) -> tuple[str, str, bool] | None:
+    """How the volume at `path` of this node is mounted for a worker; None when it is there already
+    (or linked). Raises `Unprepared`.
+    """
+    if not os.path.isdir(path):
+        raise Unprepared(f"volume {mount.volume} is not on this node: there is no folder {path}")
+    try:
+        os.listdir(path)
+    except OSError as error:
+        why = error.strerror
+        raise Unprepared(f"volume {mount.volume} cannot be read at {path}: {why}") from None
+    if not mount.path.startswith("/"):
+        return None
+    if os.geteuid() == 0:
+        return path, mount.path, mount.read_only
+    if os.path.realpath(mount.path) == os.path.realpath(path):
+        return None
+    rule = f"only an agent that is root can show it at {mount.path}"
+    instead = f"ask for {mount.volume}:{path}, or {mount.volume}:{os.path.basename(path)}"
+    raise Unprepared(f"volume {mount.volume}: {rule}; {instead}")
+
+
+def input_at(mount: Mount, number: int) -> tuple[str, str, bool] | None:
+    """The same of a job's outputs, which lie in the attempt's folder. Raises `Unprepared`."""
+    if not mount.path.startswith("/"):
+        return None
+    if os.geteuid() == 0:
+        return f"{INPUTS}/{number}", mount.path, True
+    rule = f"only an agent that is root can show it at {mount.path}"
+    raise Unprepared(f"job/{mount.job}: {rule}; ask for job/{mount.job}:{mount.path.strip('/')}")
+
+
+def variable_of(volume: str) -> str:
+    """The variable that says where a volume is."""
+    return f"HEADRACE_VOLUME_{re.sub('[^A-Z0-9]', '_', volume.upper())}"

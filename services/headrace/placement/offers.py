@@ -1,0 +1,86 @@
+"""What a job is offered: the shapes that its workers may ask for, and how close they must be.
+
+Rule: a function of what the job asks for, the pools, the volumes and what was measured of its family,
+so that it is the same for all jobs of a family that ask for the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from headrace.events.asked import Accelerator
+from headrace.events.asked import Gang as Asked
+from headrace.events.pools import Pool
+from headrace.placement.option_rules import NOWHERE, Option, options_by_role
+from headrace.placement.reach_rules import Labels, reached_by
+from headrace.placement.state import State
+from headrace.scheduling.cluster import DEVICE_MILLI
+from headrace.scheduling.gangs import Constraint, Shape
+from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
+
+
+class Offer(NamedTuple):
+    """What the workers of each role may ask for, the best first, and how close they must be."""
+
+    options: tuple[tuple[Shape, ...], ...]
+    constraint: Constraint | None
+
+
+def offer_of(state: State, family: str, asked: Asked) -> Offer:
+    """The same for all jobs of a family that ask for the same."""
+    options = tuple(options_for(state, family, asked))
+    return Offer(options=options, constraint=_constraint(asked, state.pools))
+
+
+def options_for(
+    state: State, family: str, asked: Asked
+) -> dict[tuple[Shape, ...], tuple[Option, ...]]:
+    """What a worker of each role of a job may ask for, the best first, and why that is so."""
+    found: dict[tuple[Shape, ...], tuple[Option, ...]] = {}
+    measured = state.measured.get(family, ())
+    parts = list(asked.by_role().values())
+    reached = reached_by(asked, state.volumes)
+    for options in options_by_role(asked, state.pools, measured):
+        both = zip(parts, options, strict=True)
+        shapes = tuple(_shape(part, option.kind, option.pool, reached) for part, option in both)
+        found.setdefault(shapes, options)
+    return found
+
+
+def _shape(asked: Asked, kind: Accelerator, pool: Pool | None, reached: Labels) -> Shape:
+    whole, odd = divmod(kind.milli, DEVICE_MILLI)
+    share = bool(asked.gpu_memory_bytes) or bool(odd and not whole)
+    nowhere = bool(whole and odd) or pool is NOWHERE  # one and a half GPUs, an unknown pool
+    return Shape(
+        devices=1 if share else whole,
+        device_milli=kind.milli if odd and not whole else DEVICE_MILLI,
+        device_memory_bytes=asked.gpu_memory_bytes,
+        model=kind.model,
+        profile=kind.profile,
+        memory_min_bytes=-(-kind.memory_bytes_min * 100 // (100 + SIZE_TOLERANCE_PERCENT)),
+        memory_max_bytes=kind.memory_bytes_max * 100 // (100 - SIZE_TOLERANCE_PERCENT),
+        cpu_milli=asked.cpu_milli,
+        memory_bytes=asked.memory_bytes,
+        only=() if nowhere else None,
+        labels=(*(((pool.label, pool.value),) if pool is not None else ()), *reached),
+        apart=max(asked.nodes, asked.nodes_max) > 1,
+        contained=asked.contained,
+    )
+
+
+def _constraint(asked: Asked, pools: Mapping[str, Pool]) -> Constraint | None:
+    """The levels asked for, of the first of its pools that has them."""
+    levels = [level for level in (asked.topology_required, asked.topology_preferred) if level]
+    if not levels:
+        return None
+    names: Sequence[str] = asked.pools or tuple(pools)
+    known = (n for n in names if n in pools and all(lvl in pools[n].topology for lvl in levels))
+    topology = next(known, "")
+    if not topology and not asked.topology_required:
+        return None  # nobody knows what is near; that keeps nobody waiting
+    return Constraint(
+        topology=topology,
+        required=asked.topology_required,
+        preferred=asked.topology_preferred,
+    )

@@ -1,0 +1,29 @@
+"""What a node must have besides room: the volumes of a job within reach, and its interpreter.
+
+Rule: the scheduling core knows both as labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from headrace.events.asked import Gang
+from headrace.events.nodes import NodeJoined
+from headrace.events.volumes import Volume
+
+Labels: TypeAlias = tuple[tuple[str, str], ...]
+
+PYTHON = "python:"  # before a version: no label that somebody gives has a colon
+
+
+def reached_by(asked: Gang, volumes: Mapping[str, Volume]) -> Labels:
+    """The labels of nodes that reach all of its volumes, and have its interpreter."""
+    known = [volumes[name] for name in asked.volumes if name in volumes]
+    python = [(f"{PYTHON}{asked.python}", "yes")] if asked.python else []
+    return tuple(dict.fromkeys([*((v.label, v.value) for v in known if v.label), *python]))
+
+
+def labels_of(node: NodeJoined) -> dict[str, str]:
+    """What a node's interpreters are, as labels."""
+    return {f"{PYTHON}{version}": "yes" for version in node.pythons}
