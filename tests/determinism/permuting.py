@@ -18,6 +18,8 @@ MEANT = {
     "admission.State.outcomes": "the oldest is forgotten first",
     "admission.State.pending": "requests are answered in the order of the log",
     "admission.State.stopping": "whoever was cancelled first is stopped first",
+    "admission.Spread.left": "tasks are paused in the order in which they were admitted",
+    "admission.State.spreading": "whoever was paused first is paused first",
     "admission.Stop.left": "tasks end in the order in which they were admitted",
     "metrics.State.accounts_due": "gangs are accounted for in the order of their release",
     "placement.Group.live": "tasks end in the order in which they were admitted",

@@ -232,7 +232,7 @@ def test_a_repeated_key_gets_the_first_answer_and_another_job_is_refused(client)
         ({"name": "a\x1b[2Jb"}, "name = "),
         ({"command": 7}, "command"),
         ({"nodes": 0}, "nodes"),
-        ({"checkpoint": {"dir": "/data"}}, "not yet"),
+        ({"schedule": {"cron": "0 3 * * *"}}, "not yet"),
     ],
 )
 def test_what_cannot_be_understood_is_refused_in_one_clear_line(client, change, line):

@@ -216,3 +216,22 @@ def test_a_search_that_took_several_turns_is_made_again_when_time_may_have_chang
         evicted = evictions(history.settled())
     assert evicted == {"a": "v"}
     assert history.now_us - ended_us < (SEARCH_RESTS_S + 1) * 1_000_000
+
+
+def test_whoever_is_moved_for_somebody_less_important_gets_its_place_first(empty_history):
+    history = empty_history
+    history.node("n1", gpus=2)
+    history.node("n2", gpus=2)
+    history.queue("default", quota_milli=-1)
+    for name in ("a", "b", "c"):
+        history.job(name, priority=60)
+        history.settled()
+    history.exits("b")
+    history.settled()
+    history.job("two", gpus=2000)
+    history.settled()
+    history.now_us = DECIDER.wakeup(history.state)
+    (event,) = history.settled()
+    assert (event.job, event.gainer, event.reason) == ("c", "two", "moved")
+    history.exits("c", reason="stopped", exit_code=143)
+    assert placements(history.settled()) == ["c", "two"]

@@ -6,7 +6,6 @@ that was refused is not started again.
 
 from __future__ import annotations
 
-import pwd
 import re
 import subprocess
 import sys
@@ -88,6 +87,8 @@ def _quoted(word: str) -> str:
 
 
 def _ensure_account(name: str) -> None:
+    import pwd  # of Linux alone, as services of systemd are
+
     try:
         pwd.getpwnam(name)
     except KeyError:

@@ -52,7 +52,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     nodes_max: int = 0
 
 
-class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What a job asks for. `nodes` workers at once or none; everything else is per node.
 
     `accelerators` is a list in order of preference, never mixed inside one gang; empty means no

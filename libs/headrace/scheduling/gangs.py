@@ -44,7 +44,7 @@ class Role(msgspec.Struct, frozen=True, kw_only=True):
     constraint: Constraint | None = None
 
 
-class Group(msgspec.Struct, frozen=True, kw_only=True):
+class Group(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Roles and groups of which at least `minimum` must have theirs; None: all."""
 
     name: str = ""
@@ -121,7 +121,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     bank: int = 0
 
 
-class Task(msgspec.Struct, kw_only=True, eq=False):
+class Task(msgspec.Struct, kw_only=True, eq=False, gc=False):
     """One member of a gang. `place` is what it has, `coming` what it is promised."""
 
     name: str
@@ -137,7 +137,7 @@ class Task(msgspec.Struct, kw_only=True, eq=False):
     coming: Place | None = None
 
 
-class Gang(msgspec.Struct, kw_only=True, eq=False):
+class Gang(msgspec.Struct, kw_only=True, eq=False, gc=False):
     """Tasks that are of use only together. `age` orders equals: lower is older. `options` are what its
     tasks may ask for instead of their shapes, the best first: a shape for each role; never mixed.
     A pending gang younger than `patience_us` evicts nobody; one below its minimum for longer than

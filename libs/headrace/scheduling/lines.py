@@ -21,11 +21,13 @@ class Lines:
 
     def __init__(self) -> None:
         self._lines: dict[Hashable, list[Key]] = {}
+        self._known: dict[Hashable, Hashable] = {}  # each kind once, however many are of it
         self._kinds: dict[str, Hashable] = {}
 
     def put(self, gang: Gang) -> None:
         """Let a gang wait."""
         kind = _kind_of(gang)
+        kind = self._known.setdefault(kind, kind)
         self._kinds[gang.name] = kind
         insort(self._lines.setdefault(kind, []), (gang.age, gang.name))
 
@@ -37,7 +39,7 @@ class Lines:
         line = self._lines[kind]
         del line[bisect_left(line, (gang.age, gang.name))]
         if not line:
-            del self._lines[kind]
+            del self._lines[kind], self._known[kind]
 
     def kinds(self) -> list[Hashable]:
         """Of which kinds there are lines."""

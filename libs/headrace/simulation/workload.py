@@ -210,7 +210,7 @@ def _near(chance: random.Random, fleet: Fleet, body: Body) -> None:
     """A gang within one rack, or rather so; without a pool nobody knows of racks."""
     _gang(chance, fleet, body)
     if fleet.is_pooled:
-        level = chance.choice(["required", "required", "preferred"])
+        level = chance.choice(["required", "preferred"])
         body["topology"] = {level: chance.choice(LEVELS)}
         body["pools"] = [POOL]
 

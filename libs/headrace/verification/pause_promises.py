@@ -22,7 +22,7 @@ from headrace.events.pauses import (
     JobResuming,
 )
 from headrace.verification.life import NEVER
-from headrace.verification.promises import SECOND_US, Found
+from headrace.verification.promises import Found
 from headrace.verification.rests import RestPromises
 from headrace.verification.waits import Holding
 
@@ -100,8 +100,7 @@ class PausePromises(RestPromises):
             if event.image_bytes:
                 self._void(entry, holding.nodes)
         if gainer is not None:
-            room_us = entry.header.decided_at_us + self._settings["release_s"] * SECOND_US
-            gainer.room_us = min(gainer.room_us, room_us)
+            gainer.expect(entry, self._settings["release_s"])
         return ()
 
     def _paused(self, entry: Entry, event: GangPaused) -> Iterable[Found]:

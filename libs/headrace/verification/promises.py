@@ -217,8 +217,7 @@ class Promises:
         if holding is not None:
             holding.leaving = entry.position
         if gainer is not None:
-            room_us = entry.header.decided_at_us + self._settings["release_s"] * SECOND_US
-            gainer.room_us = min(gainer.room_us, room_us)
+            gainer.expect(entry, self._settings["release_s"])
         return ()
 
     def _exited(self, entry: Entry, event: AttemptExited) -> Iterable[Found]:
@@ -233,7 +232,7 @@ class Promises:
         self._released_at = entry.position
         wait = self._waits.get(event.job)
         if wait is not None and event.again:
-            wait.wait(entry.position)
+            wait.again(entry, event.reason, self._settings["release_s"])
         return ()
 
     def _reserved(self, entry: Entry, event: GangReserved) -> Iterable[Found]:

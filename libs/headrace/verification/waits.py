@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
+from headrace.events import Entry
 from headrace.verification.life import NEVER
 
 
@@ -30,8 +31,9 @@ class Holding:
 
 class Wait:
     """A job that may wait. `since` is the position from which on it competes, `room_us` when those
-    are to be gone who are stopped for it, `untold` the basis of the first decision that should have
-    told it when it starts (0: none), and `rested` where it last ceased to wait.
+    are to be gone who are stopped for it (or for whoever it was moved for), `untold` the basis of
+    the first decision that should have told it when it starts (0: none), and `rested` where it last
+    ceased to wait.
     """
 
     __slots__ = (
@@ -43,12 +45,23 @@ class Wait:
     ) -> None:
         self.admitted_us, self.project, self.kind = admitted_us, project, kind
         self.firm, self.max_us = firm, max_us
+        self.room_us: int = NEVER
         self.rest(0)
 
     def wait(self, position: int) -> None:
         """It competes from here on."""
         self.rest(position)
         self.since = position
+
+    def again(self, entry: Entry, reason: str, release_s: int) -> None:
+        """It competes again; one that was moved has a place to come."""
+        self.wait(entry.position)
+        if reason == "moved":
+            self.expect(entry, release_s)
+
+    def expect(self, entry: Entry, release_s: int) -> None:
+        """There is to be room for it that long after this decision at the latest."""
+        self.room_us = min(self.room_us, entry.header.decided_at_us + release_s * 1_000_000)
 
     def rest(self, position: int) -> None:
         """It does not wait, or not any more."""

@@ -21,6 +21,7 @@ class Kin:
 
     def __init__(self) -> None:
         self._members: dict[Kind, dict[str, None]] = {}
+        self._known: dict[Kind, Kind] = {}  # each kind once, however many are of it
         self._kinds: dict[str, Kind] = {}  # by job
         self._offers: dict[Kind, Offer] = {}
         self._families: dict[str, dict[Asked, None]] = {}
@@ -29,11 +30,12 @@ class Kin:
     def enter(self, job_id: str, job: Job) -> None:
         """A job is there, and may ask for something else than before."""
         known = self._kinds.get(job_id)
-        if known is not None and known[1] is job.gang:
+        if known is not None and known[1] == job.gang:
             return
         self.leave(job_id)
         family = family_of(job.project, job_id)
-        kind = self._kinds[job_id] = (family, job.gang)
+        kind = (family, job.gang)
+        kind = self._kinds[job_id] = self._known.setdefault(kind, kind)
         self._members.setdefault(kind, {})[job_id] = None
         self._families.setdefault(family, {})[job.gang] = None
 
@@ -45,7 +47,7 @@ class Kin:
         members = self._members[kind]
         del members[job_id]
         if not members:
-            del self._members[kind]
+            del self._members[kind], self._known[kind]
             self._offers.pop(kind, None)
             asked = self._families[kind[0]]
             del asked[kind[1]]

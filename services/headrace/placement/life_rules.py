@@ -87,7 +87,7 @@ def shrink(
         job=job_id,
         project=job.project,
         attempt=run.attempt,
-        ranks=ranks,
+        ranks=tuple(sorted(ranks)),
         reason=reason,
         gainer=gainer,
         act=act,
@@ -236,7 +236,7 @@ def _late(run: Run) -> tuple[int, ...]:
     if not any(run.exits[rank].clean for rank in run.exits if rank not in run.leaving):
         return ()
     known = {*run.started, *run.exits, *run.leaving}
-    return tuple(rank for rank in run.grants if rank not in known)
+    return tuple(rank for rank in sorted(run.grants) if rank not in known)
 
 
 def _draft(job: Job, event: Decision, causation: int) -> Draft:

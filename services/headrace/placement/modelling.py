@@ -26,9 +26,7 @@ from headrace.scheduling.gangs import (
     RELEASING,
     RUNNING,
     Gang,
-    Group,
     Place,
-    Role,
     Shape,
     Task,
 )
@@ -83,17 +81,14 @@ def gang_of(state: State, job_id: str, job: Job, offer: Offer | None = None) -> 
     """A job that waits or runs; `offer` is what it is offered, where that is known."""
     if offer is None:
         offer = offer_of(state, family_of(job.project, job_id), job.gang)
-    options, constraint = offer
+    options = offer.options
     parts = job.gang.by_role()
     run, queue = job.run, state.queues.get(job.project)
     protected = job.protected_minimum and job.preemptible
     gang = Gang(
         name=job_id,
         queue=leaf_of(queue, job.project, job.user),
-        root=Group(
-            roles=tuple(Role(name=name, minimum=part.nodes) for name, part in parts.items()),
-            constraint=constraint,
-        ),
+        root=offer.root,
         priority=job.priority,
         preemptible=job.preemptible,
         protected_minimum=protected,

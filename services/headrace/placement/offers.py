@@ -16,21 +16,26 @@ from headrace.placement.option_rules import NOWHERE, Option, options_by_role
 from headrace.placement.reach_rules import Labels, reached_by
 from headrace.placement.state import State
 from headrace.scheduling.cluster import DEVICE_MILLI
-from headrace.scheduling.gangs import Constraint, Shape
+from headrace.scheduling.gangs import Constraint, Group, Role, Shape
 from headrace.scheduling.kinds import SIZE_TOLERANCE_PERCENT
 
 
 class Offer(NamedTuple):
-    """What the workers of each role may ask for, the best first, and how close they must be."""
+    """What the workers of each role may ask for, the best first, and how many of each must be how
+    close together.
+    """
 
     options: tuple[tuple[Shape, ...], ...]
-    constraint: Constraint | None
+    root: Group
 
 
 def offer_of(state: State, family: str, asked: Asked) -> Offer:
     """The same for all jobs of a family that ask for the same."""
     options = tuple(options_for(state, family, asked))
-    return Offer(options=options, constraint=_constraint(asked, state.pools))
+    parts = asked.by_role().items()
+    roles = tuple(Role(name=name, minimum=part.nodes) for name, part in parts)
+    root = Group(roles=roles, constraint=_constraint(asked, state.pools))
+    return Offer(options=options, root=root)
 
 
 def options_for(

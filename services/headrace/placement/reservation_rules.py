@@ -27,7 +27,7 @@ def reserved_in(state: State) -> dict[str, Reservation]:
     go nowhere else and have to wait.
     """
     found = {}
-    for job_id in index_of(state).reserved:
+    for job_id in sorted(index_of(state).reserved):
         job = state.jobs[job_id]
         assert job.reserved is not None  # the index says so
         reservation = _reservation(state, job_id, job, job.reserved)
@@ -46,7 +46,7 @@ class Kept(NamedTuple):
 
 def recorded(state: State, kept: Kept, without: Collection[str]) -> list[Draft]:
     """What has changed for whom, but for those that get their places in this very decision."""
-    dropped = [job_id for job_id in index_of(state).reserved if job_id not in kept.after]
+    dropped = [job_id for job_id in sorted(index_of(state).reserved) if job_id not in kept.after]
     changed = [job_id for job_id, one in kept.after.items() if kept.before.get(job_id) != one]
     drafts = [
         _draft(state, job_id, None, kept.withdrawn.get(job_id, DEVICE_GONE))

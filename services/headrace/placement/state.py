@@ -73,8 +73,9 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
     seats: tuple[Seat, ...]
 
 
-class Job(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """An admitted job that has not ended. `admitted_at` is the position of its admission.
+class Job(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
+    """An admitted job that has not ended. `admitted_at` is the position of its admission. There may
+    be very many, and nothing in them refers back: so they are not searched for cycles.
 
     `lost` attempts were tried again for the platform's sake, `tries` as its own `retry` has it, the
     last because of `reason`; until `rests_until_us` it rests. `cancelling` is why it is to end ("":
