@@ -20,7 +20,7 @@ from headrace.events.gangs import (
     WorkersReleased,
 )
 from headrace.events.guards import DEVICE_MILLI
-from headrace.events.jobs import JobAdmitted, JobRetries
+from headrace.events.jobs import JobAdmitted, JobCancelling, JobFinished, JobRetries
 from headrace.events.nodes import NodeChanged, NodeJoined, NodeSilent
 from headrace.events.pauses import (
     GangPaused,
@@ -42,6 +42,7 @@ PAUSES = (
     "away", "back", "for_another", "one_rung_down", "signal", "stop", "taken_back", "waiting",
 )  # fmt: skip
 SITUATIONS = (
+    *(f"after.{how}" for how in ("cancelled", "failed", "in_vain", "succeeded")),
     *(f"evicted.{reason}" for reason in EVICTIONS),
     "gang.again",
     "gang.grown",
@@ -86,6 +87,7 @@ def situations(log: Iterable[Event]) -> Counter[str]:
     seen = _Seen()
     found: Counter[str] = Counter()
     for event in log:
+        found.update(_ALWAYS.get(type(event), ()))
         look = _ON.get(type(event))
         if look is not None:
             found.update(look(seen, event))
@@ -101,6 +103,7 @@ class _Seen:
         self.held: Counter[str] = Counter()  # milli, by queue with all below it
         self.boots: dict[str, str] = {}
         self.reserved: dict[str, int] = {}  # the moment, by job
+        self.ended: dict[str, str] = {}  # how
         self.pausing: dict[str, None] = {}  # jobs that are to pause and have not
 
     def hold(self, project: str, milli: int) -> None:
@@ -123,11 +126,22 @@ def _placed(seen: _Seen, event: GangPlaced) -> Iterator[str]:
     if event.act.rule == "made-room":
         yield "gang.made_room"
     job, queue = seen.jobs[event.job], seen.queues.get(event.project)
+    yield from (f"after.{seen.ended[awaited.job]}" for awaited in job.after)
     yield from (name for name, is_so in _TRAITS.items() if is_so(job))
     if queue is not None and queue.users_equal:
         yield "queue.users_equal"
     if queue is not None and max(queue.preempt_after_us, queue.reclaim_after_us) > 0:
         yield "queue.min_runtime"
+
+
+def _finished(seen: _Seen, event: JobFinished) -> Iterator[str]:
+    seen.ended[event.job] = event.outcome
+    return iter(())
+
+
+def _cancelling(_seen: _Seen, event: JobCancelling) -> Iterator[str]:
+    if event.reason == "dependency":
+        yield "after.in_vain"
 
 
 def _released(seen: _Seen, event: GangReleased) -> Iterator[str]:
@@ -136,10 +150,6 @@ def _released(seen: _Seen, event: GangReleased) -> Iterator[str]:
         yield "gang.again"
     if event.reason == "error":
         yield "job.retried"
-
-
-def _retries(_seen: _Seen, _event: JobRetries) -> Iterator[str]:
-    yield "job.rested"
 
 
 def _grown(seen: _Seen, event: GangGrown) -> Iterator[str]:
@@ -227,17 +237,9 @@ def _changed(_seen: _Seen, event: NodeChanged) -> Iterator[str]:
         yield "node.fenced_out"
 
 
-def _silent(_seen: _Seen, _event: NodeSilent) -> Iterator[str]:
-    yield "node.silent_for_long"
-
-
 def _pool(_seen: _Seen, event: PoolConfigured) -> Iterator[str]:
     if event.change == "updated":
         yield "pool.updated"
-
-
-def _scheduling(_seen: _Seen, _event: SchedulingConfigured) -> Iterator[str]:
-    yield "scheduling.configured"
 
 
 def _is_share(job: JobAdmitted) -> bool:
@@ -261,9 +263,16 @@ _TRAITS: dict[str, Callable[[JobAdmitted], bool]] = {  # of a job that is placed
     "job.topology_required": lambda job: bool(job.gang.topology_required),
 }
 
+_ALWAYS: dict[type[Any], tuple[str]] = {  # of which each is a situation
+    JobRetries: ("job.rested",),
+    NodeSilent: ("node.silent_for_long",),
+    SchedulingConfigured: ("scheduling.configured",),
+}
+
 _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     JobAdmitted: _admitted,
-    JobRetries: _retries,
+    JobCancelling: _cancelling,
+    JobFinished: _finished,
     GangPlaced: _placed,
     GangReleased: _released,
     GangGrown: _grown,
@@ -280,7 +289,5 @@ _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     QueueConfigured: _configured,
     NodeJoined: _joined,
     NodeChanged: _changed,
-    NodeSilent: _silent,
     PoolConfigured: _pool,
-    SchedulingConfigured: _scheduling,
 }

@@ -1,8 +1,8 @@
 """Quota's decisions: the tree's documents, who may compete, and the shares that people see.
 
 Rule: a job that can be preempted competes at once; one that cannot waits for room within its
-project's quota; a task of a group waits for its turn; what no limit would ever let run is held until
-the tree changes.
+project's quota; a task of a group waits for its turn; who comes after others waits for their ends;
+what no limit would ever let run is held until the tree changes.
 """
 
 from __future__ import annotations
@@ -63,6 +63,10 @@ class Hearing:
         self._say(entrant, JobEligible(job=job_id, project=project))
 
     def _reason(self, entrant: Entrant) -> str:
+        if entrant.after:
+            first = next(iter(entrant.after.values()))
+            more = f", and for {len(entrant.after) - 1} more" if len(entrant.after) > 1 else ""
+            return f"waits for job {first.job} {first.in_words}{more}"
         if self.slots(entrant.group) == 0:
             return HELD_GROUP
         if reason := never_allowed(self.state.queues, entrant):

@@ -1,4 +1,4 @@
-"""How quota's state follows the log.
+"""How quota's state follows the log, event by event.
 
 Rule: total: what names an unknown job changes nothing.
 """
@@ -84,7 +84,10 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         firm=not event.preemptible or event.protected_minimum,
         group=event.group,
         traceparent=entry.header.traceparent,
+        after={wanted.job: wanted for wanted in event.after},
     )
+    for job_id in entrant.after:
+        state.awaited.setdefault(job_id, {})[event.job] = None
     state.jobs[event.job] = entrant
     state.fresh[event.job] = None
     _want(state, entrant, entrant.milli)
@@ -116,6 +119,8 @@ def _held(state: State, _entry: Entry, event: JobHeld) -> None:
         return
     _leave_lines(state, event.job, entrant)
     entrant.held = event.reason
+    if entrant.after:
+        return  # judged anew when what it waits for has ended
     group = state.groups.get(entrant.group)
     if event.reason == HELD_GROUP and group is not None:
         group.waiting[event.job] = None
@@ -154,15 +159,35 @@ def _competes_again(state: State, job_id: str, entrant: Entrant) -> None:
 
 
 def _finished(state: State, _entry: Entry, event: JobFinished) -> None:
+    _waited_for(state, event)
     entrant = state.jobs.pop(event.job, None)
     if entrant is None:
         state.groups.pop(event.job, None)
         return
     _leave_lines(state, event.job, entrant)
+    _waits_no_more(state, event.job, entrant)
     if not entrant.paused:
         _want(state, entrant, -entrant.milli)
     if entrant.eligible:
         _compete(state, entrant, -1)
+
+
+def _waited_for(state: State, event: JobFinished) -> None:
+    """Whoever waited for this end is judged anew; who waited for another is ended by admission."""
+    for job_id in state.awaited.pop(event.job, {}):
+        waiter = state.jobs[job_id]
+        if waiter.after[event.job].is_met_by(event.outcome):
+            del waiter.after[event.job]
+            if not waiter.paused:
+                state.fresh[job_id] = None
+
+
+def _waits_no_more(state: State, job_id: str, entrant: Entrant) -> None:
+    for awaited in entrant.after:
+        waiting = state.awaited.get(awaited, {})
+        waiting.pop(job_id, None)
+        if not waiting:
+            state.awaited.pop(awaited, None)
 
 
 def _divided(state: State, entry: Entry, event: SharesDivided) -> None:

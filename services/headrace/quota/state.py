@@ -1,12 +1,13 @@
 """What quota knows: the tree, what the fleet has, and every live job's standing.
 
-Rule: every field is folded from the log and survives a snapshot byte for byte.
+Rule: folded from the log only; total: what names an unknown job changes nothing.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from headrace.events.asked import Dependency
 from headrace.events.queues import Queue
 from headrace.scheduling.kinds import is_model
 from headrace.scheduling.meters import Meters
@@ -24,6 +25,7 @@ class Entrant(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A live job. `kinds` are the models that it accepts, with the milli-GPUs it needs of each, and
     `pools` where. `firm`: it, or its minimum, cannot be preempted. `held` is why it may not compete
     ("": it may, or nothing was decided yet). `pausing`: its people want it paused; `paused`: it is.
+    `after` has what it still waits for, by job.
     """
 
     project: str
@@ -38,6 +40,7 @@ class Entrant(msgspec.Struct, kw_only=True, omit_defaults=True):
     held: str = ""
     pausing: bool = False
     paused: bool = False
+    after: dict[str, Dependency] = {}
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -69,6 +72,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     models: dict[str, dict[str, int]] = {}  # and by model of GPU
     jobs: dict[str, Entrant] = {}
     groups: dict[str, Group] = {}
+    awaited: dict[str, dict[str, None]] = {}  # a job: who waits for its end
     fresh: dict[str, None] = {}  # admitted, nothing decided yet on the tree as it is
     never: dict[str, None] = {}  # held, as no limit of the tree as it is would ever let them run
     firm: dict[str, Usage] = {}
