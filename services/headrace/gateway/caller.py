@@ -272,8 +272,11 @@ async def _as_of(gateway: Gateway, connection: ASGIConnection[Any, Any, Any, Any
         )
 
 
-def caller_of(scope: AsgiScope) -> Caller:
-    """The asker that the guard let in."""
+def caller_of(scope: AsgiScope, gateway: NamedDependency[SkipValidation[Gateway]]) -> Caller:
+    """The asker that the guard let in. After the gateway, not beside it: the framework starts a
+    group of tasks for what it may do at once.
+    """
+    del gateway
     caller: Caller = scope[_KEY]  # type: ignore[literal-required]
     return caller
 
