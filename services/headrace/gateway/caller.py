@@ -39,7 +39,7 @@ from headrace.gateway.errors import (
     TooMany,
     Unauthorized,
 )
-from headrace.gateway.gateway import Gateway
+from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.projection import Job
 from headrace.gateway.seeing import Sight
 
@@ -272,10 +272,8 @@ async def _as_of(gateway: Gateway, connection: ASGIConnection[Any, Any, Any, Any
         )
 
 
-def caller_of(scope: AsgiScope, gateway: NamedDependency[SkipValidation[Gateway]]) -> Caller:
-    """The asker that the guard let in. After the gateway, not beside it: the framework starts a
-    group of tasks for what it may do at once.
-    """
+def caller_of(scope: AsgiScope, gateway: Gate) -> Caller:
+    """The asker that the guard let in. Both at once would cost a group of tasks: the gateway first."""
     del gateway
     caller: Caller = scope[_KEY]  # type: ignore[literal-required]
     return caller
