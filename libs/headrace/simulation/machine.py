@@ -21,6 +21,7 @@ from headrace.simulation.surroundings import EPOCH_US
 START_S_MAX, STOP_S_MAX, PAUSE_S_MAX = 0.03, 0.2, 0.1
 PAUSE_FAILS = 0.2  # of all tries
 PAUSING = ((), ("checkpoint",), *[("checkpoint", "migrate", "ipc")] * 4)  # found of drivers
+TIMEOUT_EXIT_CODE = 124  # of what ran for as long as it may: as `timeout` has it
 LAUNCHER_S = 0.5  # until a lost launcher is replaced: starts wait for it
 
 
@@ -35,6 +36,7 @@ class Worker(msgspec.Struct, kw_only=True):
     pause: Any = None
     is_away: bool = False  # it has left its devices
     left_s: float = 0.0  # of its run, while it is away
+    reason: str = "exited"  # why it ends, if nobody else ends it
     code: int = 0
     end: Any = None
     timer: Any = None
@@ -139,7 +141,7 @@ class SimulatedMachine:
         elif wanted == "running" and was_away and not fails:
             worker.assignment = assignment
             self._write("resume", key, worker)
-            worker.timer = self._later(worker.left_s, self._finish, key, "exited", worker.code)
+            worker.timer = self._later(worker.left_s, self._finish, key, worker.reason, worker.code)
         broken, phase_at = fails and wanted == "running", assignment.phase_at
         worker.pause = self.parts.paused(
             phase=wanted, phase_at=phase_at, failed="it could not" if fails else "", broken=broken
@@ -160,7 +162,9 @@ class SimulatedMachine:
         program, *arguments = worker.command
         assert program == "simulated"  # nothing else runs here
         ends_in_s, worker.code = float(arguments[0]), int(arguments[1])
-        worker.timer = self._later(ends_in_s, self._finish, key, "exited", worker.code)
+        if 0 < (limit_s := worker.assignment.max_duration_s) < ends_in_s:
+            ends_in_s, worker.reason, worker.code = limit_s, "stopped", TIMEOUT_EXIT_CODE
+        worker.timer = self._later(ends_in_s, self._finish, key, worker.reason, worker.code)
         self._watch_lease(key)
         self._tell(key)
 

@@ -36,7 +36,7 @@ def is_due(job: Job) -> bool:
         return True
     if run.evicted:
         return False
-    if job.cancelling or run.faulty[0]:
+    if job.cancelling or run.faulty[0] or _overran(run):
         return True
     return (bool(run.exits) and _is_short(job, run)) or pause_rules.is_due(job)
 
@@ -94,19 +94,6 @@ def shrink(
     )
 
 
-def overdue(job_id: str, job: Job, now_us: int) -> Draft:
-    """The attempt has run as long as it may."""
-    assert job.run is not None  # timers watch running jobs only
-    ran_us = now_us - job.run.begun_us - job.run.rested_us
-    numbers = {"max_duration_us": job.max_duration_us, "ran_us": ran_us}
-    act = Act(rule="max-duration", numbers=numbers)
-    return Draft(
-        event=evict(job_id, job, job.run, "timeout", act),
-        causation=job.run.position,
-        traceparent=job.traceparent,
-    )
-
-
 def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
     run = job.run
     if run is None and not job.cancelling:
@@ -131,6 +118,10 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
         device, why = run.faulty
         act = Act(rule=DEVICE_FAULTY, names={"device": device, "why": why})
         yield _draft(job, evict(job_id, job, run, DEVICE_FAULTY, act), run.cause)
+    elif not run.evicted and _overran(run):
+        numbers = {"max_duration_us": job.max_duration_us, "ran_us": run.overran_us}
+        act = Act(rule="max-duration", numbers=numbers)
+        yield _draft(job, evict(job_id, job, run, "timeout", act), run.cause)
     elif not run.evicted and has_succeeded(job, run):
         act = Act(rule="succeeds-when", names={"role": job.gang.succeeds_when})
         yield _draft(job, evict(job_id, job, run, FINISHED, act), run.cause)
@@ -214,6 +205,11 @@ def _group_end(group_id: str, group: Group) -> JobFinished:
 
 def _begins(run: Run) -> bool:
     return not run.begun_us and len(run.started) == len(run.workers)
+
+
+def _overran(run: Run) -> bool:
+    """Whether it has run for too long; the time of what has left its devices stands still."""
+    return bool(run.overran_us) and run.booked
 
 
 def _is_short(job: Job, run: Run) -> bool:
