@@ -150,6 +150,7 @@ def _held(state: State, _entry: Entry, event: JobHeld) -> None:
 def _cancelling(state: State, entry: Entry, event: JobCancelling) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
+        job.cancel_message = job.cancel_message or event.message
         cancel(state, event.job, job, event.reason, entry.position)
     else:
         evolve_groups.cancelling(state, event)

@@ -19,7 +19,7 @@ from headrace.documents import substitute
 from headrace.events import decode
 from headrace.events.gangs import Worker
 from headrace.events.jobs import JobRequested
-from headrace.placement.gang_environment import environment_of, processes_of
+from headrace.placement.gang_environment import environment_of, processes_of, suggested
 from headrace.placement.state import Job, State
 from headrace.runtime import log_messages
 from headrace.store.interface import Store, Stored, Vault
@@ -70,7 +70,7 @@ class Launches:
                 launch,
                 command=launch.commands.get(worker.role, launch.command),
                 commands={},
-                env=launch.env | told,
+                env=suggested(job, worker) | launch.env | told,
                 gang_names=tuple(told),
                 processes=processes_of(job, worker),
             )

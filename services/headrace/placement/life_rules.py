@@ -166,7 +166,7 @@ def _finish(job_id: str, job: Job, run: Run | None, found: Ending) -> JobFinishe
         outcome=found.outcome,
         attempt=run.attempt if run is not None else job.attempt,
         reason=found.reason,
-        message=end.message if end is not None else "",
+        message=end.message if end is not None else job.cancel_message,
         exit_code=end.exit_code if end is not None else 0,
         waited_us=waited_us,
         ran_us=max(0, ended_us - begun_us - (run.rested_us if run is not None else 0)),
@@ -185,9 +185,10 @@ def _begun_us(run: Run) -> int:
 
 
 def _group_end(group_id: str, group: Group) -> JobFinished:
-    outcome = "failed" if group.failed else "cancelled" if group.cancelled else "succeeded"
-    reason = "error" if group.failed else "cancelled" if group.cancelled else ""
-    if group.cancelling == "stop-after-failures":
+    is_cut = group.cancelled or (group.cancelling and not group.succeeded)
+    outcome = "failed" if group.failed else "cancelled" if is_cut else "succeeded"
+    reason = "error" if group.failed else "cancelled" if is_cut else ""
+    if group.cancelling == "stop-after-failures" or group.cancel_message:
         reason = group.cancelling
     counts = f"{group.succeeded} succeeded, {group.failed} failed, {group.cancelled} cancelled"
     first = f"; first failed: {group.first_failure}" if group.first_failure else ""
@@ -196,7 +197,7 @@ def _group_end(group_id: str, group: Group) -> JobFinished:
         project=group.project,
         outcome=outcome,
         reason=reason,
-        message=counts + first,
+        message=group.cancel_message or counts + first,
         exit_code=group.exit_code,
         waited_us=max(0, group.waited_us),
         ran_us=max(0, group.ended_us - group.begun_us) if group.begun_us else 0,
