@@ -45,7 +45,7 @@ FAULTS = (
     _of("F7", "a node's wall clock is a year off: what it reports counts from when it is heard",
         "tests/placement/test_leases", "test_a_nodes_wrong_clock_moves_no_deadline"),
     _of("F8", "the database's clock jumps by an hour and by a year: nothing that runs is over",
-        "tests/placement/test_lives", "test_a_step_of_the_databases_clock_ends_no_job"),
+        "tests/placement/test_durations", "test_a_step_of_the_databases_clock_ends_no_job"),
     _of("F9", "the same, and another leads: nothing is stopped",
         "tests/placement/test_shell",
         "test_a_clock_of_the_database_that_jumps_a_year_ends_nothing"),

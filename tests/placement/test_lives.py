@@ -3,7 +3,6 @@
 import pytest
 
 from headrace.events import Refusal, tag_of
-from headrace.events.attempts import AttemptOverran
 from headrace.events.gangs import GangPlaced, GangReleased, GuardTripped
 from headrace.events.jobs import JobFinished, JobHeld
 from headrace.events.nodes import NodeChangeRequested, NodeFilled, NodeHeard, NodeSilent
@@ -103,47 +102,6 @@ def test_a_running_job_is_stopped_first_and_cancelled_when_it_has_gone(history):
     assert history.settled()[-1].outcome == "cancelled"
 
 
-def overran(attempt=1):
-    return AttemptOverran(job="a", project="default", attempt=attempt, ran_us=6_000_000)
-
-
-def test_a_job_that_outlived_its_maximum_on_its_nodes_is_stopped(history):
-    history.job("a", max_duration_us=5_000_000)
-    history.settled()
-    history.starts("a")
-    history.settled()
-    history.given(overran())
-    history.cut()
-    (evicted,) = history.settled()
-    assert (evicted.reason, evicted.act.rule) == ("timeout", "max-duration")
-    assert evicted.act.numbers == {"max_duration_us": 5_000_000, "ran_us": 6_000_000}
-    history.exits("a", reason="stopped", exit_code=143)
-    finished = history.settled()[-1]
-    assert (finished.outcome, finished.reason) == ("failed", "timeout")
-
-
-@pytest.mark.parametrize("step_us", [3_600_000_000, 365 * 86_400_000_000])
-def test_a_step_of_the_databases_clock_ends_no_job(history, step_us):
-    history.job("a", max_duration_us=5_000_000)
-    history.settled()
-    history.starts("a")
-    history.settled()
-    history.now_us += step_us
-    history.node("n3")
-    assert history.settled() == []
-    history.exits("a")
-    assert history.settled()[-1].outcome == "succeeded"
-
-
-def test_an_attempt_that_has_ended_did_not_overrun_what_came_after_it(history):
-    history.job("a", max_duration_us=5_000_000)
-    history.settled()
-    history.exits("a", reason="lost")
-    history.settled()
-    history.given(overran(attempt=1))
-    assert history.settled() == []
-
-
 def test_a_lost_attempt_is_tried_again_until_too_many_were_lost(history):
     history.job("a")
     for attempt in (1, 2, 3, 4):
@@ -164,14 +122,6 @@ def test_a_job_that_cannot_start_is_not_tried_again(history):
     assert (finished.outcome, finished.reason, finished.message) == (
         "failed", "start-failed", "no such command",
     )  # fmt: skip
-
-
-def test_an_agent_that_held_the_maximum_duration_by_itself_is_believed(history):
-    history.job("a", max_duration_us=5_000_000)
-    history.settled()
-    history.starts("a")
-    history.exits("a", reason="stopped", exit_code=124)
-    assert history.settled()[-1].reason == "timeout"
 
 
 def test_a_worker_stopped_by_somebody_else_counts_as_lost(history):
