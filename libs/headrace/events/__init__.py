@@ -62,6 +62,7 @@ EVENTS: tuple[type[Event], ...] = (
     attempts.AttemptStarted,
     attempts.AttemptExited,
     attempts.AttemptExpired,
+    attempts.AttemptOverran,
     pauses.JobPauseRequested,
     pauses.JobPausing,
     pauses.JobPauseRefused,
