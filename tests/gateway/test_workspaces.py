@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 from tests.gateway.histories import RUN
+from tests.gateway.world import TOKEN
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 from websockets.exceptions import InvalidStatus
@@ -22,8 +24,9 @@ from headrace.events.asked import Workspace
 from headrace.gateway.openings import TICKET_S_MAX, Openings
 from headrace.node_agent.session_ports import Connection
 from headrace.node_agent.sessions import carry
+from headrace.trust.workspace_places import Places
 
-BASE = "/workspaces/hello-a"
+HOST = "hello-a.localhost"
 LARGE = bytes(range(256)) * 8_000
 
 
@@ -37,7 +40,9 @@ async def http_app(reader, writer):
     said = msgspec.json.encode({"line": first, "headers": headers, "body": len(body)})
     if path.startswith("/moved"):
         writer.write(
-            b"HTTP/1.1 302 Found\r\nLocation: /there\r\nSet-Cookie: a=b; Path=/; HttpOnly\r\n"
+            b'HTTP/1.1 302 Found\r\nLocation: /there\r\nClear-Site-Data: "cookies"\r\n'
+            b"Set-Cookie: a=b; Path=/; Domain=localhost; HttpOnly\r\n"
+            b"Content-Security-Policy: default-src *\r\n"
             b"Set-Cookie: headrace_workspace=x; Path=/\r\nContent-Length: 0\r\n\r\n"
         )
     elif path == "/large":
@@ -88,9 +93,10 @@ async def workspace(world, *, port=None):
         yield await agent(world, own if port is None else port)
 
 
-def ask(url, path, cookie="", body=None, headers=()):
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
-    sent = {**dict(headers), **({"Cookie": cookie} if cookie else {})}
+def ask(url, path, cookie="", body=None, headers=(), *, host=HOST):
+    at = urlsplit(url)
+    connection = http.client.HTTPConnection(at.netloc, timeout=10)
+    sent = {"Host": f"{host}:{at.port}", **dict(headers)} | ({"Cookie": cookie} if cookie else {})
     connection.request("POST" if body else "GET", path, body, sent)
     response = connection.getresponse()
     said = (response.status, response.headers, response.read())
@@ -98,30 +104,34 @@ def ask(url, path, cookie="", body=None, headers=()):
     return said
 
 
+async def ticket(world):
+    """Where a browser enters the workspace."""
+    address = urlsplit(await world.call(world.client().open, "hello"))
+    assert address.netloc == f"{HOST}:{urlsplit(world.url).port}"
+    return f"{address.path}?{address.query}"
+
+
 async def entered(world):
     """A browser's cookie in the workspace."""
-    address = await world.call(world.client().open, "hello")
-    status, headers, _ = await world.call(ask, world.url, address.removeprefix(world.url))
-    assert (status, headers["location"]) == (303, f"{BASE}/")
-    assert "HttpOnly; SameSite=Lax" in headers["set-cookie"]
-    assert f"Path={BASE}/;" in headers["set-cookie"]
+    status, headers, _ = await world.call(ask, world.url, await ticket(world))
+    assert (status, headers["location"]) == (303, "/")
+    assert "; Path=/; Max-Age=43200; HttpOnly; SameSite=Lax" in headers["set-cookie"]
+    assert "domain" not in headers["set-cookie"].lower()
     return headers["set-cookie"].partition(";")[0]
 
 
 async def test_a_ticket_becomes_a_cookie_that_opens_the_workspace_and_is_good_once(world):
     async with workspace(world) as asked_for:
-        address = await world.call(world.client().open, "hello")
-        path = address.removeprefix(world.url)
+        path = await ticket(world)
         _, headers, _ = await world.call(ask, world.url, path)
         cookie = headers["set-cookie"].partition(";")[0]
         status, _, body = await world.call(
-            ask, world.url, f"{BASE}/tree/a%20b?c=%2F", f"mine=1; {cookie}",
+            ask, world.url, "/tree/a%20b?c=%2F", f"mine=1; headrace_workspace=x; {cookie}",
             headers={"Authorization": "Bearer secret", "Connection": "x-hop", "X-Hop": "1"},
         )  # fmt: skip
         said = msgspec.json.decode(body)
         assert (status, said["line"]) == (200, "GET /tree/a%20b?c=%2F HTTP/1.1")
         assert said["headers"]["cookie"] == "mine=1"
-        assert said["headers"]["x-forwarded-prefix"] == BASE
         assert not {"authorization", "x-hop"} & said["headers"].keys()
         assert (asked_for[0].way, asked_for[0].port) == ("port-forward", 8888)
         again, _, _ = await world.call(ask, world.url, path)
@@ -131,14 +141,16 @@ async def test_a_ticket_becomes_a_cookie_that_opens_the_workspace_and_is_good_on
 async def test_nobody_gets_in_without_a_cookie_nor_with_that_of_another_workspace(world):
     async with workspace(world) as asked_for:
         cookie = await entered(world)
-        for path, sent in (
-            (f"{BASE}/", ""),
-            (f"{BASE}/", "headrace_workspace=x"),
-            (f"{BASE}/?headrace_ticket=x", cookie),
-            ("/workspaces/other-b/", cookie),
-            ("/workspaces/", cookie),
+        for place, sent in (
+            (HOST, ""),
+            (HOST, "headrace_workspace=x"),
+            (f"{HOST}/?headrace_ticket=x", cookie),
+            ("other-b.localhost", cookie),
+            (f"a.{HOST}", cookie),
         ):
-            status, _, body = await world.call(ask, world.url, path, sent)
+            host, _, path = place.partition("/")
+            answer = partial(ask, world.url, f"/{path}", sent, host=host)
+            status, _, body = await world.call(answer)
             assert (status, b"headrace open" in body) == (403, True)
         assert asked_for == []
 
@@ -146,28 +158,32 @@ async def test_nobody_gets_in_without_a_cookie_nor_with_that_of_another_workspac
 async def test_what_is_sent_and_answered_passes_whole(world):
     async with workspace(world):
         cookie = await entered(world)
-        _, _, body = await world.call(ask, world.url, f"{BASE}/save", cookie, LARGE)
+        _, _, body = await world.call(ask, world.url, "/save", cookie, LARGE)
         assert msgspec.json.decode(body)["body"] == len(LARGE)
-        _, _, body = await world.call(ask, world.url, f"{BASE}/large", cookie)
+        _, _, body = await world.call(ask, world.url, "/large", cookie)
         assert body == LARGE
 
 
-async def test_a_workspace_sends_people_and_cookies_nowhere_but_below_its_address(world):
+async def test_what_a_workspace_says_concerns_its_own_host_alone(world):
     async with workspace(world):
-        _, headers, _ = await world.call(ask, world.url, f"{BASE}/moved", await entered(world))
-        assert headers["location"] == f"{BASE}/there"
-        assert headers.get_all("set-cookie") == [f"a=b; HttpOnly; Path={BASE}/"]
+        _, headers, _ = await world.call(ask, world.url, "/moved", await entered(world))
+        assert headers["location"] == "/there"
+        assert headers.get_all("set-cookie") == ["a=b; Path=/; HttpOnly"]
+        assert "clear-site-data" not in headers
+        policies = headers.get_all("content-security-policy")
+        assert policies == ["default-src *", "frame-ancestors 'self'"]
+        assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
 async def test_an_application_that_does_not_speak_http_is_said_in_a_line(world):
     async with workspace(world):
-        status, _, body = await world.call(ask, world.url, f"{BASE}/broken", await entered(world))
+        status, _, body = await world.call(ask, world.url, "/broken", await entered(world))
         assert (status, body.count(b"\n")) == (502, 1)
 
 
 async def test_an_application_that_does_not_listen_yet_is_asked_again_by_the_browser(world):
     async with workspace(world, port=0):
-        status, headers, body = await world.call(ask, world.url, f"{BASE}/", await entered(world))
+        status, headers, body = await world.call(ask, world.url, "/", await entered(world))
         assert (status, headers["refresh"]) == (503, "2")
         assert b"listens at port 8888" in body
 
@@ -182,17 +198,85 @@ async def test_a_websocket_passes_both_ways_and_pages_of_other_places_open_none(
         workspace(world, port=server.sockets[0].getsockname()[1]),
     ):
         cookie = await entered(world)
-        url = f"{world.url.replace('http', 'ws')}{BASE}/ws?x=1"
+        port = urlsplit(world.url).port
+        opening = partial(connect, f"ws://{HOST}:{port}/ws?x=1", host="127.0.0.1", proxy=None)
         sent = {"Cookie": cookie}
-        async with connect(url, additional_headers=sent, subprotocols=["v1"], proxy=None) as ours:
+        own = f"http://{HOST}:{port}"
+        async with opening(additional_headers=sent, subprotocols=["v1"], origin=own) as ours:
             for message in ("hé", b"\x00\xff", "x" * 200_000):
                 await ours.send(message)
                 assert await ours.recv() == message
             assert ours.subprotocol == "v1"
-        for headers, origin in (({}, None), (sent, "https://evil.example")):
+        elsewhere = ("https://evil.example", "null", f"http://other-b.localhost:{port}")
+        for headers, origin in (({}, None), *((sent, origin) for origin in elsewhere)):
             with pytest.raises(InvalidStatus, match="403"):
-                async with connect(url, additional_headers=headers, origin=origin, proxy=None):
+                async with opening(additional_headers=headers, origin=origin):
                     pass
+
+
+async def test_pages_of_other_places_link_to_a_workspace_and_ask_it_for_nothing_else(world):
+    async with workspace(world) as asked_for:
+        cookie = await entered(world)
+        for site, mode, goes_to, body, status in (
+            ("cross-site", "navigate", "document", None, 200),
+            ("same-site", "navigate", "document", None, 200),
+            ("same-origin", "cors", "empty", b"x", 200),
+            ("none", "navigate", "document", None, 200),
+            ("same-site", "cors", "empty", None, 403),
+            ("same-site", "no-cors", "script", None, 403),
+            ("cross-site", "navigate", "iframe", None, 403),
+            ("cross-site", "navigate", "document", b"x", 403),
+        ):
+            fetched = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": goes_to}
+            said, _, _ = await world.call(ask, world.url, "/", cookie, body, fetched)
+            assert said == status, fetched
+        assert len(asked_for) == 4
+        evil = {"Origin": "https://evil.example"}  # of a browser that says no more
+        said, _, _ = await world.call(ask, world.url, "/", cookie, b"x", evil)
+        assert said == 403
+
+
+async def test_the_gateway_is_not_found_at_a_workspaces_host_nor_a_workspace_at_the_gateways(world):
+    async with workspace(world):
+        cookie = await entered(world)
+        status, _, body = await world.call(ask, world.url, "/v1/jobs", cookie)
+        assert (status, msgspec.json.decode(body)["line"]) == (200, "GET /v1/jobs HTTP/1.1")
+        gateways = urlsplit(world.url).hostname
+        status, _, _ = await world.call(partial(ask, world.url, "/tree", cookie, host=gateways))
+        assert status == 404
+
+
+async def test_a_workspace_without_a_host_name_of_its_own_is_not_opened(world):
+    async with workspace(world) as asked_for:
+        token = {"Authorization": f"Bearer {TOKEN}"}
+        opening = partial(ask, world.url, "/v1/jobs/hello/opening", body=b"{}", headers=token)
+        status, _, body = await world.call(partial(opening, host="10.1.2.3"))
+        assert (status, b"headrace port-forward hello-a 8888" in body) == (400, True)
+        world.gateway.places = Places("work.example.com")
+        status, _, body = await world.call(partial(opening, host="10.1.2.3"))
+        assert msgspec.json.decode(body)["host"] == "hello-a.work.example.com"
+        path = msgspec.json.decode(body)["path"]
+        entering = partial(ask, world.url, path, host="hello-a.work.example.com")
+        assert (await world.call(entering))[0] == 303
+        assert asked_for == []
+
+
+@pytest.mark.parametrize("domain", ["-", "a..b", "exa mple", "a." * 120 + "b", "*.example"])
+def test_what_is_no_domain_is_refused(domain):
+    with pytest.raises(ValueError, match="is no domain"):
+        Places(domain)
+
+
+@pytest.mark.parametrize(
+    ("host", "job"),
+    [
+        ("a-b.localhost:7400", "a-b"), ("A-b.LOCALHOST", "a-b"), ("a-b.work.example.com", "a-b"),
+        ("localhost:7400", None), ("127.0.0.1", None), ("[::1]:7400", None), ("", None),
+        ("work.example.com", None), ("a-b.work.example.com.evil", None), ("localhost.evil", None),
+    ],
+)  # fmt: skip
+def test_the_host_says_which_workspace_is_meant(host, job):
+    assert Places("work.example.com").job_at(host) == job
 
 
 async def test_what_is_no_workspace_is_not_opened(world):
@@ -217,13 +301,13 @@ def test_tickets_and_cookies_end_with_their_time_and_with_the_right_to_enter():
     now, guest = [0.0], Guest()
     openings = Openings(lambda: now[0])
     cookie = openings.cookie("a", openings.ticket("a", guest))
-    assert openings.opened("a", cookie)
-    assert openings.opened("b", cookie) is None
+    assert openings.opened("a", [cookie])
+    assert openings.opened("b", [cookie]) is None
     assert openings.cookie("b", openings.ticket("a", guest)) == ""
     late = openings.ticket("a", guest)
     now[0] = TICKET_S_MAX + 1
     assert openings.cookie("a", late) == ""
     guest.allowed = False
-    assert openings.opened("a", cookie) is None
+    assert openings.opened("a", [cookie]) is None
     guest.allowed = True
-    assert openings.opened("a", cookie) is None
+    assert openings.opened("a", [cookie]) is None

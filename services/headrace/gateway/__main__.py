@@ -29,6 +29,7 @@ from headrace.gateway.trust import Trust
 from headrace.runtime.environment import Environment
 from headrace.store.interface import StoreError
 from headrace.store.postgres import PostgresStore
+from headrace.trust.workspace_places import Places
 
 _LOG = logging.getLogger("headrace.gateway")
 
@@ -69,6 +70,7 @@ async def _run(environment: Environment) -> None:
         files_dir=Path(os.environ.get("HEADRACE_FILES_DIR") or environment.run_dir / "files"),
         trust=trust,
         provider=_provider(),
+        places=Places(os.environ.get("HEADRACE_WORKSPACE_DOMAIN", "")),
     )
     try:
         await _serve(gateway, environment, lost)
