@@ -19,7 +19,7 @@ from headrace.simulation.parts import AgentParts
 from headrace.simulation.surroundings import EPOCH_US
 
 START_S_MAX, STOP_S_MAX, PAUSE_S_MAX = 0.03, 0.2, 0.1
-PAUSE_FAILS = 0.2  # of all tries
+PAUSE_FAILS = 0.25  # of all tries
 PAUSING = ((), ("checkpoint",), *[("checkpoint", "migrate", "ipc")] * 4)  # found of drivers
 LAUNCHER_S = 0.5  # until a lost launcher is replaced: starts wait for it
 
