@@ -2,122 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import http.client
 from functools import partial
 from urllib.parse import urlsplit
 
 import msgspec
 import pytest
 from tests.gateway.histories import RUN
-from tests.gateway.world import TOKEN
+from tests.gateway.workspace import HOST, LARGE, ask, entered, ticket, workspace
 from websockets.asyncio.client import connect
 from websockets.asyncio.server import serve
 from websockets.exceptions import InvalidStatus
 
-from headrace.bus import subjects
-from headrace.bus.memory import MemoryBus
-from headrace.bus.sessions import Enter, Entered, Wire
 from headrace.client import ClientError
-from headrace.events.asked import Workspace
 from headrace.gateway.openings import TICKET_S_MAX, Openings
-from headrace.node_agent.session_ports import Connection
-from headrace.node_agent.sessions import carry
-from headrace.trust.workspace_places import Places
-
-HOST = "hello-a.localhost"
-LARGE = bytes(range(256)) * 8_000
-
-
-async def http_app(reader, writer):
-    """Answers with what it was asked, as a server that knows nothing of Headrace."""
-    head = await reader.readuntil(b"\r\n\r\n")
-    first, *lines = head.decode().split("\r\n")
-    headers = {n.lower(): v for n, _, v in (line.partition(": ") for line in lines if line)}
-    body = await reader.readexactly(int(headers.get("content-length", 0)))
-    path = first.split()[1]
-    said = msgspec.json.encode({"line": first, "headers": headers, "body": len(body)})
-    if path.startswith("/moved"):
-        writer.write(
-            b'HTTP/1.1 302 Found\r\nLocation: /there\r\nClear-Site-Data: "cookies"\r\n'
-            b"Set-Cookie: a=b; Path=/; Domain=localhost; HttpOnly\r\n"
-            b"Content-Security-Policy: default-src *\r\n"
-            b"Set-Cookie: headrace_workspace=x; Path=/\r\nContent-Length: 0\r\n\r\n"
-        )
-    elif path == "/large":
-        writer.write(b"HTTP/1.0 200 OK\r\n\r\n" + LARGE)
-    elif path == "/broken":
-        writer.write(b"nothing of the kind\r\n\r\n")
-    else:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(said), said))
-    await writer.drain()
-    writer.close()
-
-
-async def agent(world, port):
-    """A node's agent that lets whoever comes to its worker's port."""
-    bus, carried, asked_for = MemoryBus(world.broker, "agent-n1"), set(), []
-
-    async def asked(message):
-        enter = msgspec.json.decode(message.data, type=Enter)
-        asked_for.append(enter)
-        wire = Wire(
-            bus,
-            send_to=subjects.session_up("n1", enter.session),
-            hear_from=subjects.session_down("n1", enter.session),
-        )
-        if not port:
-            refused = Entered(refused=f"no process of the job listens at port {enter.port}")
-            await bus.publish(message.reply, msgspec.json.encode(refused))
-            return
-        way = Connection(*await asyncio.open_connection("127.0.0.1", port))
-        await wire.open()
-        carried.add(asyncio.create_task(carry(wire, way)))
-        await bus.publish(message.reply, msgspec.json.encode(Entered()))
-
-    await bus.subscribe(subjects.agent_down("n1", "session"), asked)
-    return asked_for
-
-
-@contextlib.asynccontextmanager
-async def workspace(world, *, port=None):
-    """A workspace that runs, at this port (0: nowhere yet), and what its node's agent is asked."""
-    first, *rest = RUN
-    events = [msgspec.structs.replace(first, workspace=Workspace(port=8888)), *rest]
-    await world.append(*events)
-    await world.gateway.follower.reached(len(events))
-    await world.answer("job.enter", lambda _: {"accepted": True, "position": 9})
-    async with await asyncio.start_server(http_app, "127.0.0.1", 0) as server:
-        own = server.sockets[0].getsockname()[1]
-        yield await agent(world, own if port is None else port)
-
-
-def ask(url, path, cookie="", body=None, headers=(), *, host=HOST):
-    at = urlsplit(url)
-    connection = http.client.HTTPConnection(at.netloc, timeout=10)
-    sent = {"Host": f"{host}:{at.port}", **dict(headers)} | ({"Cookie": cookie} if cookie else {})
-    connection.request("POST" if body else "GET", path, body, sent)
-    response = connection.getresponse()
-    said = (response.status, response.headers, response.read())
-    connection.close()
-    return said
-
-
-async def ticket(world):
-    """Where a browser enters the workspace."""
-    address = urlsplit(await world.call(world.client().open, "hello"))
-    assert address.netloc == f"{HOST}:{urlsplit(world.url).port}"
-    return f"{address.path}?{address.query}"
-
-
-async def entered(world):
-    """A browser's cookie in the workspace."""
-    status, headers, _ = await world.call(ask, world.url, await ticket(world))
-    assert (status, headers["location"]) == (303, "/")
-    assert "; Path=/; Max-Age=43200; HttpOnly; SameSite=Lax" in headers["set-cookie"]
-    assert "domain" not in headers["set-cookie"].lower()
-    return headers["set-cookie"].partition(";")[0]
 
 
 async def test_a_ticket_becomes_a_cookie_that_opens_the_workspace_and_is_good_once(world):
@@ -212,71 +109,6 @@ async def test_a_websocket_passes_both_ways_and_pages_of_other_places_open_none(
             with pytest.raises(InvalidStatus, match="403"):
                 async with opening(additional_headers=headers, origin=origin):
                     pass
-
-
-async def test_pages_of_other_places_link_to_a_workspace_and_ask_it_for_nothing_else(world):
-    async with workspace(world) as asked_for:
-        cookie = await entered(world)
-        for site, mode, goes_to, body, status in (
-            ("cross-site", "navigate", "document", None, 200),
-            ("same-site", "navigate", "document", None, 200),
-            ("same-origin", "cors", "empty", b"x", 200),
-            ("none", "navigate", "document", None, 200),
-            ("same-site", "cors", "empty", None, 403),
-            ("same-site", "no-cors", "script", None, 403),
-            ("cross-site", "navigate", "iframe", None, 403),
-            ("cross-site", "navigate", "document", b"x", 403),
-        ):
-            fetched = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode, "Sec-Fetch-Dest": goes_to}
-            said, _, _ = await world.call(ask, world.url, "/", cookie, body, fetched)
-            assert said == status, fetched
-        assert len(asked_for) == 4
-        evil = {"Origin": "https://evil.example"}  # of a browser that says no more
-        said, _, _ = await world.call(ask, world.url, "/", cookie, b"x", evil)
-        assert said == 403
-
-
-async def test_the_gateway_is_not_found_at_a_workspaces_host_nor_a_workspace_at_the_gateways(world):
-    async with workspace(world):
-        cookie = await entered(world)
-        status, _, body = await world.call(ask, world.url, "/v1/jobs", cookie)
-        assert (status, msgspec.json.decode(body)["line"]) == (200, "GET /v1/jobs HTTP/1.1")
-        gateways = urlsplit(world.url).hostname
-        status, _, _ = await world.call(partial(ask, world.url, "/tree", cookie, host=gateways))
-        assert status == 404
-
-
-async def test_a_workspace_without_a_host_name_of_its_own_is_not_opened(world):
-    async with workspace(world) as asked_for:
-        token = {"Authorization": f"Bearer {TOKEN}"}
-        opening = partial(ask, world.url, "/v1/jobs/hello/opening", body=b"{}", headers=token)
-        status, _, body = await world.call(partial(opening, host="10.1.2.3"))
-        assert (status, b"headrace port-forward hello-a 8888" in body) == (400, True)
-        world.gateway.places = Places("work.example.com")
-        status, _, body = await world.call(partial(opening, host="10.1.2.3"))
-        assert msgspec.json.decode(body)["host"] == "hello-a.work.example.com"
-        path = msgspec.json.decode(body)["path"]
-        entering = partial(ask, world.url, path, host="hello-a.work.example.com")
-        assert (await world.call(entering))[0] == 303
-        assert asked_for == []
-
-
-@pytest.mark.parametrize("domain", ["-", "a..b", "exa mple", "a." * 120 + "b", "*.example"])
-def test_what_is_no_domain_is_refused(domain):
-    with pytest.raises(ValueError, match="is no domain"):
-        Places(domain)
-
-
-@pytest.mark.parametrize(
-    ("host", "job"),
-    [
-        ("a-b.localhost:7400", "a-b"), ("A-b.LOCALHOST", "a-b"), ("a-b.work.example.com", "a-b"),
-        ("localhost:7400", None), ("127.0.0.1", None), ("[::1]:7400", None), ("", None),
-        ("work.example.com", None), ("a-b.work.example.com.evil", None), ("localhost.evil", None),
-    ],
-)  # fmt: skip
-def test_the_host_says_which_workspace_is_meant(host, job):
-    assert Places("work.example.com").job_at(host) == job
 
 
 async def test_what_is_no_workspace_is_not_opened(world):
