@@ -226,7 +226,6 @@ def _begun(state: State, entry: Entry, event: JobStarted) -> None:
         job.run.begun_us = max(job.run.started.values(), default=entry.recorded_at_us)
         if job.waited_us < 0:
             job.waited_us = event.waited_us
-        index_of(state).watch(event.job, job)
         settle(state, event.job, job)
         evolve_groups.task_begun(state, entry, event, job)
 
