@@ -11,12 +11,21 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Self
 
 import headrace
 
 from .conftest import READY_S_MAX, Platform
 
-_UNSHARE = ("unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--propagation", "private")
+_UNSHARE = (
+    "unshare",
+    "--mount",
+    "--pid",
+    "--fork",
+    "--kill-child=KILL",
+    "--propagation",
+    "private",
+)
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/etc")
 _ENTER = """
 set -e
@@ -47,7 +56,7 @@ class Machine:
         self._root = platform.home / f"{name}.root"
         self._running: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> Machine:
+    def __enter__(self) -> Self:
         said = self._platform.headrace("node", "token", "--auto-approve").stdout
         token = said.splitlines()[0].rpartition(" ")[2]
         words = ("-m", "headrace.cli", "node", "join", self._platform.url, "--token", token)
