@@ -21,7 +21,7 @@ from tests.gateway.people import SCOPES, TREE, person, secret_of, tree
 from headrace.access.allowed import Scope, Subject, allowed, allowed_to_give
 from headrace.access.table import MAY, ROLES
 from headrace.client import Client, ClientError
-from headrace.client.model import Visit
+from headrace.client.session_model import Visit
 from headrace.events import Refusal
 from headrace.events.people import Account, Grant, UserSet
 from headrace.gateway.app import application
@@ -60,6 +60,7 @@ REQUESTS = {
     ("GET", "/v1/jobs/{job:str}/{index:int}/why"): (f"/v1/jobs/{JOB}/0/why", None, HERE),
     ("GET", "/v1/jobs/{job:str}/logs"): (f"/v1/jobs/{JOB}/logs", None, HERE),
     ("GET", "/v1/jobs/{job:str}/{index:int}/logs"): (f"/v1/jobs/{JOB}/0/logs", None, HERE),
+    ("POST", "/v1/jobs/{job:str}/opening"): (f"/v1/jobs/{JOB}/opening", None, HERE),
     ("GET", "/v1/events"): ("/v1/events?project=vision", None, HERE),
     ("GET", "/v1/nodes"): ("/v1/nodes", None, None),
     ("GET", "/v1/nodes/{node:str}"): ("/v1/nodes/n1", None, None),

@@ -10,7 +10,7 @@ from headrace.bus import subjects
 from headrace.bus.memory import MemoryBus
 from headrace.bus.sessions import Enter, Entered, Frame, Wire
 from headrace.client import ClientError, Refused
-from headrace.client.model import SessionPiece, Visit
+from headrace.client.session_model import SessionPiece, Visit
 
 VISIT = Visit(way="exec", key="visit-1", command=("cat", "--secret=x"))
 

@@ -33,6 +33,7 @@ class Platform:
 
     def __init__(self, settings):
         self.log = MemoryLog()
+        self.ahead_us = 0  # the clock of the database, of all others
         self.broker = MemoryBroker()
         self.store = self.new_store()
         self.bus = MemoryBus(self.broker, "test")
@@ -43,7 +44,7 @@ class Platform:
         self.epoch = 0
 
     def new_store(self):
-        return MemoryStore(self.log, lambda: time.time_ns() // 1000)
+        return MemoryStore(self.log, lambda: time.time_ns() // 1000 + self.ahead_us)
 
     async def start(self):
         shell = PlacementShell(

@@ -102,23 +102,6 @@ def test_a_running_job_is_stopped_first_and_cancelled_when_it_has_gone(history):
     assert history.settled()[-1].outcome == "cancelled"
 
 
-def test_a_job_that_outlives_its_maximum_is_stopped_when_that_moment_comes(history):
-    history.job("a", max_duration_us=5_000_000)
-    history.settled()
-    history.starts("a")
-    history.settled()
-    deadline_us = DECIDER.wakeup(history.state)
-    history.now_us = deadline_us - 1
-    assert history.settled() == []
-    history.now_us = deadline_us
-    (evicted,) = history.settled()
-    assert (evicted.reason, evicted.act.rule) == ("timeout", "max-duration")
-    assert DECIDER.wakeup(history.state) is None
-    history.exits("a", reason="stopped", exit_code=143)
-    finished = history.settled()[-1]
-    assert (finished.outcome, finished.reason) == ("failed", "timeout")
-
-
 def test_a_lost_attempt_is_tried_again_until_too_many_were_lost(history):
     history.job("a")
     for attempt in (1, 2, 3, 4):
@@ -139,14 +122,6 @@ def test_a_job_that_cannot_start_is_not_tried_again(history):
     assert (finished.outcome, finished.reason, finished.message) == (
         "failed", "start-failed", "no such command",
     )  # fmt: skip
-
-
-def test_an_agent_that_held_the_maximum_duration_by_itself_is_believed(history):
-    history.job("a", max_duration_us=5_000_000)
-    history.settled()
-    history.starts("a")
-    history.exits("a", reason="stopped", exit_code=124)
-    assert history.settled()[-1].reason == "timeout"
 
 
 def test_a_worker_stopped_by_somebody_else_counts_as_lost(history):

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from tests.placement.conftest import SECOND_US
 from tests.placement.pausing import SAVES, away, booked, fleet, pause, report, resume, runs, tags
 
+from headrace.events.attempts import AttemptOverran
 from headrace.events.jobs import JobEligible
 from headrace.events.nodes import NodeSilent
 from headrace.events.pauses import (
@@ -53,24 +54,34 @@ def test_a_node_that_is_silent_is_not_asked():
     assert evicted.act.names["no_checkpoint"] == "n1 is silent"
 
 
-def test_time_in_pause_does_not_count_against_the_maximum():
+def test_who_overran_while_it_left_its_devices_is_ended_when_it_is_back():
     history = fleet()
     runs(history, "a", max_duration_us=100 * SECOND_US)
-    history.now_us += 50 * SECOND_US
     away(history, "a")
-    history.now_us += 500 * SECOND_US
-    assert history.settled() == []
-    resume(history, "a")
-    report(history, AttemptResumed, "a")
-    history.now_us += 40 * SECOND_US
+    history.given(AttemptOverran(job="a", project="default", attempt=1, ran_us=200 * SECOND_US))
     assert history.settled() == []
     history.cut()
-    history.now_us += 20 * SECOND_US
 
-    (evicted,) = history.settled()
+    (resumed, evicted) = resume(history, "a")
 
-    assert evicted.reason == "timeout"
-    assert evicted.act.numbers["ran_us"] < 111 * SECOND_US
+    assert (resumed.job, evicted.reason) == ("a", "timeout")
+
+
+def test_who_has_waited_too_long_is_not_brought_back_in_the_same_decision():
+    history = fleet(gpus=1)
+    runs(history, "a")
+    away(history, "a")
+    runs(history, "b", gpus=1000)
+    resume(history, "a")
+    history.exits("b")
+    history.decided()
+    history.now_us += 601 * SECOND_US
+
+    decided = history.decided()
+
+    assert [(tag, event.job) for tag, event in zip(tags(decided), decided, strict=True)] == [
+        ("gang.evicted", "a")
+    ]
 
 
 def test_who_is_preempted_leaves_with_all_it_did_and_comes_back():

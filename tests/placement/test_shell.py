@@ -7,12 +7,19 @@ from headrace.bus import subjects
 from headrace.bus.agents import Hello, Launch, Signal
 from headrace.events.access import SecretSet
 from headrace.events.asked import Accelerator, Gang
-from headrace.events.attempts import AttemptExited, AttemptStarted
+from headrace.events.attempts import AttemptExited, AttemptOverran, AttemptStarted
 from headrace.events.gangs import GangEvicted, GangGrown
-from headrace.events.jobs import JobAdmitted, JobCancelling, JobEligible, JobFinished, JobRequested
+from headrace.events.jobs import (
+    JobAdmitted,
+    JobCancelling,
+    JobEligible,
+    JobFinished,
+    JobRequested,
+    JobStarted,
+)
 from headrace.events.nodes import NodeFilled, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.queues import Queue, QueueConfigured
-from headrace.placement import claims
+from headrace.placement import claims, durations
 from headrace.vault import seal_to
 from headrace.vault.project_keys import ProjectKeys
 
@@ -174,6 +181,35 @@ async def test_what_runs_on_a_restarted_machine_is_gone(platform, agent, monkeyp
     await until(lambda: again.desired.assignments and again.desired.assignments[0].attempt == 2)
     assert again.launch(again.desired.assignments[0]).command == ("x",)
     await again.bus.close()
+
+
+async def test_who_runs_for_too_long_on_a_node_that_does_not_end_it_is_stopped(
+    platform, agent, monkeypatch
+):
+    monkeypatch.setattr(durations, "SLACK_S", 0.05)
+    await platform.submit("a", Launch(command=("x",)), max_duration_us=1_000)
+    await agent.send(agent.report("started", await agent.granted()))
+    await until(lambda: agent.desired.assignments[0].stop)
+    assert platform.events(GangEvicted)[0].act.rule == "max-duration"
+    (overran,) = platform.events(AttemptOverran)
+    assert overran.ran_us >= 51_000
+
+
+async def test_a_clock_of_the_database_that_jumps_a_year_ends_nothing(platform, agent):
+    await platform.submit("a", Launch(command=("x",)), max_duration_us=60_000_000)
+    mine = await agent.granted()
+    await agent.send(agent.report("started", mine))
+    await until(lambda: platform.events(JobStarted))
+    platform.ahead_us = 365 * 86_400 * 1_000_000
+    await platform.submit("b", Launch(command=("x",)))
+    await until(lambda: len(agent.desired.assignments) == 2)
+    await platform.stop()
+    await platform.start()
+    await until(lambda: agent.desired.epoch == 2)
+    assert not any(assignment.stop for assignment in agent.desired.assignments)
+    assert platform.events(GangEvicted) == []
+    await agent.send(agent.report("exited", mine, reason="exited"))
+    await until(lambda: platform.events(JobFinished))
 
 
 @pytest.mark.parametrize("what", ["hello", "report", "pull", "signal", "nonsense"])

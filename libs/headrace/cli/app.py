@@ -37,6 +37,7 @@ VERBS = {
     "exec": Verb("entering", "run a program beside a job's worker"),
     "attach": Verb("entering", "see what a worker writes from now on, and how it ends"),
     "port-forward": Verb("entering", "reach a TCP port of a worker from here"),
+    "open": Verb("entering", "open a workspace in a browser"),
     "cancel": Verb("changing", "end jobs"),
     "pause": Verb("changing", "have jobs leave their GPUs, with all they did where that works"),
     "resume": Verb("changing", "let paused jobs go on"),
@@ -64,7 +65,7 @@ VERBS = {
 }
 
 HELP = frozenset(("-h", "--help"))
-NOT_YET = frozenset(("delete", "open", "whatif"))
+NOT_YET = frozenset(("delete", "whatif"))
 
 
 def main(arguments: Sequence[str]) -> int:

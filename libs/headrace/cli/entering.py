@@ -1,4 +1,4 @@
-"""`exec`, `attach` and `port-forward`: into a running job."""
+"""`exec`, `attach`, `port-forward` and `open`: into a running job."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headrace.cli.arguments import add_connection
-from headrace.cli.exits import INTERRUPTED, report
+from headrace.cli.exits import DONE, INTERRUPTED, report
 from headrace.client import ClientError, Unreachable
 from headrace.client.client import Client
-from headrace.client.model import SessionPiece, Visit
 from headrace.client.session import DATA_BYTES_MAX, Session
+from headrace.client.session_model import SessionPiece, Visit
 
 SHELL = ("/bin/sh", "-c", "exec ${SHELL:-/bin/sh} -i")
 CONNECTIONS_WAITING_MAX = 64
@@ -117,6 +117,26 @@ def port_forward(
         threading.Thread(target=_serve, args=serving, daemon=True).start()
     threading.Event().wait()
     return INTERRUPTED
+
+
+def open_options(parser: ArgumentParser) -> None:
+    """The arguments of `open`."""
+    parser.add_argument("job", metavar="JOB", help="a workspace: its id or an unambiguous prefix")
+    parser.add_argument("--print", action="store_true", help="only print the address")
+    add_connection(parser)
+
+
+def open(*, job: str, print: bool, url: str, token: str, project: str) -> int:  # noqa: A001, A002
+    """Print the address of a workspace, good once and for a minute, and open it in a browser."""
+    del project
+    address = Client.from_config(url=url, token=token).open(job)
+    sys.stdout.write(f"{address}\n")
+    sys.stdout.flush()
+    if not print:
+        import webbrowser
+
+        webbrowser.open(address)
+    return DONE
 
 
 def _job_options(parser: ArgumentParser) -> None:

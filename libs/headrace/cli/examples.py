@@ -20,6 +20,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "exec": ("headrace exec hello", "headrace exec hello --rank 1 -- nvidia-smi"),
     "attach": ("headrace attach hello",),
     "port-forward": ("headrace port-forward hello 8888", "headrace port-forward hello 9000:8888"),
+    "open": ("headrace open notebook --print",),
     "cancel": ("headrace cancel hello",),
     "pause": ("headrace pause hello", "headrace pause -d lr-sweep"),
     "resume": ("headrace resume hello",),

@@ -49,3 +49,8 @@ def encoded(document: Document) -> bytes:
 def part(text: str) -> str:
     """A name as a part of a path."""
     return quote(text, safe="")
+
+
+def job_path(job: str) -> str:
+    """A job's id as a path: a task's index is a part of its own."""
+    return "/".join(part(each) for each in job.split("/", 1))

@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
-from headrace.client.asking import Document, encoded, part
+from headrace.client.asking import Document, encoded, job_path, part
 from headrace.client.config import context
 from headrace.client.connection import RETRY_S, Unreachable, path_with
+from headrace.client.entering import Entering
 from headrace.client.model import (
     MAX_PAGE,
     Answer,
@@ -25,19 +26,17 @@ from headrace.client.model import (
     NodeRow,
     ProjectRow,
     Status,
-    Visit,
 )
 from headrace.client.people import People
 from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.client.reports import Reports
-from headrace.client.session import Session
 from headrace.scheduling.explanation import Explanation
 from headrace.trust import join_token
 
 BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
 
 
-class Client(Reports, People):
+class Client(Reports, People, Entering):
     """Asks the gateway at `url`, which has the one certificate in that file when there is one.
 
     Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at
@@ -94,36 +93,32 @@ class Client(Reports, People):
 
     def job(self, job: str) -> Description:
         """One job in full, by its id or an unambiguous prefix of it."""
-        return self._get(f"/v1/jobs/{_job(job)}", Description)
+        return self._get(f"/v1/jobs/{job_path(job)}", Description)
 
     def why(self, job: str) -> Explanation:
         """Why a job waits, or what it does, as of now."""
-        return self._get(f"/v1/jobs/{_job(job)}/why", Explanation)
-
-    def enter(self, job: str, visit: Visit) -> Session:
-        """A way into a running job; the caller closes it."""
-        return Session.open(self._context, f"/v1/jobs/{_job(job)}/session", visit)
+        return self._get(f"/v1/jobs/{job_path(job)}/why", Explanation)
 
     def outputs(self, job: str, folder: Path) -> list[str]:
         """Fetch what an ended job left behind into `folder`; the paths, below it."""
         from headrace.client.outputs import fetch_outputs
 
-        return fetch_outputs(self._http, f"/v1/jobs/{_job(job)}/outputs", folder)
+        return fetch_outputs(self._http, f"/v1/jobs/{job_path(job)}/outputs", folder)
 
     def cancel(self, job: str, *, key: str = "") -> Answer:
         """End a job."""
         key = key or uuid.uuid4().hex
-        return self._change("DELETE", f"/v1/jobs/{_job(job)}", None, lambda: key)
+        return self._change("DELETE", f"/v1/jobs/{job_path(job)}", None, lambda: key)
 
     def pause(self, job: str, *, key: str = "") -> Answer:
         """Have a job leave its GPUs until it is resumed."""
         key = key or uuid.uuid4().hex
-        return self._change("POST", f"/v1/jobs/{_job(job)}/pause", None, lambda: key)
+        return self._change("POST", f"/v1/jobs/{job_path(job)}/pause", None, lambda: key)
 
     def resume(self, job: str, *, key: str = "") -> Answer:
         """Let a paused job compete for GPUs again."""
         key = key or uuid.uuid4().hex
-        return self._change("POST", f"/v1/jobs/{_job(job)}/resume", None, lambda: key)
+        return self._change("POST", f"/v1/jobs/{job_path(job)}/resume", None, lambda: key)
 
     def logs(
         self,
@@ -144,7 +139,7 @@ class Client(Reports, People):
 
         def lines() -> Iterator[bytes]:
             known = ",".join(f"{a}.{r}.{p}.{at}" for (a, r, p), at in offsets.items())
-            path = f"/v1/jobs/{_job(job)}/logs"
+            path = f"/v1/jobs/{job_path(job)}/logs"
             return self._http.stream(path, {**query, "offsets": known}, {})
 
         for line in _resumed(lines, end=LOGS_END):
@@ -291,8 +286,3 @@ def _resumed(lines: Callable[[], Iterator[bytes]], end: bytes = b"") -> Iterator
             if breaks > BREAKS_MAX or not heard:
                 raise
         time.sleep(RETRY_S)
-
-
-def _job(job: str) -> str:
-    """A job's id as a path: a task's index is a part of its own."""
-    return "/".join(part(each) for each in job.split("/", 1))

@@ -13,7 +13,8 @@ import msgspec
 
 from headrace.client.config import Context
 from headrace.client.connection import ClientError, Refused, Unreachable, tls
-from headrace.client.model import Answer, SessionPiece, Visit
+from headrace.client.model import Answer
+from headrace.client.session_model import SessionPiece, Visit
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

@@ -88,8 +88,7 @@ class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "after",
-        "schedule", "triggers", "deadline", "notify", "app", "idle", "port", "replicas", "scale",
+        "schedule", "triggers", "deadline", "notify", "idle", "port", "replicas", "scale",
         "readiness", "rollout", "drain",
     )  # fmt: skip
     parts: ClassVar[Parts] = {
@@ -120,7 +119,7 @@ class JobFile(Part):
     array: str = ""
     sweep: Sweep | None = None
     priority: str = "medium"
-    preemptibility: str = "preemptible"
+    preemptibility: str = ""
     pools: list[str] = []
     topology: Topology = msgspec.field(default_factory=Topology)
     max_duration: str = ""
@@ -128,14 +127,14 @@ class JobFile(Part):
     on_disconnect: str | dict[str, str] = "keep"
     allow_plain_secret: bool = False
     retry: RetryFile | None = None
-    after: NotYet = None
+    after: list[dict[str, str]] = []
     schedule: NotYet = None
     triggers: NotYet = None
     deadline: NotYet = None
     notify: NotYet = None
     roles: dict[str, RoleFile] = {}
     succeeds_when: str = ""
-    app: NotYet = None
+    app: str | dict[str, str | int | list[str | int | float | bool]] = ""
     idle: NotYet = None
     port: NotYet = None
     replicas: NotYet = None

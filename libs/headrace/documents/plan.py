@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 import msgspec
 
 from headrace.documents import checkpoints
+from headrace.documents.dependencies import after_of
 from headrace.documents.disconnects import replace_after_us
 from headrace.documents.environment import environment, secret_names
 from headrace.documents.frameworks import FIXED, FRAMEWORKS
@@ -26,8 +27,9 @@ from headrace.documents.retries import retry_of
 from headrace.documents.substitution import check_templates
 from headrace.documents.trials import Tasks, array_of, sweep_of
 from headrace.documents.workdir import python_of, workdir_of
+from headrace.documents.workspaces import WORKSPACE, command_of, port_environment, workspace_of
 from headrace.events import Refusal
-from headrace.events.asked import Gang, Mount, Retry
+from headrace.events.asked import Dependency, Gang, Mount, Retry, Workspace
 from headrace.events.jobs import Checkpoint
 
 COMMAND_BYTES_MAX = 65_536  # command and setup each
@@ -46,6 +48,7 @@ PRIORITIES = {
     "very-high": 70,
 }
 PREEMPTIBILITIES = ("preemptible", "semi-preemptible", "non-preemptible")
+DEFAULT_PREEMPTIBILITY = {"training": "preemptible", WORKSPACE: "non-preemptible"}
 SHELL = ("/bin/bash", "-eu", "-o", "pipefail", "-c")
 
 
@@ -75,6 +78,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     framework: str = ""
     image: str = ""
     shm_bytes: int = 0
+    after: tuple[Dependency, ...] = ()
+    workspace: Workspace | None = None
 
 
 def plan(job: JobFile, lines: Mapping[str, int] = {}) -> Plan | Refusal:
@@ -91,23 +96,24 @@ def _plan(job: JobFile) -> Plan:
     if job.framework in FIXED and gang.nodes_max:
         rule = "its processes cannot come and go"
         refuse("framework", rule, value=job.framework, instead=f"nodes: {gang.nodes}")
-    tasks = _tasks(job)
+    tasks, workspace = _tasks(job), workspace_of(job)
     planned = Plan(
         name=name_of("name", job.name or DEFAULT_NAME),
         project=name_of("project", job.project) if job.project else "",
         gang=gang,
-        command=() if job.roles and not job.command else _argv("command", job.command),
+        command=() if job.roles and not job.command else _command(job),
         commands=_commands(job),
         setup=_argv("setup", job.setup) if job.setup else (),
         env=checkpoints.environment_of(job.checkpoint)
-        | environment(job.env, allow_plain_secret=job.allow_plain_secret),
+        | environment(job.env, allow_plain_secret=job.allow_plain_secret)
+        | port_environment(workspace),
         secrets=secret_names(job.secrets, job.env),
         workdir=workdir_of(job.workdir),
         mounts=mounts_of(job.volumes),
         outputs=outputs_of(job.outputs, job.workdir),
         python=python_of(job.python, job.image),
         priority=job.priority,
-        preemptible=_preemptible(job.preemptibility, gang),
+        preemptible=_preemptible(job, gang),
         max_duration_us=max_duration_us(job.max_duration),
         replace_after_us=replace_after_us(job.on_disconnect),
         retry=retry_of(job.retry),
@@ -117,6 +123,8 @@ def _plan(job: JobFile) -> Plan:
         framework=job.framework,
         image=image_of(job),
         shm_bytes=shm_bytes(job),
+        after=after_of(job.after),
+        workspace=workspace,
     )
     check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
     return planned
@@ -126,11 +134,12 @@ def _check_words(job: JobFile) -> None:
     """The fields whose value is one of a few words, and those that exclude each other."""
     if job.image and job.volumes:
         not_yet("volumes", value=job.volumes[0], instead="leave out image:")
-    _one_of("type", job.type, TYPES, built=("training",))
+    _one_of("type", job.type, TYPES, built=("training", WORKSPACE))
     if job.framework:
         _one_of("framework", job.framework, tuple(filter(None, FRAMEWORKS)))
     _one_of("priority", job.priority, tuple(PRIORITIES))
-    _one_of("preemptibility", job.preemptibility, PREEMPTIBILITIES)
+    if job.preemptibility:
+        _one_of("preemptibility", job.preemptibility, PREEMPTIBILITIES)
 
 
 def _one_of(field: str, value: str, words: tuple[str, ...], *, built: tuple[str, ...] = ()) -> None:
@@ -142,8 +151,14 @@ def _one_of(field: str, value: str, words: tuple[str, ...], *, built: tuple[str,
         not_yet(field, value=value, instead=" or ".join(built))
 
 
-def _preemptible(preemptibility: str, gang: Gang) -> bool:
+def _command(job: JobFile) -> tuple[str, ...]:
+    field = "app.command" if job.type == WORKSPACE else "command"
+    return _argv(field, command_of(job))
+
+
+def _preemptible(job: JobFile, gang: Gang) -> bool:
     """Whether anything may be taken from the gang. One that never grows is all minimum."""
+    preemptibility = job.preemptibility or DEFAULT_PREEMPTIBILITY[job.type]
     if preemptibility == "semi-preemptible":
         return gang.nodes_max > gang.nodes
     return preemptibility == "preemptible"

@@ -61,6 +61,7 @@ EVENTS: tuple[type[Event], ...] = (
     attempts.AttemptStarted,
     attempts.AttemptExited,
     attempts.AttemptExpired,
+    attempts.AttemptOverran,
     pauses.JobPauseRequested,
     pauses.JobPausing,
     pauses.JobPauseRefused,

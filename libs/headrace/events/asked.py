@@ -119,6 +119,35 @@ class Gang(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fal
         return msgspec.structs.replace(self, roles=(), succeeds_when="", **own)
 
 
+AFTER_STATES = ("succeeded", "failed", "finished")
+
+
+class Dependency(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A `job` that has to end first: as `succeeded`, `failed` (not cancelled), or anyhow
+    (`finished`), once it was admitted.
+    """
+
+    job: str
+    state: str = "succeeded"
+
+    def is_met_by(self, outcome: str) -> bool:
+        """Whether a job that ended so is no longer waited for."""
+        return outcome == self.state or (self.state == "finished" and outcome != "refused")
+
+    @property
+    def in_words(self) -> str:
+        """What is waited for: `to succeed`."""
+        return {"succeeded": "to succeed", "failed": "to fail"}.get(self.state, "to end")
+
+
+class Workspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An application that is opened through the gateway. It listens at `port` of its node (0: the
+    port of its worker's first process).
+    """
+
+    port: int = 0
+
+
 RETRY_ON = ("node-lost", "oom", "error", "setup")
 RETRY_REST_US_MAX = 86_400_000_000  # however often a rest was doubled
 

@@ -70,6 +70,20 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     outputs_bytes: int = 0
 
 
+class AttemptOverran(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.overran.v1"):
+    """The attempt has run for longer than its job may, and its nodes have not ended it: for at least
+    `ran_us` by the steady clock of who leads placement, which no setting of clocks moves.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "job/{job}"
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "attempt")
+    job: str
+    project: str
+    attempt: int
+    ran_us: int
+
+
 class AttemptExpired(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.expired.v1"
 ):

@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from headrace.events.asked import Gang, Retry
+from headrace.events.asked import Dependency, Gang, Retry, Workspace
 from headrace.events.base import Decision, Fact, Refusal
 
 
@@ -31,6 +31,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     mapping of names to strings, drawn by the shell; empty for a single job. `protected_minimum`:
     only what an elastic gang has above its minimum may be taken from it. `bundle` is the SHA-256 of
     the folder that travels with it, as its manifest has it, `inputs` the jobs whose outputs it needs.
+    `after` names jobs as the user did.
     """
 
     owner: ClassVar[str] = "admission"
@@ -57,6 +58,8 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     retry: Retry = Retry()
     checkpoint: Checkpoint | None = None
     inputs: tuple[str, ...] = ()
+    after: tuple[Dependency, ...] = ()
+    workspace: Workspace | None = None
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):
@@ -65,7 +68,7 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     `requested_at` is the position of its `job.requested`. `max_duration_us` is the job's own, else
     what its project or its pool says; `replace_after_us` after how much silence of a node its
     workers there are run elsewhere (0: never). A sweep or array is admitted once as a `group` of `tasks` jobs, then each task on its own with `group` and `index` set; a task's id is
-    `<group>/<index>`.
+    `<group>/<index>`. `after` has the full ids of those it waits for that had not ended yet.
     """
 
     owner: ClassVar[str] = "admission"
@@ -90,6 +93,7 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     protected_minimum: bool = False
     retry: Retry = Retry()
     checkpoint: Checkpoint | None = None
+    after: tuple[Dependency, ...] = ()
 
 
 class JobRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.refused.v1"):
@@ -119,15 +123,18 @@ class JobCancelRequested(
 class JobCancelling(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.cancelling.v1"
 ):
-    """The job is to end now; placement stops what runs. A group's tasks are named one by one."""
+    """The job is to end now; placement stops what runs. A group's tasks are named one by one.
+    `message` says more about the reason when there is more to say.
+    """
 
     owner: ClassVar[str] = "admission"
     stream: ClassVar[str] = "job/{job}"
-    public: ClassVar[tuple[str, ...]] = ("job", "project", "user")
+    public: ClassVar[tuple[str, ...]] = ("job", "project", "user", "message")
     job: str
     project: str
     user: str = ""
     reason: str = "cancelled"
+    message: str = ""
 
 
 class JobCancelRefused(
@@ -239,7 +246,8 @@ class JobFinished(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
 
     `outcome` is succeeded, failed or cancelled. `reason` says why when it did not succeed: error, oom
     (memory of its nodes), out-of-memory (of a GPU), timeout, cancelled, node-lost, device-faulty,
-    start-failed, setup, ports-taken, erased. `exit_code` is that of the worker whose end tells why,
+    start-failed, setup, ports-taken,
+    dependency, erased. `exit_code` is that of the worker whose end tells why,
     the `rank` on `node`: the first that failed, not those that ended because of it; 128+N for
     signal N. `ran_us` is the time from the last attempt's start to its end.
     """

@@ -26,6 +26,7 @@ KINDS = (
     "bus.wiped",
     "store.unavailable",
     "store.commit_unknown",
+    "store.clock_stepped",
     "service.crashed",
     "service.taken_over",
     "service.leads_without_store",
@@ -95,6 +96,8 @@ def _out_of_touch(chance: random.Random, nodes: list[str]) -> Fault:
 def _target(chance: random.Random, kind: str, nodes: list[str]) -> str:
     if kind.startswith(("node.", "agent.", "device.")):
         return chance.choice(nodes)
+    if kind == "store.clock_stepped":
+        return chance.choice(["hour", "year"])
     if kind == "bus.client_disconnected":
         return chance.choice([*DECIDING, *nodes])
     if kind.startswith(("service.", "store.")):

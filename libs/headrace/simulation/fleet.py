@@ -14,7 +14,8 @@ from headrace.bus.interface import BusError
 from headrace.bus.memory import MemoryBus
 from headrace.events.nodes import NodeJoined
 from headrace.simulation.administration import Hardware
-from headrace.simulation.machine import SimulatedMachine, SimulatedProcesses
+from headrace.simulation.machine import SimulatedMachine
+from headrace.simulation.machine_view import SimulatedProcesses
 from headrace.simulation.parts import AgentParts, node_key
 from headrace.simulation.processes import Killed, Process
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 SILENCE_S = 12.0  # a little more than after which a node counts as silent
 XID_LOST, XID_UPSET = 79, 94  # it has gone; only who used it is concerned
+STEPS_US = {"hour": 3_600_000_000, "year": 365 * 86_400_000_000}
 LEASE_S = 4.0  # a little more than a lease: then another leads
 
 
@@ -34,6 +35,7 @@ class Incidents:
             "bus.wiped": self._wipe,
             "store.unavailable": self._condition,
             "store.commit_unknown": self._condition,
+            "store.clock_stepped": self._step_clock,
             "service.crashed": self._crash,
             "service.taken_over": self._take_over,
             "service.leads_without_store": self._lead_without_store,
@@ -76,6 +78,11 @@ class Incidents:
     def _wipe(self, fault: Fault) -> None:
         self._fired(fault)
         self._world.broker.wipe()
+
+    def _step_clock(self, fault: Fault) -> None:
+        """Somebody sets the clock of the database forward, for good."""
+        self._fired(fault)
+        self._world.ahead_us += STEPS_US[fault.target]
 
     def _crash(self, fault: Fault) -> None:
         instance = self._world.leader_of(fault.target)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
+from headrace.bus.agents import Assignment, Launch
 from headrace.simulation.administration import Hardware
 from headrace.simulation.parts import AgentParts
 from headrace.simulation.surroundings import EPOCH_US
@@ -21,6 +21,7 @@ from headrace.simulation.surroundings import EPOCH_US
 START_S_MAX, STOP_S_MAX, PAUSE_S_MAX = 0.03, 0.2, 0.1
 PAUSE_FAILS = 0.2  # of all tries
 PAUSING = ((), ("checkpoint",), *[("checkpoint", "migrate", "ipc")] * 4)  # found of drivers
+TIMEOUT_EXIT_CODE = 124  # of what ran for as long as it may: as `timeout` has it
 LAUNCHER_S = 0.5  # until a lost launcher is replaced: starts wait for it
 
 
@@ -35,6 +36,7 @@ class Worker(msgspec.Struct, kw_only=True):
     pause: Any = None
     is_away: bool = False  # it has left its devices
     left_s: float = 0.0  # of its run, while it is away
+    reason: str = "exited"  # why it ends, if nobody else ends it
     code: int = 0
     end: Any = None
     timer: Any = None
@@ -139,7 +141,7 @@ class SimulatedMachine:
         elif wanted == "running" and was_away and not fails:
             worker.assignment = assignment
             self._write("resume", key, worker)
-            worker.timer = self._later(worker.left_s, self._finish, key, "exited", worker.code)
+            worker.timer = self._later(worker.left_s, self._finish, key, worker.reason, worker.code)
         broken, phase_at = fails and wanted == "running", assignment.phase_at
         worker.pause = self.parts.paused(
             phase=wanted, phase_at=phase_at, failed="it could not" if fails else "", broken=broken
@@ -160,9 +162,15 @@ class SimulatedMachine:
         program, *arguments = worker.command
         assert program == "simulated"  # nothing else runs here
         ends_in_s, worker.code = float(arguments[0]), int(arguments[1])
-        worker.timer = self._later(ends_in_s, self._finish, key, "exited", worker.code)
+        if 0 < (limit_s := worker.assignment.max_duration_s) < ends_in_s:
+            ends_in_s, worker.reason, worker.code = limit_s, "stopped", TIMEOUT_EXIT_CODE
+        self._end_in(ends_in_s, key)
         self._watch_lease(key)
         self._tell(key)
+
+    def _end_in(self, delay_s: float, key: Any) -> None:
+        worker = self.workers[key]
+        worker.timer = self._later(delay_s, self._finish, key, worker.reason, worker.code)
 
     def _watch_lease(self, key: Any) -> None:
         """As a shim does: look when the lease should have ended, and end the worker if it has."""
@@ -210,91 +218,3 @@ class SimulatedMachine:
 
     def _now_us(self) -> int:
         return EPOCH_US + int(self._now_s() * 1_000_000)
-
-
-class SimulatedProcesses:
-    """What one agent sees of a machine: the agent's own `Machine`, until the agent dies."""
-
-    engine = ""  # no containers are simulated
-
-    def __init__(self, machine: SimulatedMachine, passing: Callable[[str], None]) -> None:
-        self._machine = machine
-        self._passing = passing
-        self._crashed = False
-
-    def cut(self) -> None:
-        """The agent was killed: it sees and does nothing any more."""
-        self._crashed = True
-        self._machine.changed = None
-
-    async def open(self, changed: Callable[[Any], None]) -> None:
-        """See the agent's `Machine`."""
-        if not self._crashed:
-            self._machine.changed = changed
-
-    def held(self) -> Iterable[Any]:
-        """See the agent's `Machine`."""
-        return list(self._machine.workers)
-
-    def look(self, key: Any) -> Any:
-        """See the agent's `Machine`."""
-        worker = self._machine.workers.get(key)
-        if worker is None:
-            return None
-        return self._machine.parts.seen(
-            phase=worker.phase,
-            project=worker.assignment.project,
-            traceparent=worker.assignment.traceparent,
-            enforcement="none",
-            shares=worker.assignment.shares,
-            started_at_us=worker.started_at_us,
-            replace_after_s=worker.assignment.replace_after_s,
-            stopping=worker.stopping,
-            pause=worker.pause,
-            end=worker.end,
-        )
-
-    def start(self, assignment: Assignment, launch: Launch, place: object) -> None:
-        """See the agent's `Machine`."""
-        del place
-        if not self._crashed:
-            self._passing("agent.before_start")
-            self._machine.start(assignment, launch)
-            self._passing("agent.after_start")
-
-    def stop(self, key: Any, reason: str, grace_s: int, signal: str = "") -> None:
-        """See the agent's `Machine`."""
-        del reason, signal
-        if not self._crashed:
-            self._machine.stop(key, grace_s)
-
-    def move(self, assignment: Assignment) -> None:
-        """See the agent's `Machine`."""
-        if not self._crashed:
-            self._machine.move(assignment)
-
-    def forget(self, key: Any) -> None:
-        """See the agent's `Machine`."""
-        if not self._crashed:
-            self._machine.workers.pop(key, None)
-
-    def read_logs(self, wanted: LogsWanted) -> LogsChunk:
-        """See the agent's `Machine`."""
-        return LogsChunk(offset=wanted.offset, ended=True, missing="simulated workers say nothing")
-
-    def inside(self, key: Any) -> None:
-        """See the agent's `Machine`: nobody can enter what is simulated."""
-        del key
-
-    def reported(self, key: Any) -> dict[str, str]:
-        """See the agent's `Machine`: what is simulated says nothing."""
-        del key
-        return {}
-
-    def disk_permille(self) -> int:
-        """See the agent's `Machine`."""
-        return 0
-
-    async def close(self) -> None:
-        """See the agent's `Machine`."""
-        self.cut()

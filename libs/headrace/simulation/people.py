@@ -62,6 +62,9 @@ class People:
         before = await self._answered[asked.after] if asked.after else {}
         if asked.verb in ("job.cancel", "job.pause", "job.resume"):
             body["job"] = before.get("job", "no-such-job")
+        if "after" in body:
+            earlier = before.get("job", "no-such-job")
+            body["after"] = [{"job": earlier, **entry} for entry in body["after"]]
         answer = await self._until_answered(asked, msgspec.json.encode(body))
         if "job" in body:
             answer.setdefault("job", body["job"])

@@ -122,6 +122,6 @@ def store_of(world: World, process: Process, service: str, holder: str) -> Memor
             await asyncio.get_running_loop().create_future()  # for ever: nobody is there any more
 
     def now_us() -> int:
-        return EPOCH_US + int(world.loop.time() * 1_000_000)
+        return EPOCH_US + int(world.loop.time() * 1_000_000) + world.ahead_us
 
     return MemoryStore(world.log, now_us, role=role_of(service), fault=fault)

@@ -20,7 +20,7 @@ from headrace.events.gangs import (
     WorkersReleased,
 )
 from headrace.events.guards import DEVICE_MILLI
-from headrace.events.jobs import JobAdmitted, JobRetries
+from headrace.events.jobs import JobAdmitted, JobCancelling, JobFinished, JobRetries
 from headrace.events.nodes import NodeChanged, NodeJoined, NodeSilent
 from headrace.events.pauses import (
     GangPaused,
@@ -41,6 +41,7 @@ PAUSES = (
     "away", "back", "for_another", "one_rung_down", "signal", "stop", "taken_back", "waiting",
 )  # fmt: skip
 SITUATIONS = (
+    *(f"after.{how}" for how in ("cancelled", "failed", "in_vain", "succeeded")),
     *(f"evicted.{reason}" for reason in EVICTIONS),
     "gang.again",
     "gang.grown",
@@ -98,6 +99,7 @@ class _Seen:
         self.held: Counter[str] = Counter()  # milli, by queue with all below it
         self.boots: dict[str, str] = {}
         self.reserved: dict[str, int] = {}  # the moment, by job
+        self.ended: dict[str, str] = {}  # how
         self.pausing: dict[str, None] = {}  # jobs that are to pause and have not
 
     def hold(self, project: str, milli: int) -> None:
@@ -120,11 +122,22 @@ def _placed(seen: _Seen, event: GangPlaced) -> Iterator[str]:
     if event.act.rule == "made-room":
         yield "gang.made_room"
     job, queue = seen.jobs[event.job], seen.queues.get(event.project)
+    yield from (f"after.{seen.ended[awaited.job]}" for awaited in job.after)
     yield from (name for name, is_so in _TRAITS.items() if is_so(job))
     if queue is not None and queue.users_equal:
         yield "queue.users_equal"
     if queue is not None and max(queue.preempt_after_us, queue.reclaim_after_us) > 0:
         yield "queue.min_runtime"
+
+
+def _finished(seen: _Seen, event: JobFinished) -> Iterator[str]:
+    seen.ended[event.job] = event.outcome
+    return iter(())
+
+
+def _cancelling(_seen: _Seen, event: JobCancelling) -> Iterator[str]:
+    if event.reason == "dependency":
+        yield "after.in_vain"
 
 
 def _released(seen: _Seen, event: GangReleased) -> Iterator[str]:
@@ -256,6 +269,8 @@ _TRAITS: dict[str, Callable[[JobAdmitted], bool]] = {  # of a job that is placed
 
 _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     JobAdmitted: _admitted,
+    JobCancelling: _cancelling,
+    JobFinished: _finished,
     JobRetries: _retries,
     GangPlaced: _placed,
     GangReleased: _released,

@@ -8,11 +8,12 @@ about it.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 
+from headrace.events.asked import AFTER_STATES
 from headrace.simulation import administration
 from headrace.simulation.administration import (
     LEVELS,
@@ -26,6 +27,8 @@ from headrace.simulation.administration import (
 JOBS_MIN, JOBS_MAX = 6, 22
 RUN_S_MAX = 4.0
 PAUSED = 0.5  # of the jobs, and resumed
+FOLLOWED = 0.2  # of the jobs, by one that waits for their end
+FOLLOWED_ON_PURPOSE = 0.7  # of those that are to fail or to be cancelled
 ELASTIC_FIRST = 2  # jobs of every history that come early and take all there is
 LEASED_RUN_S = 100.0  # of a job that runs when a lease ends
 USERS = ("ada", "ben", "eve")
@@ -41,7 +44,8 @@ Body = dict[str, Any]
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
     """One request: when, and through which door. `after` is the key of a request to be answered
-    first; to cancel, pause or resume means the job of that one. `user` asks through the gateway.
+    first; to cancel, pause or resume means the job of that one, and a job's `after` without a name
+    waits for it. `user` asks through the gateway.
     """
 
     at_s: float
@@ -64,16 +68,19 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
 def draw(chance: random.Random, until_s: float) -> Workload:
     """A workload whose requests come before `until_s`."""
     fleet = administration.draw(chance, until_s)
-    asked = _applied(fleet)
+    asked, followed = _applied(fleet), list[tuple[Asked, str]]()
     for number in range(int(chance.triangular(JOBS_MIN, JOBS_MAX, JOBS_MIN))):
         at_s = chance.uniform(1.0, until_s if number >= ELASTIC_FIRST else until_s / 2)
         submitted = _job(chance, fleet, number, at_s)
         asked.append(submitted)
+        followed.append((submitted, _end_of(submitted)))
         if chance.random() < 0.15:
             asked.append(_about(chance, submitted, "cancel"))
+            followed[-1] = (submitted, "finished")
         if chance.random() < PAUSED:
             asked.append(paused := _about(chance, submitted, "pause"))
             asked.append(_about(chance, paused, "resume"))
+    asked += _followers(chance, fleet, followed)
     return Workload(nodes=fleet.nodes, asked=tuple(sorted(asked, key=lambda a: (a.at_s, a.key))))
 
 
@@ -131,6 +138,30 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         is_posted=not by_user and chance.random() < 0.5,
         user=chance.choice(USERS) if by_user else "",
     )
+
+
+def _end_of(submitted: Asked) -> str:
+    """How a job is to end that is left alone."""
+    commands = [role["command"] for role in submitted.body.get("roles", {}).values()]
+    commands = commands or [submitted.body["command"]]
+    return "succeeded" if all(command[2] == "0" for command in commands) else "failed"
+
+
+def _followers(
+    chance: random.Random, fleet: Fleet, followed: list[tuple[Asked, str]]
+) -> Iterator[Asked]:
+    """Jobs that wait for how others end: mostly for what is to come, sometimes in vain."""
+    for number, (earlier, end) in enumerate(followed):
+        if chance.random() >= (FOLLOWED if end == "succeeded" else FOLLOWED_ON_PURPOSE):
+            continue
+        follower = _job(chance, fleet, len(followed) + number, earlier.at_s)
+        state = chance.choice([end, end, end, *AFTER_STATES])
+        yield msgspec.structs.replace(
+            follower,
+            project=earlier.project,
+            after=earlier.key,
+            body={**follower.body, "after": [{"state": state}]},
+        )
 
 
 def _retry(chance: random.Random) -> Body:

@@ -65,6 +65,7 @@ class World:
         self.chance = random.Random(f"world {seed}")
         self.fired: Counter[str] = Counter()
         self.wrong: list[str] = []
+        self.ahead_us = 0  # the clock of the database, of all others
         self.told: deque[str] = deque(maxlen=TOLD_MAX)
         self.weather = Weather(random.Random(f"weather {seed}"), self.fired)
         self.log, self.broker = MemoryLog(), MemoryBroker()

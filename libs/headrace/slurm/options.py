@@ -81,7 +81,10 @@ OPTIONS = (
     Option("ignore-pbs", value=NONE, instead="nothing: #PBS lines are never read"),
     Option("input", "i", field="command"),
     Option("job-name", "J", field="name"),
-    Option("kill-on-invalid-dep", instead="nothing: a job whose dependency failed is refused"),
+    Option(
+        "kill-on-invalid-dep",
+        instead="nothing: a job whose dependency failed is refused, or ends with that reason",
+    ),
     Option("licenses", "L", instead="a limit of the project"),
     Option("mail-type", instead=WATCH),
     Option("mail-user", instead=WATCH),

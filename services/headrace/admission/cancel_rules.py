@@ -29,7 +29,7 @@ def cancel(hearing: Hearing, position: int, event: JobCancelRequested) -> Decisi
 def not_there(state: State, job: str, project: str) -> Refusal:
     """Why nothing can be done to a job that is no live one of the project."""
     if job not in state.live and job in state.outcomes:
-        rule = f"has already ended: {state.outcomes[job]}"
+        rule = f"has already ended: {state.outcomes[job].outcome}"
         return Refusal(field="job", value=job, rule=rule)
     return _unknown(state, job, project)
 
@@ -58,4 +58,4 @@ def _unknown(state: State, job: str, project: str) -> Refusal:
 
 def _own(state: State, project: str) -> list[str]:
     """The project's live jobs and groups, in order of admission."""
-    return [n for n, live in state.live.items() if live.project == project and not live.group]
+    return Hearing(state).jobs_of(project)

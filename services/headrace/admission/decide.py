@@ -13,6 +13,7 @@ from typing import Any
 from headrace.admission import (
     access_rules,
     cancel_rules,
+    dependency_rules,
     enter_rules,
     job_rules,
     member_rules,
@@ -44,7 +45,11 @@ def decide(state: State, now_us: int) -> Sequence[Draft]:
         return []
     hearing = Hearing(state, now_us)
     drafts = chain(
-        _answers(state, hearing), _tasks(state, hearing), _stops(state), _spreads(state, hearing)
+        _answers(state, hearing),
+        dependency_rules.decide_unmet(state, hearing),
+        _tasks(state, hearing),
+        _stops(state),
+        _spreads(state, hearing),
     )
     return list(islice(drafts, state.setting("drafts_max")))
 
@@ -55,7 +60,8 @@ def wakeup(state: State) -> int | None:
 
 
 def _has_more(state: State) -> bool:
-    return bool(state.pending or state.expanding or state.stopping or state.spreading)
+    unfinished = state.expanding or state.stopping or state.spreading or state.unmet
+    return bool(state.pending or unfinished)
 
 
 def _answers(state: State, hearing: Hearing) -> Iterator[Draft]:
@@ -75,12 +81,12 @@ def _answers(state: State, hearing: Hearing) -> Iterator[Draft]:
 def _tasks(state: State, hearing: Hearing) -> Iterator[Draft]:
     """The next tasks of each group that was admitted."""
     for group_id in state.expanding:
-        if hearing.is_stopped(group_id) or hearing.is_pausing(group_id):
+        if hearing.is_stopped(group_id) or hearing.is_pausing(group_id) or group_id in state.unmet:
             continue
         group = state.groups[group_id]
         for index in range(group.admitted, group.event.tasks):
             yield Draft(
-                event=job_rules.task(group.event, index),
+                event=job_rules.task(hearing, group.event, index),
                 causation=group.event.requested_at,
                 traceparent=group.traceparent,
             )
@@ -92,7 +98,11 @@ def _stops(state: State) -> Iterator[Draft]:
         for task in stop.left:
             job = state.live[task]
             event = jobs.JobCancelling(
-                job=task, project=job.project, user=stop.user, reason=stop.reason
+                job=task,
+                project=job.project,
+                user=stop.user,
+                reason=stop.reason,
+                message=stop.message,
             )
             yield Draft(
                 event=event,

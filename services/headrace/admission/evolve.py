@@ -10,10 +10,11 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from headrace.access import directory
-from headrace.admission import evolve_groups
+from headrace.admission import evolve_dependencies, evolve_groups
 from headrace.admission.hearing import hook_of, member_of, token_of
 from headrace.admission.state import (
     Asked,
+    Ended,
     Group,
     Hook,
     Live,
@@ -58,7 +59,10 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
     if event.job in state.live:
         return
     traceparent = entry.header.traceparent
-    state.live[event.job] = Live(project=event.project, group=event.group, traceparent=traceparent)
+    state.live[event.job] = Live(
+        project=event.project, group=event.group, traceparent=traceparent, after=event.after
+    )
+    evolve_dependencies.waits(state, event)
     state.live_of[event.project] = state.live_of.get(event.project, 0) + 1
     if event.tasks:
         state.groups[event.job] = Group(event=event, traceparent=traceparent)
@@ -69,7 +73,7 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
 
 def _refused(state: State, _entry: Entry, event: jobs.JobRefused) -> None:
     if event.job not in state.live:
-        _remember(state, event.job, "refused")
+        _remember(state, event.job, Ended(project=event.project, outcome="refused"))
 
 
 def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
@@ -77,12 +81,18 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
     if job is None:
         return
     job.cancelling = True
+    evolve_dependencies.over(state, event.job, job)
     evolve_groups.over(state, job.group, event.job)
     group = state.groups.get(event.job)
     if group is None:
         return
     state.expanding.pop(event.job, None)  # what was not admitted yet never will be
-    stop = Stop(causation=entry.header.causation, user=event.user, reason=event.reason)
+    stop = Stop(
+        causation=entry.header.causation,
+        user=event.user,
+        reason=event.reason,
+        message=event.message,
+    )
     evolve_groups.stop_all(state, event.job, stop, group)
 
 
@@ -93,6 +103,7 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
     state.live_of[job.project] -= 1
     if not state.live_of[job.project]:
         del state.live_of[job.project]
+    evolve_dependencies.over(state, event.job, job)
     evolve_groups.over(state, job.group, event.job)
     of = state.groups.get(job.group)
     if of is not None:
@@ -104,11 +115,12 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
         evolve_groups.stop_all(
             state, event.job, Stop(causation=entry.position, reason="group-ended"), group
         )
-    _remember(state, event.job, event.outcome)
+    _remember(state, event.job, Ended(project=event.project, outcome=event.outcome))
+    evolve_dependencies.ended(state, entry, event)
 
 
-def _remember(state: State, job: str, outcome: str) -> None:
-    state.outcomes[job] = outcome
+def _remember(state: State, job: str, ended: Ended) -> None:
+    state.outcomes[job] = ended
     if len(state.outcomes) > state.setting("outcomes_max"):
         del state.outcomes[next(iter(state.outcomes))]
 

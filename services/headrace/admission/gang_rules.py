@@ -14,6 +14,7 @@ from headrace.admission.limit_rules import shown
 from headrace.admission.state import State
 from headrace.documents.nearest import nearest
 from headrace.documents.plan import TYPES
+from headrace.documents.workspaces import WORKSPACE
 from headrace.events import Refusal
 from headrace.events.asked import Gang
 from headrace.events.pools import Pool
@@ -21,7 +22,6 @@ from headrace.events.queues import Queue
 from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.rations import path_up
 
-WORKSPACE = "workspace"  # the kind that somebody sits in front of
 MAX_DURATION_US = 86_400_000_000  # where neither the job, nor its project, nor its pool says any
 KNOWN_SHOWN_MAX = 10  # names in a refusal
 

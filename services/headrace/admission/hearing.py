@@ -21,7 +21,7 @@ class Hearing:
 
     def __init__(self, state: State, now_us: int = 0) -> None:
         self.state, self.now_us = state, now_us
-        self._admitted: dict[str, None] = {}
+        self._admitted: dict[str, str] = {}  # of which project
         self._admitted_of: Counter[str] = Counter()  # by project
         self._stopped: dict[str, None] = {}
         self._pausing: dict[str, bool] = {}
@@ -38,7 +38,7 @@ class Hearing:
     def tell(self, event: Decision) -> None:
         """What was decided."""
         if isinstance(event, jobs.JobAdmitted):
-            self._admitted[event.job] = None
+            self._admitted[event.job] = event.project
             self._admitted_of[event.project] += max(1, event.tasks)
         elif isinstance(event, jobs.JobCancelling):
             self._stopped[event.job] = None
@@ -71,6 +71,18 @@ class Hearing:
     def is_taken(self, job: str) -> bool:
         """Whether the id is that of another job, as far as is remembered."""
         return job in self._admitted or job in self.state.live or job in self.state.outcomes
+
+    def project_of(self, job: str) -> str:
+        """Whose job it is that is live or ended a short while ago; empty when it is unknown."""
+        state = self.state
+        known = state.live.get(job) or state.outcomes.get(job)
+        return known.project if known is not None else self._admitted.get(job, "")
+
+    def jobs_of(self, project: str) -> list[str]:
+        """The project's live jobs and groups, in order of admission."""
+        live = self.state.live.items()
+        own = [name for name, job in live if job.project == project and not job.group]
+        return [*own, *(name for name, of in self._admitted.items() if of == project)]
 
     def live_of(self, project: str) -> int:
         """How many jobs and groups of the project have not ended."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.admission.access_rules import being_erased, unknown_project
+from headrace.admission.dependency_rules import awaited
 from headrace.admission.gang_rules import max_duration_us, refuse_gang, with_pools
 from headrace.admission.hearing import Hearing
 from headrace.admission.limit_rules import refuse_limits
@@ -34,8 +35,9 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         or refuse_limits(state, event, gang)
         or _room(hearing, event)
     )
-    if refusal is not None:
-        return JobRefused(job=event.job, project=event.project, refusal=refusal)
+    after = awaited(hearing, event) if refusal is None else refusal
+    if isinstance(after, Refusal):
+        return JobRefused(job=event.job, project=event.project, refusal=after)
     return JobAdmitted(
         job=event.job,
         project=event.project,
@@ -54,11 +56,12 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         warning=warning(state, gang),
         protected_minimum=event.protected_minimum,
         checkpoint=event.checkpoint,
+        after=after,
     )
 
 
-def task(group: JobAdmitted, index: int) -> JobAdmitted:
-    """The task `index` of an admitted group."""
+def task(hearing: Hearing, group: JobAdmitted, index: int) -> JobAdmitted:
+    """The task `index` of an admitted group; it waits for what the group still waits for."""
     return msgspec.structs.replace(
         group,
         job=f"{group.job}/{index}",
@@ -68,6 +71,7 @@ def task(group: JobAdmitted, index: int) -> JobAdmitted:
         tasks_parallel=0,
         stop_after_failures=0,
         warning="",
+        after=tuple(wanted for wanted in group.after if wanted.job in hearing.state.live),
     )
 
 

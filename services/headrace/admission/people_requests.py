@@ -7,7 +7,6 @@ token's secret never comes here, only its digest.
 from __future__ import annotations
 
 import re
-from typing import TypeVar
 
 import msgspec
 
@@ -20,7 +19,8 @@ from headrace.access.names import (
     user_refusal,
 )
 from headrace.access.table import ROLES
-from headrace.bus.subjects import FLEET, is_token
+from headrace.admission.asking import Asked, line, receives
+from headrace.bus.subjects import is_token
 from headrace.documents.refusing import shown
 from headrace.events import Fact, Refusal
 from headrace.events.people import (
@@ -36,24 +36,17 @@ from headrace.events.people import (
     UserRemoveRequested,
     UserSetRequested,
 )
-from headrace.runtime.service import Receive, Request, Runtime
+from headrace.runtime.service import Receive, Request
 
 LASTS_S_MIN, LASTS_S_MAX = 60, 10 * 366 * 86_400
 GROUPS_MAX = 100  # of one user
 TEXT_LENGTH_MAX = 128  # of what a token is for, or of what is on record of a refusal
 
+OWNED = "users, roles and tokens"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
-class _Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of a request."""
-
-    def refusal(self) -> Refusal | None:
-        """What is wrong with it."""
-        return None
-
-
-class SetUser(_Asked, frozen=True, kw_only=True):
+class SetUser(Asked, frozen=True, kw_only=True):
     """`user.set`."""
 
     user: str
@@ -74,7 +67,7 @@ class SetUser(_Asked, frozen=True, kw_only=True):
         return user_refusal(self.user)
 
 
-class UserNamed(_Asked, frozen=True, kw_only=True):
+class UserNamed(Asked, frozen=True, kw_only=True):
     """`user.remove`."""
 
     user: str
@@ -83,7 +76,7 @@ class UserNamed(_Asked, frozen=True, kw_only=True):
         return user_refusal(self.user)
 
 
-class GiveRole(_Asked, frozen=True, kw_only=True):
+class GiveRole(Asked, frozen=True, kw_only=True):
     """`role.grant` and `role.revoke`."""
 
     member: str
@@ -97,7 +90,7 @@ class GiveRole(_Asked, frozen=True, kw_only=True):
         return member_refusal(self.member)
 
 
-class NewApiToken(_Asked, frozen=True, kw_only=True):
+class NewApiToken(Asked, frozen=True, kw_only=True):
     """`token.create`."""
 
     token: str
@@ -120,13 +113,13 @@ class NewApiToken(_Asked, frozen=True, kw_only=True):
         return user_refusal(self.user) or scopes_refusal(self.scopes, self.projects)
 
 
-class ApiTokenNamed(_Asked, frozen=True, kw_only=True):
+class ApiTokenNamed(Asked, frozen=True, kw_only=True):
     """`token.revoke`."""
 
     token: str
 
 
-class Denied(_Asked, frozen=True, kw_only=True):
+class Denied(Asked, frozen=True, kw_only=True):
     """`access.denied`: what a door refused."""
 
     user: str
@@ -136,7 +129,7 @@ class Denied(_Asked, frozen=True, kw_only=True):
     count: int = 1
 
 
-class SignedIn(_Asked, frozen=True, kw_only=True):
+class SignedIn(Asked, frozen=True, kw_only=True):
     """`access.signed_in`: whom an identity provider vouched for."""
 
     user: str
@@ -146,121 +139,77 @@ class SignedIn(_Asked, frozen=True, kw_only=True):
         return user_refusal(self.user)
 
 
-class Read(_Asked, frozen=True, kw_only=True):
+class Read(Asked, frozen=True, kw_only=True):
     """`access.read`: somebody is about to read what another's job wrote."""
 
     job: str
     what: str = "logs"
 
 
-A = TypeVar("A", bound=_Asked)
-
-
-def people_receivers() -> dict[str, Receive]:
-    """What receives each verb."""
-    return {
-        "user.set": _set_user,
-        "user.remove": _remove_user,
-        "role.grant": _grant,
-        "role.revoke": _revoke,
-        "token.create": _create_token,
-        "token.revoke": _revoke_token,
-        "access.denied": _denied,
-        "access.signed_in": _signed_in,
-        "access.read": _read,
-    }
-
-
-async def _set_user(request: Request, runtime: Runtime) -> Fact | Refusal:
-    del runtime
-    asked = _decoded(request, SetUser)
-    if isinstance(asked, Refusal):
-        return asked
+@receives(SetUser, OWNED)
+def _set_user(asked: SetUser, request: Request) -> Fact | Refusal:
     return UserSetRequested(user=asked.user, account=asked.account, by=request.actor)
 
 
-async def _remove_user(request: Request, runtime: Runtime) -> Fact | Refusal:
-    del runtime
-    asked = _decoded(request, UserNamed)
-    if isinstance(asked, Refusal):
-        return asked
+@receives(UserNamed, OWNED)
+def _remove_user(asked: UserNamed, request: Request) -> Fact | Refusal:
     return UserRemoveRequested(user=asked.user, by=request.actor)
 
 
-async def _grant(request: Request, runtime: Runtime) -> Fact | Refusal:
-    del runtime
-    asked = _decoded(request, GiveRole)
-    if isinstance(asked, Refusal):
-        return asked
+@receives(GiveRole, OWNED)
+def _grant(asked: GiveRole, request: Request) -> Fact | Refusal:
     grant = Grant(role=asked.role, scope=asked.scope)
     return RoleGrantRequested(member=asked.member, grant=grant, by=request.actor)
 
 
-async def _revoke(request: Request, runtime: Runtime) -> Fact | Refusal:
-    del runtime
-    asked = _decoded(request, GiveRole)
-    if isinstance(asked, Refusal):
-        return asked
+@receives(GiveRole, OWNED)
+def _revoke(asked: GiveRole, request: Request) -> Fact | Refusal:
     grant = Grant(role=asked.role, scope=asked.scope)
     return RoleRevokeRequested(member=asked.member, grant=grant, by=request.actor)
 
 
-async def _create_token(request: Request, runtime: Runtime) -> Fact | Refusal:
-    del runtime
-    asked = _decoded(request, NewApiToken)
-    if isinstance(asked, Refusal):
-        return asked
+@receives(NewApiToken, OWNED)
+def _create_token(asked: NewApiToken, request: Request) -> Fact | Refusal:
     return ApiTokenRequested(**msgspec.structs.asdict(asked), by=request.actor)
 
 
-async def _revoke_token(request: Request, runtime: Runtime) -> Fact | Refusal:
-    del runtime
-    asked = _decoded(request, ApiTokenNamed)
-    if isinstance(asked, Refusal):
-        return asked
+@receives(ApiTokenNamed, OWNED)
+def _revoke_token(asked: ApiTokenNamed, request: Request) -> Fact | Refusal:
     return ApiTokenRevokeRequested(token=asked.token, by=request.actor)
 
 
-async def _denied(request: Request, runtime: Runtime) -> Fact | Refusal:
-    del runtime
-    asked = _decoded(request, Denied)
-    if isinstance(asked, Refusal):
-        return asked
-    texts = {name: _line(getattr(asked, name)) for name in ("user", "what", "scope", "address")}
+@receives(Denied, OWNED)
+def _denied(asked: Denied, _request: Request) -> Fact | Refusal:
+    texts = {
+        name: line(getattr(asked, name), TEXT_LENGTH_MAX)
+        for name in ("user", "what", "scope", "address")
+    }
     return AccessDenied(**texts, count=max(1, asked.count))
 
 
-async def _signed_in(request: Request, runtime: Runtime) -> Fact | Refusal:
-    del runtime
-    asked = _decoded(request, SignedIn)
-    if isinstance(asked, Refusal):
-        return asked
+@receives(SignedIn, OWNED)
+def _signed_in(asked: SignedIn, _request: Request) -> Fact | Refusal:
     return AccessSignedIn(user=asked.user, groups=tuple(filter(is_group, asked.groups)))
 
 
-async def _read(request: Request, runtime: Runtime) -> Fact | Refusal:
-    del runtime
-    asked = _decoded(request, Read, of_fleet=False)
-    if isinstance(asked, Refusal):
-        return asked
+@receives(Read)
+def _read(asked: Read, request: Request) -> Fact | Refusal:
     return AccessRead(
-        job=_line(asked.job), project=request.project, user=request.actor, what=_line(asked.what)
+        job=line(asked.job, TEXT_LENGTH_MAX),
+        project=request.project,
+        user=request.actor,
+        what=line(asked.what, TEXT_LENGTH_MAX),
     )
 
 
-def _decoded(request: Request, kind: type[A], *, of_fleet: bool = True) -> A | Refusal:
-    """The body, if it is well formed and came to the right door."""
-    if of_fleet and request.project != FLEET:
-        rule = "users, roles and tokens belong to the whole fleet"
-        return Refusal(field="project", value=request.project, rule=rule, instead=FLEET)
-    try:
-        asked = msgspec.json.decode(request.body or b"{}", type=kind)
-    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
-        names = ", ".join(kind.__struct_fields__)
-        rule = shown(error) or "cannot be read"
-        return Refusal(field="request", rule=rule, instead=f"a JSON object with {names}")
-    return asked.refusal() or asked
-
-
-def _line(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text[:TEXT_LENGTH_MAX])
+PEOPLE_RECEIVERS: dict[str, Receive] = {
+    "user.set": _set_user,
+    "user.remove": _remove_user,
+    "role.grant": _grant,
+    "role.revoke": _revoke,
+    "token.create": _create_token,
+    "token.revoke": _revoke_token,
+    "access.denied": _denied,
+    "access.signed_in": _signed_in,
+    "access.read": _read,
+}

@@ -12,19 +12,19 @@ from typing import Any
 import msgspec
 
 from headrace.admission.access_rules import being_erased, unknown_project
+from headrace.admission.asking import decoded, receives
 from headrace.admission.bodies import (
     JobNamed,
     Nothing,
     PublisherNamed,
     SecretNamed,
     WayNamed,
-    decoded,
 )
 from headrace.admission.cancel_rules import full_id
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
-from headrace.admission.member_requests import credential_of, member_receivers
-from headrace.admission.people_requests import people_receivers
+from headrace.admission.member_requests import MEMBER_RECEIVERS, credential_of
+from headrace.admission.people_requests import PEOPLE_RECEIVERS
 from headrace.admission.trials import drawn
 from headrace.admission.volume_requests import apply_volume
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
@@ -76,15 +76,15 @@ class Requests:
             "job.cancel": self.cancel,
             "job.pause": self.pause,
             "job.resume": self.resume,
-            "job.enter": self.enter,
+            "job.enter": _enter,
             "secret.set": self.set_secret,
-            "publisher.create": self.create_publisher,
-            "project.erase": self.erase,
+            "publisher.create": _create_publisher,
+            "project.erase": _erase,
             "volume.apply": apply_volume,
             "webhook.apply": self.apply_webhook,
             "webhook.delete": delete_webhook,
-            **member_receivers(),
-            **people_receivers(),
+            **MEMBER_RECEIVERS,
+            **PEOPLE_RECEIVERS,
         }
 
     def keys(self, runtime: Runtime) -> ProjectKeys:
@@ -128,21 +128,6 @@ class Requests:
         """`job.resume`: likewise."""
         return _about_job(JobResumeRequested, request, runtime)
 
-    async def enter(self, request: Request, runtime: Runtime) -> Fact | Refusal:
-        """`job.enter`: `{"job", "way", "rank", "what"}`, from the gateway, which then opens it."""
-        del runtime
-        asked = decoded(request.body, WayNamed)
-        if isinstance(asked, Refusal):
-            return asked
-        return JobEnterRequested(
-            job=asked.job,
-            project=request.project,
-            user=request.actor,
-            way=asked.way,
-            rank=asked.rank,
-            what=asked.what,
-        )
-
     async def set_secret(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`secret.set`: `{"name", "sealed"}`."""
         asked = decoded(request.body, SecretNamed)
@@ -156,27 +141,6 @@ class Requests:
         return SecretSetRequested(
             project=request.project, name=asked.name, version=version, user=request.actor
         )
-
-    async def create_publisher(self, request: Request, runtime: Runtime) -> Fact | Refusal:
-        """`publisher.create`: `{"name", "public_key"}`."""
-        del runtime
-        asked = decoded(request.body, PublisherNamed)
-        if isinstance(asked, Refusal):
-            return asked
-        return PublisherRequested(
-            project=request.project,
-            name=asked.name,
-            public_key=asked.public_key,
-            user=request.actor,
-        )
-
-    async def erase(self, request: Request, runtime: Runtime) -> Fact | Refusal:
-        """`project.erase`: an empty body."""
-        del runtime
-        asked = decoded(request.body, Nothing)
-        if isinstance(asked, Refusal):
-            return asked
-        return ProjectEraseRequested(project=request.project, user=request.actor)
 
     async def apply_webhook(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`webhook.apply`: its document."""
@@ -221,6 +185,35 @@ class Requests:
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
 
 
+@receives(WayNamed)
+def _enter(asked: WayNamed, request: Request) -> Fact | Refusal:
+    """From the gateway, which then opens the way."""
+    return JobEnterRequested(
+        job=asked.job,
+        project=request.project,
+        user=request.actor,
+        way=asked.way,
+        rank=asked.rank,
+        what=asked.what,
+    )
+
+
+@receives(PublisherNamed)
+def _create_publisher(asked: PublisherNamed, request: Request) -> Fact | Refusal:
+    return PublisherRequested(
+        project=request.project,
+        name=asked.name,
+        public_key=asked.public_key,
+        user=request.actor,
+    )
+
+
+@receives(Nothing)
+def _erase(asked: Nothing, request: Request) -> Fact | Refusal:
+    del asked
+    return ProjectEraseRequested(project=request.project, user=request.actor)
+
+
 def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
     tasks = planned.tasks
     return JobRequested(
@@ -245,6 +238,8 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         checkpoint=planned.checkpoint,
         bundle=bundle_of(planned.workdir),
         inputs=tuple(mount.job for mount in planned.mounts if mount.job),
+        after=planned.after,
+        workspace=planned.workspace,
     )
 
 

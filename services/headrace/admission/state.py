@@ -20,6 +20,7 @@ from headrace.events import (
     webhooks,
 )
 from headrace.events import volumes as volume_events
+from headrace.events.asked import Dependency
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
@@ -72,6 +73,21 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
     traceparent: str = ""
     cancelling: bool = False
     pausing: bool = False
+    after: tuple[Dependency, ...] = ()
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a recent job of the project ended: its outcome, or refused."""
+
+    project: str
+    outcome: str
+
+
+class Unmet(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why a job waits in vain, since the event at `position`."""
+
+    position: int
+    message: str
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -89,6 +105,7 @@ class Stop(msgspec.Struct, kw_only=True, omit_defaults=True):
     causation: int
     user: str = ""
     reason: str = "cancelled"
+    message: str = ""
     left: dict[str, None] = {}
 
 
@@ -154,7 +171,9 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     expanding: dict[str, None] = {}  # groups with tasks to admit
     stopping: dict[str, Stop] = {}  # groups with tasks to cancel
     spreading: dict[str, Spread] = {}  # groups with tasks to pause or resume
-    outcomes: dict[str, str] = {}  # how recent jobs ended, the oldest first
+    outcomes: dict[str, Ended] = {}  # of recent jobs, the oldest first
+    awaited: dict[str, dict[str, str]] = {}  # a live job: who waits for it, for which state
+    unmet: dict[str, Unmet] = {}  # jobs to end, as what they wait for can never come
     nodes: dict[str, Machine] = {}
     pools: dict[str, pools.Pool] = {}
     volumes: dict[str, volume_events.Volume] = {}

@@ -11,7 +11,8 @@ import os
 from typing import Any
 
 from headrace.admission.access_rules import being_erased
-from headrace.admission.bodies import Named, decoded
+from headrace.admission.asking import receives
+from headrace.admission.bodies import Named
 from headrace.admission.hearing import Hearing
 from headrace.documents import read_json, read_webhook
 from headrace.events import Fact, Refusal
@@ -51,12 +52,9 @@ async def apply_webhook(request: Request, runtime: Runtime, keys: ProjectKeys) -
     )
 
 
-async def delete_webhook(request: Request, runtime: Runtime) -> Fact | Refusal:
+@receives(Named)
+def delete_webhook(asked: Named, request: Request) -> Fact | Refusal:
     """`webhook.delete`: `{"name"}`."""
-    del runtime
-    asked = decoded(request.body, Named)
-    if isinstance(asked, Refusal):
-        return asked
     return WebhookDeleteRequested(name=asked.name, project=request.project, user=request.actor)
 
 

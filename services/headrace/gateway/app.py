@@ -24,6 +24,7 @@ from headrace.gateway.caller import caller_of, guard
 from headrace.gateway.errors import GatewayError
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.routes import PREFIX, ROUTES
+from headrace.gateway.workspaces_api import workspaces
 from headrace.store.interface import Unavailable
 
 
@@ -36,6 +37,7 @@ def application(gateway: Gateway) -> Litestar:
             readyz,
             metrics,
             schema,
+            workspaces,
         ],
         dependencies={
             "gateway": Provide(lambda: gateway, sync_to_thread=False),

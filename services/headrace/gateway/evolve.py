@@ -67,7 +67,7 @@ def evolve(projection: Projection, entry: Entry) -> None:
 
 def _requested(projection: Projection, entry: Entry, event: JobRequested) -> None:
     job = _add(projection, entry, event, kind_of_group=event.kind_of_group, tasks=len(event.trials))
-    job.bundle, job.inputs = event.bundle, event.inputs
+    job.bundle, job.inputs, job.workspace = event.bundle, event.inputs, event.workspace
 
 
 def _admitted(projection: Projection, entry: Entry, event: JobAdmitted) -> None:

@@ -28,6 +28,7 @@ from headrace.gateway.keeping import Keeper
 from headrace.gateway.limiting import Limiter, Room
 from headrace.gateway.logs import LogStreams
 from headrace.gateway.node_files import NodeFiles
+from headrace.gateway.openings import Openings
 from headrace.gateway.projection import Job, Projection
 from headrace.gateway.readings import Readings, SignIns
 from headrace.gateway.trust import PLAIN, Trust
@@ -73,6 +74,7 @@ class Gateway:
         self.logs = LogStreams(bus, follower)
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)
+        self.openings = Openings(time.monotonic)
         self.node_files = NodeFiles(bus, follower, self.keeper, self.outputs_of)
 
     @property

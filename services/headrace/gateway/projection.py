@@ -12,7 +12,7 @@ import msgspec
 
 from headrace.access.directory import Directory
 from headrace.client.webhook_model import WebhookRow
-from headrace.events.asked import Gang
+from headrace.events.asked import Gang, Workspace
 from headrace.events.gangs import Worker
 from headrace.events.members import JoinWaiting, TokenCreated
 from headrace.events.nodes import NodeJoined
@@ -59,6 +59,7 @@ class Job(msgspec.Struct, kw_only=True):
     bundle: str = ""
     inputs: tuple[str, ...] = ()
     outputs: dict[int, str] = {}  # of the last attempt, by rank
+    workspace: Workspace | None = None
 
 
 class Node(msgspec.Struct, kw_only=True):

@@ -17,6 +17,7 @@ from headrace.gateway import (
     sessions_api,
     usage_api,
     webhooks_api,
+    workspaces_api,
 )
 
 PREFIX = "/v1"
@@ -31,6 +32,7 @@ ROUTES = (
     jobs_api.job_why,
     jobs_api.job_logs,
     sessions_api.job_session,
+    workspaces_api.open_workspace,
     bundles_api.has_bundle,
     outputs_api.job_outputs,
     outputs_api.outputs_content,

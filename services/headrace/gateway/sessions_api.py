@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import secrets
 from typing import Any
 
 import msgspec
 from litestar import WebSocket, websocket
 from litestar.exceptions import WebSocketException
 
-from headrace.bus import subjects
-from headrace.bus.interface import BusError
-from headrace.bus.sessions import OPEN_S_MAX, Broken, Enter, Entered, Frame, Wire
-from headrace.client.model import ENDED, Answer, SessionPiece, Visit
-from headrace.events.gangs import Worker
+from headrace.bus.sessions import Broken, Frame, Wire
+from headrace.client.model import Answer
+from headrace.client.session_model import SessionPiece, Visit
 from headrace.gateway.caller import By, Caller, may
-from headrace.gateway.errors import BadRequest, GatewayError, NotReady
-from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.entering import recorded, wire_to
+from headrace.gateway.errors import GatewayError
+from headrace.gateway.gateway import Gate
 from headrace.gateway.jobs_api import Index, JobName
-from headrace.gateway.projection import Job
 
 _VISITS = msgspec.json.Decoder(Visit)
 _PIECES = msgspec.msgpack.Decoder(SessionPiece)
@@ -41,7 +38,9 @@ async def job_session(
     with contextlib.suppress(WebSocketException, Broken):  # one of the two ends has left
         try:
             visit = _VISITS.decode(await socket.receive_text())
-            wire = await _enter(gateway, by, await by.job(job, index), visit)
+            found = await by.job(job, index)
+            await recorded(by, found, visit)
+            wire = await wire_to(gateway, found, visit)
         except (GatewayError, msgspec.MsgspecError) as error:
             answer = error.answer() if isinstance(error, GatewayError) else None
             await _say(socket, answer or Answer(accepted=False, message=f"no visit: {error}"))
@@ -53,53 +52,6 @@ async def job_session(
         finally:
             await wire.close()
         await socket.close()
-
-
-async def _enter(gateway: Gateway, by: Caller, job: Job, visit: Visit) -> Wire:
-    """A wire to the worker. Raises `GatewayError`."""
-    worker = _worker(job, visit)
-    if by.subject.actor != job.user:
-        what = visit.command[0] if visit.command else str(visit.port or "")
-        body = {"job": job.job, "way": visit.way, "rank": visit.rank, "what": what}
-        answer = await by.ask("job.enter", job.project, body, key=visit.key)
-        if not answer.accepted:
-            raise _NotLetIn(answer)
-    session = secrets.token_hex(16)
-    enter = Enter(
-        session=session, way=visit.way, job=job.job, attempt=job.attempt, rank=visit.rank,
-        process=visit.process, command=visit.command, rows=visit.rows, columns=visit.columns,
-        port=visit.port,
-    )  # fmt: skip
-    wire = Wire(
-        gateway.bus,
-        send_to=subjects.session_down(worker.node, session),
-        hear_from=subjects.session_up(worker.node, session),
-    )
-    try:
-        await wire.open()
-        subject = subjects.agent_down(worker.node, "session")
-        reply = await gateway.bus.request(subject, msgspec.json.encode(enter), timeout_s=OPEN_S_MAX)
-        refused = msgspec.json.decode(reply.data, type=Entered).refused
-    except BusError as error:
-        await wire.close()
-        raise NotReady(f"node {worker.node} does not answer") from error
-    if refused:
-        await wire.close()
-        raise BadRequest("job", job.job, refused)
-    return wire
-
-
-def _worker(job: Job, visit: Visit) -> Worker:
-    """The worker that is meant. Raises `BadRequest`."""
-    if job.tasks:
-        raise BadRequest("job", job.job, "is many; name one", f"{job.job}/0")
-    if job.state in ENDED or not job.workers:
-        raise BadRequest("job", job.job, f"does not run: it is {job.state}")
-    found = next((worker for worker in job.workers if worker.rank == visit.rank), None)
-    if found is None:
-        ranks = f"0 to {len(job.workers) - 1}" if len(job.workers) > 1 else "0"
-        raise BadRequest("rank", str(visit.rank), "is not a worker of this job", ranks)
-    return found
 
 
 async def _carry(socket: WebSocket[Any, Any, Any], by: Caller, wire: Wire) -> None:
@@ -140,14 +92,3 @@ async def _tell(socket: WebSocket[Any, Any, Any], piece: SessionPiece) -> None:
 
 async def _say(socket: WebSocket[Any, Any, Any], answer: Answer) -> None:
     await socket.send_text(msgspec.json.encode(answer).decode())
-
-
-class _NotLetIn(GatewayError):
-    """Admission's own words."""
-
-    def __init__(self, answer: Answer) -> None:
-        super().__init__(answer.message)
-        self._answer = answer
-
-    def answer(self) -> Answer:
-        return self._answer

@@ -12,7 +12,7 @@ from headrace.placement.derived import index_of
 from headrace.placement.evolve import LISTENS_TO, evolve
 from headrace.placement.following import usage_moves_us
 from headrace.placement.lease_rules import decide_leases
-from headrace.placement.life_rules import decide_groups, decide_lives, overdue
+from headrace.placement.life_rules import decide_groups, decide_lives
 from headrace.placement.node_rules import decide_changes, decide_drains
 from headrace.placement.pause_rules import too_late
 from headrace.placement.pool_rules import decide_pools
@@ -20,7 +20,7 @@ from headrace.placement.retry_rules import decide_rests
 from headrace.placement.room_rules import decide_room
 from headrace.placement.state import State
 
-LIVES_MAX = 80  # jobs that end in one decision by time or with their groups
+LIVES_MAX = 80  # groups that end in one decision, jobs that rest or are moved
 EVENTS_MAX = 240  # of jobs' lives in one decision, but for those of the last
 
 
@@ -29,10 +29,9 @@ def decide(state: State, now_us: int) -> list[Draft]:
     the state.
     """
     index = index_of(state)
-    late = index.overdue(state, now_us)
     moves_us = usage_moves_us(state)
     moved = moves_us is not None and moves_us <= now_us
-    if index.idle and not late and not index.passed(state, now_us) and not moved:
+    if index.idle and not index.passed(state, now_us) and not moved:
         return []
     drafts = list(decide_changes(state))
     if drafts:  # in force before anything else is decided
@@ -42,13 +41,11 @@ def decide(state: State, now_us: int) -> list[Draft]:
     drafts += decide_lives(state, EVENTS_MAX)
     drafts += decide_groups(state, LIVES_MAX)
     drafts += decide_rests(state, now_us, LIVES_MAX)
-    late = [job_id for job_id in late if job_id not in state.due][:LIVES_MAX]
-    drafts += (overdue(job_id, state.jobs[job_id], now_us) for job_id in late)
-    drained = decide_drains(state, LIVES_MAX, late)
+    drained = decide_drains(state, LIVES_MAX)
     drafts += drained.values()
-    slow = _slow_pauses(state, now_us, [*late, *drained])
+    slow = _slow_pauses(state, now_us, drained)
     drafts += slow.values()
-    drafts += decide_room(state, now_us, [*late, *drained, *slow])
+    drafts += decide_room(state, now_us, [*drained, *slow])
     index.idle = not drafts
     return drafts
 

@@ -16,7 +16,6 @@ from headrace.placement.modelling import SECOND_US
 from headrace.placement.pause_rules import deadline_us
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
-from headrace.placement.timing import ends_us, matters, ticks
 from headrace.scheduling.accounts import Accounts
 from headrace.scheduling.rations import path_up
 from headrace.scheduling.world import World
@@ -38,7 +37,6 @@ class Index:
         self.gaining: dict[str, None] = {}
         self.reserved: dict[str, None] = {}  # who waits with a reservation
         self.pausing: dict[str, None] = {}  # leaves its devices, has left them, or comes back
-        self.timers: list[tuple[int, str, int]] = []  # deadline, job, attempt
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
         self.moments: list[tuple[int, str, int]] = []  # of jobs (and attempt, or 0), or of nobody
         self.idle = False  # the last decision on this very state was to do nothing
@@ -90,11 +88,6 @@ class Index:
         self.changed_queues = {}
         self.changed_pools = self.changed_users = False
 
-    def watch(self, job_id: str, job: Job) -> None:
-        """Remember when the attempt that has just begun must end."""
-        if job.max_duration_us and job.run is not None and job.run.begun_us:
-            heappush(self.timers, (ends_us(job, job.run), job_id, job.run.attempt))
-
     def watch_pause(self, state: State, job_id: str, job: Job) -> None:
         """Remember when a pause, or a wait for devices that were left, has taken too long."""
         due_us = deadline_us(state, job)
@@ -136,46 +129,22 @@ class Index:
             for at_us in state.evictions.get(queue, ()):
                 self.watch_moment(at_us + per_us)
 
-    def next_deadline_us(self, state: State) -> int | None:
-        """When the next attempt reaches its maximum duration."""
-        while self.timers:
-            if ticks(state, *self.timers[0]):
-                return self.timers[0][0]
-            heappop(self.timers)
-        return None
-
     def passed(self, state: State, now_us: int) -> bool:
         """Whether a moment has come since this was asked last."""
         found = False
-        while (moment_us := self._next_moment_us(state)) is not None and moment_us <= now_us:
+        while (moment_us := self.wakeup(state)) is not None and moment_us <= now_us:
             heappop(self.moments)
             found = True
         return found
 
     def wakeup(self, state: State) -> int | None:
         """The next moment at which time alone may lead to a decision."""
-        known = (self.next_deadline_us(state), self._next_moment_us(state))
-        return min((moment for moment in known if moment is not None), default=None)
-
-    def _next_moment_us(self, state: State) -> int | None:
         while self.moments:
             moment_us, job_id, attempt = self.moments[0]
-            if matters(state, job_id, attempt):
+            if _matters(state, job_id, attempt):
                 return moment_us
             heappop(self.moments)
         return None
-
-    def overdue(self, state: State, now_us: int) -> list[str]:
-        """The jobs whose attempt has reached its maximum duration, by id."""
-        first = self.next_deadline_us(state)
-        if first is None or first > now_us:
-            return []
-        late = {
-            job_id
-            for due_us, job_id, attempt in self.timers
-            if due_us <= now_us and ticks(state, due_us, job_id, attempt)
-        }
-        return sorted(late)
 
     def _run(self, job_id: str, run: Run | None) -> None:
         """The job may have got an attempt, or lost it, or have other workers now."""
@@ -201,7 +170,6 @@ def build(state: State) -> Index:
     index.silent = {name: None for name, machine in state.machines.items() if machine.silent}
     for job_id, job in state.jobs.items():
         index.sync(job_id, job)
-        index.watch(job_id, job)
         index.watch_pause(state, job_id, job)
     for queue in state.evictions:
         index.watch_budgets(state, queue)
@@ -228,6 +196,14 @@ def settle(state: State, job_id: str, job: Job, *, moved: bool = True) -> None:
         state.due.pop(job_id, None)
     index_of(state).sync(job_id, job, moved=moved)
     index_of(state).watch_pause(state, job_id, job)
+
+
+def _matters(state: State, job_id: str, attempt: int) -> bool:
+    """Whether a moment is still of anybody: one of no job always is. None is ever taken back."""
+    job = state.jobs.get(job_id)
+    if job is None:
+        return not job_id
+    return attempt == (job.run.attempt if job.run is not None else 0)
 
 
 def _moments_of(state: State, job: Job) -> Iterator[int]:

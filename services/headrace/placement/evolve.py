@@ -150,6 +150,7 @@ def _held(state: State, _entry: Entry, event: JobHeld) -> None:
 def _cancelling(state: State, entry: Entry, event: JobCancelling) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
+        job.cancel_message = job.cancel_message or event.message
         cancel(state, event.job, job, event.reason, entry.position)
     else:
         evolve_groups.cancelling(state, event)
@@ -225,7 +226,6 @@ def _begun(state: State, entry: Entry, event: JobStarted) -> None:
         job.run.begun_us = max(job.run.started.values(), default=entry.recorded_at_us)
         if job.waited_us < 0:
             job.waited_us = event.waited_us
-        index_of(state).watch(event.job, job)
         settle(state, event.job, job)
         evolve_groups.task_begun(state, entry, event, job)
 

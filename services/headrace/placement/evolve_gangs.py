@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from headrace.events import Entry
+from headrace.events.attempts import AttemptOverran
 from headrace.events.gangs import (
     GangEvicted,
     GangGrown,
@@ -113,6 +114,14 @@ def evicted(state: State, entry: Entry, event: GangEvicted) -> None:
             spend(state, job.project, entry.recorded_at_us)
         settle(state, event.job, job)
     gains(state, entry, event.gainer)
+
+
+def overran(state: State, entry: Entry, event: AttemptOverran) -> None:
+    """It has run for too long."""
+    job, run = _live(state, event.job, event.attempt)
+    if job is not None and run is not None:
+        run.overran_us, run.cause = event.ran_us, entry.position
+        settle(state, event.job, job)
 
 
 def workers_released(state: State, entry: Entry, event: WorkersReleased) -> None:
@@ -249,6 +258,7 @@ ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     GangGrown: grown,
     GangReserved: reserved,
     GangShrunk: shrunk,
+    AttemptOverran: overran,
     WorkersReleased: workers_released,
     GangEvicted: evicted,
     GangReleased: released,

@@ -46,7 +46,7 @@ def cancelling(state: State, event: JobCancelling) -> None:
     """The group is to end: tasks admitted later are cancelled at once."""
     group = state.groups.get(event.job)
     if group is not None:
-        group.cancelling = event.reason
+        group.cancelling, group.cancel_message = event.reason, event.message
         group.tasks = group.admitted  # no more are to come
         if not group.live:
             state.groups_due[event.job] = None

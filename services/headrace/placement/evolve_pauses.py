@@ -124,7 +124,6 @@ def gang_resumed(state: State, entry: Entry, event: GangResumed) -> None:
         image_bytes=pause.image_bytes,
     )
     job.room_by_us, job.reserved = 0, None
-    index_of(state).watch(event.job, job)
     settle(state, event.job, job)
 
 

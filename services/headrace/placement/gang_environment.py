@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.documents.workspaces import APP_PORT, WORKSPACE
 from headrace.events.gangs import Worker
 from headrace.placement.runs import Run
 from headrace.placement.state import Job
@@ -34,6 +35,11 @@ def environment_of(job_id: str, job: Job, run: Run, rank: int) -> dict[str, str]
         told["HEADRACE_NUM_NODES_MIN"] = str(job.gang.nodes)
         told["HEADRACE_NUM_NODES_MAX"] = str(job.gang.nodes_max)
     return told | _role(job, run, mine) if job.gang.roles and mine is not None else told
+
+
+def suggested(job: Job, worker: Worker) -> dict[str, str]:
+    """The variables that a job's own may overrule: where the application of a workspace listens."""
+    return {APP_PORT: str(worker.port + 1)} if job.gang.kind == WORKSPACE else {}
 
 
 def _role(job: Job, run: Run, mine: Worker) -> dict[str, str]:

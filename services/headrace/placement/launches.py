@@ -19,7 +19,7 @@ from headrace.documents import substitute
 from headrace.events import decode
 from headrace.events.gangs import Worker
 from headrace.events.jobs import JobRequested
-from headrace.placement.gang_environment import environment_of, processes_of
+from headrace.placement.gang_environment import environment_of, processes_of, suggested
 from headrace.placement.state import Job, State
 from headrace.runtime import log_messages
 from headrace.store.interface import Store, Stored, Vault
@@ -45,10 +45,11 @@ class Launches:
         self._keys.forget()
 
     async def heard(self, message: Message) -> None:
-        """A `job.requested` passed on the bus: its job will likely be placed soon."""
-        if len(message.data) <= HEARD_BYTES_MAX:
-            with contextlib.suppress(msgspec.MsgspecError):
-                self._keep(log_messages.decode(message.data))
+        """`job.requested`s passed on the bus: their jobs will likely be placed soon."""
+        with contextlib.suppress(msgspec.MsgspecError):
+            for stored in log_messages.decode(message.data):
+                if len(stored.data) <= HEARD_BYTES_MAX:
+                    self._keep(stored)
 
     async def sealed(self, state: State, job_id: str, job: Job, worker: Worker) -> bytes:
         """The worker's launch, sealed to its node; empty when it can never be opened again.
@@ -70,7 +71,7 @@ class Launches:
                 launch,
                 command=launch.commands.get(worker.role, launch.command),
                 commands={},
-                env=launch.env | told,
+                env=suggested(job, worker) | launch.env | told,
                 gang_names=tuple(told),
                 processes=processes_of(job, worker),
             )

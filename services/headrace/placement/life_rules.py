@@ -36,7 +36,7 @@ def is_due(job: Job) -> bool:
         return True
     if run.evicted:
         return False
-    if job.cancelling or run.faulty[0]:
+    if job.cancelling or run.faulty[0] or _overran(run):
         return True
     return (bool(run.exits) and _is_short(job, run)) or pause_rules.is_due(job)
 
@@ -94,19 +94,6 @@ def shrink(
     )
 
 
-def overdue(job_id: str, job: Job, now_us: int) -> Draft:
-    """The attempt has run as long as it may."""
-    assert job.run is not None  # timers watch running jobs only
-    ran_us = now_us - job.run.begun_us - job.run.rested_us
-    numbers = {"max_duration_us": job.max_duration_us, "ran_us": ran_us}
-    act = Act(rule="max-duration", numbers=numbers)
-    return Draft(
-        event=evict(job_id, job, job.run, "timeout", act),
-        causation=job.run.position,
-        traceparent=job.traceparent,
-    )
-
-
 def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
     run = job.run
     if run is None and not job.cancelling:
@@ -124,20 +111,8 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
         yield _draft(job, begun, run.cause)
     if run.gone:
         yield from _released(state, job_id, job, run)
-    elif not run.evicted and job.cancelling:
-        act = Act(rule=job.cancelling)
-        yield _draft(job, evict(job_id, job, run, "cancelled", act), job.cancelled_at)
-    elif not run.evicted and run.faulty[0]:
-        device, why = run.faulty
-        act = Act(rule=DEVICE_FAULTY, names={"device": device, "why": why})
-        yield _draft(job, evict(job_id, job, run, DEVICE_FAULTY, act), run.cause)
-    elif not run.evicted and has_succeeded(job, run):
-        act = Act(rule="succeeds-when", names={"role": job.gang.succeeds_when})
-        yield _draft(job, evict(job_id, job, run, FINISHED, act), run.cause)
-    elif not run.evicted and (rank := _failing(job, run)) is not None:
-        numbers = {"rank": rank, "exit_code": run.exits[rank].exit_code}
-        act = Act(rule="worker-failed", numbers=numbers)
-        yield _draft(job, evict(job_id, job, run, "worker-failed", act), run.cause)
+    elif not run.evicted and (stopped := _stopped(job_id, job, run)) is not None:
+        yield _draft(job, stopped, job.cancelled_at if job.cancelling else run.cause)
     elif not run.evicted:
         for event in released_early(job_id, job, run):
             yield _draft(job, event, run.cause)
@@ -146,6 +121,26 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
             yield _draft(job, shrink(job_id, job, run, (late, FINISHED), act), run.cause)
         elif not _begins(run) and pause_rules.is_due(job):
             yield from pause_rules.decide_pause(state, job_id, job)
+
+
+def _stopped(job_id: str, job: Job, run: Run) -> Decision | None:
+    """The end of an attempt that must stop, for the first reason that there is; None: it need not."""
+    if job.cancelling:
+        return evict(job_id, job, run, "cancelled", Act(rule=job.cancelling))
+    if run.faulty[0]:
+        device, why = run.faulty
+        act = Act(rule=DEVICE_FAULTY, names={"device": device, "why": why})
+        return evict(job_id, job, run, DEVICE_FAULTY, act)
+    if _overran(run):
+        numbers = {"max_duration_us": job.max_duration_us, "ran_us": run.overran_us}
+        return evict(job_id, job, run, "timeout", Act(rule="max-duration", numbers=numbers))
+    if has_succeeded(job, run):
+        act = Act(rule="succeeds-when", names={"role": job.gang.succeeds_when})
+        return evict(job_id, job, run, FINISHED, act)
+    if (rank := _failing(job, run)) is not None:
+        numbers = {"rank": rank, "exit_code": run.exits[rank].exit_code}
+        return evict(job_id, job, run, "worker-failed", Act(rule="worker-failed", numbers=numbers))
+    return None
 
 
 def _released(state: State, job_id: str, job: Job, run: Run) -> Iterator[Draft]:
@@ -175,7 +170,7 @@ def _finish(job_id: str, job: Job, run: Run | None, found: Ending) -> JobFinishe
         outcome=found.outcome,
         attempt=run.attempt if run is not None else job.attempt,
         reason=found.reason,
-        message=end.message if end is not None else "",
+        message=end.message if end is not None else job.cancel_message,
         exit_code=end.exit_code if end is not None else 0,
         waited_us=waited_us,
         ran_us=max(0, ended_us - begun_us - (run.rested_us if run is not None else 0)),
@@ -194,9 +189,10 @@ def _begun_us(run: Run) -> int:
 
 
 def _group_end(group_id: str, group: Group) -> JobFinished:
-    outcome = "failed" if group.failed else "cancelled" if group.cancelled else "succeeded"
-    reason = "error" if group.failed else "cancelled" if group.cancelled else ""
-    if group.cancelling == "stop-after-failures":
+    is_cut = group.cancelled or (group.cancelling and not group.succeeded)
+    outcome = "failed" if group.failed else "cancelled" if is_cut else "succeeded"
+    reason = "error" if group.failed else "cancelled" if is_cut else ""
+    if group.cancelling == "stop-after-failures" or group.cancel_message:
         reason = group.cancelling
     counts = f"{group.succeeded} succeeded, {group.failed} failed, {group.cancelled} cancelled"
     first = f"; first failed: {group.first_failure}" if group.first_failure else ""
@@ -205,7 +201,7 @@ def _group_end(group_id: str, group: Group) -> JobFinished:
         project=group.project,
         outcome=outcome,
         reason=reason,
-        message=counts + first,
+        message=group.cancel_message or counts + first,
         exit_code=group.exit_code,
         waited_us=max(0, group.waited_us),
         ran_us=max(0, group.ended_us - group.begun_us) if group.begun_us else 0,
@@ -214,6 +210,11 @@ def _group_end(group_id: str, group: Group) -> JobFinished:
 
 def _begins(run: Run) -> bool:
     return not run.begun_us and len(run.started) == len(run.workers)
+
+
+def _overran(run: Run) -> bool:
+    """Whether it has run for too long; the time of what has left its devices stands still."""
+    return bool(run.overran_us) and run.booked
 
 
 def _is_short(job: Job, run: Run) -> bool:

@@ -8,7 +8,7 @@ it; to forget it is to fence it, and to delete it as soon as what it held is giv
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 
 from headrace.decider import Draft
 from headrace.events import Refusal
@@ -39,7 +39,7 @@ def decide_changes(state: State) -> Iterator[Draft]:
             yield Draft(event=NodeChanged(node=node, change="delete"), causation=forgotten_at)
 
 
-def decide_drains(state: State, limit: int, without: Collection[str]) -> dict[str, Draft]:
+def decide_drains(state: State, limit: int) -> dict[str, Draft]:
     """By job: ask those on draining nodes to move, at most `limit` of them, but for those about
     whose lives this turn decides anyway.
     """
@@ -48,7 +48,7 @@ def decide_drains(state: State, limit: int, without: Collection[str]) -> dict[st
         for job_id in _on(state, node) if machine.draining else ():
             job = state.jobs[job_id]
             is_told = job.run is None or bool(job.run.evicted) or job_id in state.due
-            if is_told or job_id in without or len(drafts) >= limit:
+            if is_told or len(drafts) >= limit:
                 continue
             assert job.run is not None  # what is on a node runs
             event = evict(job_id, job, job.run, DRAIN, Act(rule=DRAIN))

@@ -72,6 +72,7 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
     `leaving` says which ranks alone are to stop, and why; `grants` are of those that came later.
     `way` is how it ends then. `cause` is the position of the last report about it. Its devices are
     booked since `since_us`; it did not run for `rested_us`.
+    It ran for `overran_us`, longer than it may (0: it did not).
     """
 
     attempt: int
@@ -97,6 +98,7 @@ class Run(msgspec.Struct, kw_only=True, omit_defaults=True):
     pause: Pause | None = None
     since_us: int = 0
     rested_us: int = 0
+    overran_us: int = 0
 
     @property
     def booked(self) -> bool:

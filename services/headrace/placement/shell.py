@@ -25,12 +25,13 @@ from headrace.events.gangs import (
     GangShrunk,
     WorkersReleased,
 )
-from headrace.events.jobs import JobRequested
+from headrace.events.jobs import JobRequested, JobStarted
 from headrace.events.nodes import NodeChanged, NodeJoined
 from headrace.events.pauses import GangPaused, GangPausing, GangResumed
 from headrace.placement.agents import Agents, was_deleted
 from headrace.placement.derived import index_of
 from headrace.placement.desired import DesiredStates
+from headrace.placement.durations import Durations
 from headrace.placement.explain_rules import explain
 from headrace.placement.heartbeats import Heartbeats
 from headrace.placement.introductions import introduction
@@ -53,6 +54,7 @@ class PlacementShell:
         self._agents: Agents | None = None
         self._desired: DesiredStates | None = None
         self._launches: Launches | None = None
+        self._durations: Durations | None = None
         self._untold: dict[str, None] = {}
         self._wake = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
@@ -70,6 +72,7 @@ class PlacementShell:
         )
         self._desired = DesiredStates(self._launches, self._grant_key)
         heartbeats = Heartbeats(runtime)
+        self._durations = Durations(runtime)
         self._agents = Agents(
             runtime,
             heartbeats,
@@ -85,6 +88,7 @@ class PlacementShell:
         self._tell(state.machines)
         self._tasks = [
             asyncio.create_task(heartbeats.watch()),
+            asyncio.create_task(self._durations.watch()),
             asyncio.create_task(self._telling()),
         ]
         await self._agents.open()
@@ -110,6 +114,8 @@ class PlacementShell:
             elif isinstance(event, GangReleased | WorkersReleased):
                 self._tell(self._placed_on.get(event.job, ()))
                 self._released(event)
+            elif isinstance(event, JobStarted) and self._durations is not None:
+                self._durations.runs(event.job)
             elif isinstance(event, NodeJoined | NodeChanged):
                 self._tell((event.node,))
             elif isinstance(event, ProjectErased | SecretSet) and self._launches is not None:
@@ -118,6 +124,8 @@ class PlacementShell:
     def _released(self, event: GangReleased | WorkersReleased) -> None:
         if isinstance(event, GangReleased):
             self._placed_on.pop(event.job, None)
+            if self._durations is not None:
+                self._durations.ended(event.job)
         if self._desired is not None:
             ranks = event.ranks if isinstance(event, WorkersReleased) else ()
             self._desired.forget(event.job, event.attempt, ranks)
@@ -136,7 +144,7 @@ class PlacementShell:
         self._tasks, self._subscriptions = [], []
         self._untold.clear()
         self._placed_on.clear()
-        self._runtime = self._agents = self._desired = self._launches = None
+        self._runtime = self._agents = self._desired = self._launches = self._durations = None
 
     def _tell(self, nodes: Iterable[str]) -> None:
         self._untold.update(dict.fromkeys(nodes))

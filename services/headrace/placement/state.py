@@ -79,7 +79,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
     `lost` attempts were tried again for the platform's sake, `tries` as its own `retry` has it, the
     last because of `reason`; until `rests_until_us` it rests. `cancelling` is why it is to end ("":
-    it is not), decided at position `cancelled_at`. `room_by_us`: others are being stopped for it and
+    it is not), decided at position `cancelled_at`, and `cancel_message` more about it. `room_by_us`: others are being stopped for it and
     are to have gone by then, so it comes first. `closing`: its last attempt is released and
     `job.finished` follows in the same decision. `pausing`: its people want it paused, by the
     decision at `pausing_at`; `paused` is how it is ("": it is not).
@@ -103,6 +103,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     held: str = ""
     cancelling: str = ""
     cancelled_at: int = 0
+    cancel_message: str = ""
     room_by_us: int = 0
     closing: bool = False
     attempt: int = 0
@@ -179,6 +180,7 @@ class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
     stop_after_failures: int = 0
     traceparent: str = ""
     cancelling: str = ""
+    cancel_message: str = ""
     live: dict[str, None] = {}
     admitted: int = 0
     succeeded: int = 0

@@ -1,7 +1,7 @@
 """Quota's decisions: the tree's documents, who may compete, and the shares that people see.
 
 Rule: a job that can be preempted competes at once; one that cannot waits for room within its
-project's quota; a task of a group waits for its turn; what no limit would ever let run is held until
+project's quota; a task of a group waits for its turn; who comes after others waits for their ends; what no limit would ever let run is held until
 the tree changes.
 """
 
@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from headrace.decider import Decider, Draft
 from headrace.events.jobs import JobEligible, JobHeld
 from headrace.events.queues import SharesDivided
+from headrace.quota.evolve import LISTENS_TO, evolve
 from headrace.quota.part_rules import never_allowed
 from headrace.quota.queue_rules import decide_queues
-from headrace.quota.state import HELD_GROUP, HELD_QUOTA, LISTENS_TO, Entrant, State, evolve
+from headrace.quota.state import HELD_GROUP, HELD_QUOTA, Entrant, State
 from headrace.scheduling.division import divide_tree
 from headrace.scheduling.tree import Tree
 
@@ -63,6 +64,10 @@ class Hearing:
         self._say(entrant, JobEligible(job=job_id, project=project))
 
     def _reason(self, entrant: Entrant) -> str:
+        if entrant.after:
+            first = next(iter(entrant.after.values()))
+            more = f", and for {len(entrant.after) - 1} more" if len(entrant.after) > 1 else ""
+            return f"waits for job {first.job} {first.in_words}{more}"
         if self.slots(entrant.group) == 0:
             return HELD_GROUP
         if reason := never_allowed(self.state.queues, entrant):

@@ -1,0 +1,23 @@
+"""Ways into running jobs: a session, or a browser's way into a workspace."""
+
+from __future__ import annotations
+
+import msgspec
+
+from headrace.client.asking import Asking, job_path
+from headrace.client.session import Session
+from headrace.client.session_model import Opening, Visit
+
+
+class Entering(Asking):
+    """Asks to be let in."""
+
+    def enter(self, job: str, visit: Visit) -> Session:
+        """A way into a running job; the caller closes it."""
+        return Session.open(self._context, f"/v1/jobs/{job_path(job)}/session", visit)
+
+    def open(self, job: str) -> str:
+        """An address at which a browser enters a workspace: good once, and for a minute."""
+        answer = self._http.post(f"/v1/jobs/{job_path(job)}/opening")
+        opening = msgspec.json.decode(answer, type=Opening)
+        return f"{self._context.url.rstrip('/')}{opening.path}"

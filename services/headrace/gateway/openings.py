@@ -1,0 +1,86 @@
+"""Who has opened which workspace with a browser: tickets, and the cookies that they become.
+
+Rule: a ticket is good once and for a short while; a cookie for one workspace, as long as whoever
+opened it would still be let in. Both are known by their SHA-256, to this process alone: after a
+restart people open anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+TICKET_S_MAX = 60.0
+OPEN_S_MAX = 43_200.0  # of one cookie
+TICKETS_MAX = 1_000
+COOKIES_MAX = 10_000
+
+
+class Entrant(Protocol):
+    """Whoever was let in."""
+
+    def holds(self) -> bool:
+        """Whether they would be now."""
+        ...
+
+    async def until_denied(self) -> None:
+        """Return once they would not."""
+        ...
+
+
+@dataclass(frozen=True)
+class Opened:
+    """Somebody in a workspace."""
+
+    job: str
+    by: Entrant
+    until_s: float
+
+
+class Openings:
+    """The tickets and cookies of one gateway. `now_s` is a steady clock."""
+
+    def __init__(self, now_s: Callable[[], float]) -> None:
+        self._now_s = now_s
+        self._tickets: dict[str, Opened] = {}
+        self._cookies: dict[str, Opened] = {}
+
+    def ticket(self, job: str, by: Entrant) -> str:
+        """A ticket into the job, for `by`, who may enter it."""
+        return self._kept(self._tickets, TICKETS_MAX, Opened(job, by, self._now_s() + TICKET_S_MAX))
+
+    def cookie(self, job: str, ticket: str) -> str:
+        """The cookie that the ticket becomes; empty when it is none into this job, or no longer."""
+        opening = self._tickets.pop(_digest(ticket), None)
+        if opening is None or not self._holds(opening, job):
+            return ""
+        until_s = self._now_s() + OPEN_S_MAX
+        return self._kept(self._cookies, COOKIES_MAX, Opened(job, opening.by, until_s))
+
+    def opened(self, job: str, cookie: str) -> Opened | None:
+        """Who came with this cookie, if it is one into this job and still good."""
+        digest = _digest(cookie)
+        opening = self._cookies.get(digest)
+        if opening is None or opening.job != job:
+            return None
+        if self._holds(opening, job):
+            return opening
+        del self._cookies[digest]
+        return None
+
+    def _holds(self, opening: Opened, job: str) -> bool:
+        return opening.job == job and self._now_s() < opening.until_s and opening.by.holds()
+
+    def _kept(self, kept: dict[str, Opened], most: int, opening: Opened) -> str:
+        secret = secrets.token_urlsafe(32)
+        if len(kept) >= most:
+            del kept[next(iter(kept))]
+        kept[_digest(secret)] = opening
+        return secret
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,61 @@
+"""Workspaces, as job files say them."""
+
+import pytest
+
+from headrace.documents import JobFile, plan, read_job
+from headrace.documents.plan import SHELL
+from headrace.events import Refusal
+from headrace.events.asked import Workspace
+
+SERVE = 'python -m http.server "$HEADRACE_APP_PORT"'
+
+
+def found(**fields):
+    job = read_job({"type": "workspace", "app": {"command": SERVE}} | fields)
+    return plan(job) if isinstance(job, JobFile) else job
+
+
+def test_a_workspace_runs_its_app_and_nothing_is_taken_from_it():
+    planned = found(name="notebook", pools=["build"], max_duration="12h")
+    assert planned.command == (*SHELL, SERVE)
+    assert (planned.workspace, planned.gang.kind) == (Workspace(), "workspace")
+    assert not planned.preemptible
+    assert planned.env == {}
+
+
+def test_a_workspace_may_say_where_it_listens_and_that_it_may_be_preempted():
+    app = {"command": ["serve"], "port": 8888}
+    planned = found(app=app, preemptibility="preemptible")
+    assert (planned.workspace.port, planned.env) == (8888, {"HEADRACE_APP_PORT": "8888"})
+    assert planned.command == ("serve",)
+    assert planned.preemptible
+
+
+def test_training_is_preemptible_and_no_workspace():
+    planned = plan(read_job({"command": "x"}))
+    assert planned.preemptible
+    assert planned.workspace is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"app": ""}, "app — must be given; app: {command:"),
+        ({"app": "jupyter"}, "app = jupyter — not yet; app: {command:"),
+        ({"app": "emacs"}, "app = emacs — is no application known here"),
+        ({"app": {}}, "app.command — must be given"),
+        ({"app": {"command": "x", "prot": 1}}, "app.prot — unknown field; did you mean port?"),
+        ({"app": {"command": "x", "port": 70_000}}, "app.port = 70000 — must be a whole number"),
+        ({"app": {"command": "x", "port": "a"}}, "app.port = a — must be a whole number"),
+        ({"command": "x"}, "command — a workspace runs its app"),
+        ({"nodes": 2}, "nodes = 2 — a workspace is one worker"),
+        ({"array": "0..3"}, "array — a workspace is one worker"),
+        ({"idle": {"for": "1h"}}, "idle — not yet"),
+        ({"type": "training", "command": "x"}, "app — only a workspace has one"),
+        ({"type": "inference"}, "type = inference — not yet; training or workspace"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(fields, said):
+    refusal = found(**fields)
+    assert isinstance(refusal, Refusal)
+    assert said in str(refusal)

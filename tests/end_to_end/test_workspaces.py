@@ -1,0 +1,49 @@
+"""A workspace on the whole platform: submitted, opened as a browser does, ended."""
+
+from __future__ import annotations
+
+import http.client
+from urllib.parse import urlsplit
+
+NOTEBOOK = """
+type: workspace
+name: notebook
+app:
+  command: |
+    echo "hello from the workspace" > index.html
+    exec python3 -m http.server --bind 127.0.0.1 "$HEADRACE_APP_PORT"
+"""
+
+
+def asked(address: str, cookie: str = "") -> tuple[int, http.client.HTTPMessage, bytes]:
+    url = urlsplit(address)
+    connection = http.client.HTTPConnection(url.netloc, timeout=30)
+    path = f"{url.path}?{url.query}" if url.query else url.path
+    connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
+    answer = connection.getresponse()
+    found = answer.status, answer.headers, answer.read()
+    connection.close()
+    return found
+
+
+def test_a_web_server_is_opened_by_a_ticket_and_read_with_a_cookie(platform, tmp_path):
+    platform.wait_ready()
+    path = tmp_path / "notebook.yaml"
+    path.write_text(NOTEBOOK)
+    job = platform.headrace("submit", str(path)).stdout.split()[0]
+    platform.wait(
+        lambda: [r for r in platform.json("ps") if (r["job"], r["state"]) == (job, "running")],
+        "the workspace to run",
+    )
+    address = platform.headrace("open", "notebook", "--print").stdout.strip()
+    status, headers, _ = asked(address)
+    assert status == 303
+    cookie = headers["set-cookie"].partition(";")[0]
+    place = urlsplit(address)._replace(path=headers["location"], query="").geturl()
+    platform.wait(lambda: asked(place, cookie)[0] == 200, "the server to listen")
+    assert asked(place, cookie)[2] == b"hello from the workspace\n"
+    assert asked(place)[0] == 403
+    platform.headrace("cancel", job)
+    platform.ended(job)
+    refused = platform.headrace("open", job, "--print", check=False)
+    assert "does not run: it is cancelled" in refused.stderr
