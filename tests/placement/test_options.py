@@ -10,8 +10,10 @@ from headrace.events import decode
 from headrace.events.asked import Accelerator, Gang, Role
 from headrace.events.performance import PerformanceMeasured
 from headrace.events.pools import Pool, PoolConfigured
+from headrace.placement import evolve_performance
 from headrace.placement.decide import DECIDER
 from headrace.placement.evolve_performance import MEASURED_MAX
+from headrace.placement.following import world_of
 from headrace.placement.option_rules import NOWHERE, family_of, options_by_role, options_of
 from headrace.placement.state import Measured
 
@@ -214,6 +216,31 @@ def test_what_is_measured_while_a_gang_waits_changes_what_it_prefers(empty_histo
     assert (placed.act.numbers["option"], placed.act.numbers["predicted_step_us"]) == (1, 1100)
     again = fold(DECIDER, DECIDER.initial(), history.entries)
     assert msgspec.json.encode(again) == msgspec.json.encode(history.state)
+
+
+def test_a_family_that_is_forgotten_is_offered_what_nobody_measured(empty_history, monkeypatch):
+    history = empty_history
+    priced(history)
+    gang = Gang(accelerators=(H100, A100), pools=("train",))
+    history.job("full", gang=Gang(nodes=3, accelerators=(Accelerator(milli=2000),)))
+    history.job("pretrain-b2", gang=gang)
+    history.settled()
+    history.given(measured("H100-80GB", 1, 1000), measured("A100-80GB", 1, 1100))
+    history.settled()
+    assert offered(history) == ["A100", "H100"]
+    monkeypatch.setattr(evolve_performance, "FAMILIES_MAX", 1)
+    history.given(measured("H100-80GB", 1, 1000, job="other-c3"))
+    history.settled()
+    assert offered(history) == ["H100", "A100"]
+    history.cut()
+    history.decided()
+    assert offered(history) == ["H100", "A100"]
+
+
+def offered(history):
+    """The models that the waiting job is tried with in the world, in order."""
+    options = world_of(history.state).gangs["pretrain-b2"].options
+    return [shape.model for (shape,) in options]
 
 
 def test_what_the_log_says_of_performance_is_kept_by_family_and_bounded(empty_history):

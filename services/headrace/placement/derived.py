@@ -27,7 +27,7 @@ NO_WINDOW: Window = (-1, 0, None)
 class Index:
     """Who waits, who runs, who is stopping, when time alone matters, and the scheduler's world."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: State) -> None:
         self.waiting: dict[str, None] = {}
         self.running: dict[str, tuple[Worker, ...]] = {}  # job: its workers
         self.growing: dict[str, None] = {}  # who runs and could do with more workers
@@ -45,7 +45,7 @@ class Index:
         self.changed_nodes: dict[str, None] = {}
         self.changed_queues: dict[str, None] = {}
         self.window: Window = NO_WINDOW  # by which usage was judged
-        self.kin = Kin()
+        self.kin = Kin(state.measured)
         self.learned = 0  # how many arrivals the world's policies know of
         self.changed_pools = self.changed_users = self.changed_settings = False
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
@@ -175,7 +175,7 @@ def index_of(state: State) -> Index:
 
 def build(state: State) -> Index:
     """Everything derived, from the state alone."""
-    index = Index()
+    index = Index(state)
     index.silent = {name: None for name, machine in state.machines.items() if machine.silent}
     for job_id, job in state.jobs.items():
         index.sync(job_id, job)
