@@ -120,7 +120,14 @@ REQUESTS = {
     ("DELETE", "/v1/tokens/{token:str}"): ("/v1/tokens/id-bob", None, FLEET),
 }
 SIGNED_IN = {("GET", "/v1/me")}
-OPEN = {("GET", "/v1/login"), ("POST", "/v1/join"), ("POST", "/v1/credential")}
+OPEN = {
+    ("GET", "/v1/login"),
+    ("GET", "/v1/login/browser"),
+    ("GET", "/v1/login/return"),
+    ("POST", "/v1/logout"),
+    ("POST", "/v1/join"),
+    ("POST", "/v1/credential"),
+}
 SESSIONS = {"/v1/jobs/{job:str}/session", "/v1/jobs/{job:str}/{index:int}/session"}
 
 
