@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import secrets
@@ -10,9 +11,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import nats
 import pytest
+from nats.errors import Error as NatsError
 
+from headrace import trust
 from headrace.embedded import processes
 
 from .conftest import Platform
@@ -287,6 +292,43 @@ def test_a_platform_with_another_certificate_gets_no_token(
         box.join(other)
         assert box.status() == 120
         assert "has another certificate than the one pinned" in box.said
+
+
+def test_a_deleted_nodes_login_is_refused_and_the_name_can_be_joined_anew(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    with machine(over_tls, elsewhere, "again") as box:
+        box.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "again") == "ready", "it is a node")
+        old = over_tls.home / "old.creds"
+        shutil.copy(box.folder / "node.creds", old)
+        over_tls.headrace("node", "delete", "again")
+        assert box.status() == 78
+        over_tls.wait(lambda: not signs_in(over_tls, old), "its login is refused")
+        box.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "again") == "ready", "it is a node again")
+        assert signs_in(over_tls, box.folder / "node.creds")
+        assert not signs_in(over_tls, old)
+
+
+def signs_in(platform: Platform, creds: Path) -> bool:
+    """Whether the bus takes this login."""
+    pem = (platform.layout.secrets / "tls.pem").read_text()
+
+    async def sign_in() -> None:
+        client = await nats.connect(
+            platform.nats_url,
+            user_credentials=str(creds),
+            tls=trust.context_of(pem),
+            allow_reconnect=False,
+        )
+        await client.close()
+
+    try:
+        asyncio.run(sign_in())
+    except NatsError:
+        return False
+    return True
 
 
 def test_a_deleted_node_ends_with_one_line(elsewhere: Elsewhere, over_tls: Platform) -> None:
