@@ -24,7 +24,7 @@ from headrace.client import Client, ClientError
 from headrace.client.session_model import Visit
 from headrace.events import Refusal
 from headrace.events.people import Account, Grant, UserSet
-from headrace.gateway.app import application
+from headrace.gateway.app import api
 
 HERE = Scope(("vision", "research"))
 FLEET = Scope()
@@ -122,7 +122,7 @@ SESSIONS = {"/v1/jobs/{job:str}/session", "/v1/jobs/{job:str}/{index:int}/sessio
 
 def routes(world):
     """Each route of `/v1` with its method and its options."""
-    for route in application(world.gateway).routes:
+    for route in api(world.gateway).routes:
         path = route.path_format.replace("{job}", "{job:str}")
         for name, kind in (
             ("node", "str"), ("token", "str"), ("project", "str"), ("name", "str"),

@@ -71,7 +71,11 @@ def certificate(layout: Layout, settings: Settings) -> tuple[str, str]:
     if not public.exists():
         from headrace.trust.self_signed import self_signed
 
-        names = dict.fromkeys((socket.gethostname(), "localhost", "127.0.0.1", "::1"))
+        names = dict.fromkeys(
+            (socket.gethostname(), "localhost", "*.localhost", "127.0.0.1", "::1")
+        )
+        if settings.workspace_domain:
+            names[f"*.{settings.workspace_domain}"] = None
         made, key = self_signed(list(names))
         write_file(private, key, durable=True)
         write_file(public, made, durable=True)

@@ -20,6 +20,7 @@ from headrace.events import (
     platform,
     pools,
     queues,
+    scheduling,
     volumes,
     webhooks,
 )
@@ -93,6 +94,9 @@ EVENTS: tuple[type[Event], ...] = (
     pools.PoolConfigured,
     pools.PoolRefused,
     pools.PoolPriced,
+    scheduling.SchedulingApplyRequested,
+    scheduling.SchedulingConfigured,
+    scheduling.SchedulingRefused,
     access.SecretSetRequested,
     access.SecretSet,
     access.SecretRefused,

@@ -35,6 +35,7 @@ from headrace.gateway.trust import PLAIN, Trust
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Store, Stored, Unavailable
+from headrace.trust.workspace_places import Places
 
 NAMES_SHOWN_MAX = 5  # of those that a prefix could mean
 STREAM_EVENTS_MAX = 500  # of one job, in its description
@@ -45,7 +46,7 @@ GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 class Gateway:
     """One gateway process. `token` is the platform's own, `vault_key` what secrets are sealed to,
     `files_dir` where files are kept, `trust` what machines that join are told, `provider` who
-    vouches for people.
+    vouches for people, `places` where workspaces are.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Gateway:
         files_dir: Path,
         trust: Trust = PLAIN,
         provider: Provider | None = None,
+        places: Places | None = None,
     ) -> None:
         self.store, self.bus, self.follower = store, bus, follower
         self.vault_key, self.trust = vault_key, trust
@@ -75,6 +77,7 @@ class Gateway:
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)
         self.openings = Openings(time.monotonic)
+        self.places = places or Places()
         self.node_files = NodeFiles(bus, follower, self.keeper, self.outputs_of)
 
     @property
