@@ -18,8 +18,8 @@ REVOKER = "bus.revoker.creds"
 _LOG = logging.getLogger("headrace.admission")
 
 
-def service_of(environment: Environment) -> Service:
-    """Admission, as this process runs it."""
+def service_of(environment: Environment, revoker: Revoker | None = None) -> Service:
+    """Admission; with a `revoker` the bus refuses nodes that were deleted."""
     requests = Requests(
         master_key=environment.key("master.key"),
         account_seed=environment.key("account.seed").decode().strip(),
@@ -28,13 +28,13 @@ def service_of(environment: Environment) -> Service:
         decider=DECIDER,
         requests=requests.receivers(),
         answer=requests.answer,
-        shell=AdmissionShell(requests, _revoker(environment)),
+        shell=AdmissionShell(requests, revoker),
         settings=SETTINGS,
         relay=True,
     )
 
 
-def _revoker(environment: Environment) -> Revoker | None:
+def revoker_of(environment: Environment) -> Revoker | None:
     """Who has the bus refuse deleted nodes; None without the keys for it."""
     try:
         operator_seed = environment.key("operator.seed").decode().strip()
@@ -48,4 +48,4 @@ def _revoker(environment: Environment) -> Revoker | None:
 
 
 if __name__ == "__main__":
-    serve("admission", service_of)
+    serve("admission", lambda environment: service_of(environment, revoker_of(environment)))
