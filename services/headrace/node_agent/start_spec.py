@@ -61,14 +61,8 @@ def spec_of(
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
     limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
     path = str(settings.node_dir / folder)
-    env = environment_of(
-        assignment,
-        launch,
-        bound,
-        base=settings.base_environment | home_of(account),
-        folder=path,
-        marker=marker,
-    )
+    base = settings.base_environment | home_of(account)
+    env = environment_of(assignment, launch, bound, base=base, folder=path, marker=marker)
     plan = plan_of(settings.isolation, os.path.basename(folder), limits, account)
     files = files_of(place_of(assignment, launch, path), launch.framework)
     return (
