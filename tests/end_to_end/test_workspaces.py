@@ -17,9 +17,10 @@ app:
 
 def asked(address: str, cookie: str = "") -> tuple[int, http.client.HTTPMessage, bytes]:
     url = urlsplit(address)
-    connection = http.client.HTTPConnection(url.netloc, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", url.port, timeout=30)
     path = f"{url.path}?{url.query}" if url.query else url.path
-    connection.request("GET", path, headers={"Cookie": cookie} if cookie else {})
+    sent = {"Host": url.netloc, **({"Cookie": cookie} if cookie else {})}
+    connection.request("GET", path, headers=sent)
     answer = connection.getresponse()
     found = answer.status, answer.headers, answer.read()
     connection.close()

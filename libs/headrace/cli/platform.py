@@ -45,6 +45,12 @@ def up_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--tls-cert", default="", metavar="FILE", help="speak TLS with this (PEM)")
     parser.add_argument("--tls-key", default="", metavar="FILE", help="and its private key (PEM)")
+    parser.add_argument(
+        "--workspace-domain",
+        metavar="DOMAIN",
+        help="open workspaces at JOB.DOMAIN, whose names all lead here (at first only on this"
+        " machine, at JOB.localhost)",
+    )
     parser.add_argument("--detach", action="store_true", help="return once everything is ready")
 
 
@@ -57,6 +63,7 @@ def up(
     tls_self_signed: bool,
     tls_cert: str,
     tls_key: str,
+    workspace_domain: str | None,
     detach: bool,
 ) -> int:
     """Start the whole platform on this machine: log, bus, services and nodes."""
@@ -67,6 +74,7 @@ def up(
         tls_self_signed=tls_self_signed,
         tls_certificate=os.path.abspath(tls_cert) if tls_cert else "",
         tls_key=os.path.abspath(tls_key) if tls_key else "",
+        workspace_domain=workspace_domain,
     )
     try:
         _up(Layout(data_dir), wanted, detach=detach)

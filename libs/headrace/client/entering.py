@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 import msgspec
 
 from headrace.client.asking import Asking, job_path
@@ -20,4 +22,6 @@ class Entering(Asking):
         """An address at which a browser enters a workspace: good once, and for a minute."""
         answer = self._http.post(f"/v1/jobs/{job_path(job)}/opening")
         opening = msgspec.json.decode(answer, type=Opening)
-        return f"{self._context.url.rstrip('/')}{opening.path}"
+        url = urlsplit(self._context.url)
+        port = f":{url.port}" if url.port else ""
+        return f"{url.scheme}://{opening.host}{port}{opening.path}"

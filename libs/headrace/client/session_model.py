@@ -27,9 +27,12 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """A way into a workspace with a browser: `path` of the gateway is good once, and for a minute."""
+    """A way into a workspace with a browser: `path` is good once, and for a minute, at `host`, by the
+    gateway's scheme and port.
+    """
 
     job: str
+    host: str
     path: str
 
 

@@ -81,7 +81,7 @@ class Platform:
             _LOG.warning("%s is taken, listening on %s", self._settings.listen, listen)
         self.url = url_of(listen, tls=self._settings.tls)
         self._report("starting")
-        services = service_units(self._layout, self._servers, listen)
+        services = service_units(self._layout, self._servers, self._settings, listen)
         nodes = node_units(self._layout, self._servers, self._settings, listen)
         new = [unit.name for unit in nodes if not has_joined(self._layout, unit.name)]
         await self._keep(services if new else [*services, *nodes])

@@ -45,14 +45,14 @@ class Servers:
     is_pinned = False  # whether the certificate is our own
 
 
-def service_units(layout: Layout, servers: Servers, listen: str) -> list[Unit]:
+def service_units(layout: Layout, servers: Servers, settings: Settings, listen: str) -> list[Unit]:
     """The services' processes. `listen` is the gateway's address."""
     return [
         service_unit(
             layout,
             name,
             name,
-            partial(_of_service, layout, servers, name, listen),
+            partial(_of_service, layout, servers, settings, name, listen),
             host=reachable_host(listen) if name == "gateway" else LOOPBACK,
             certificate=servers.certificate[0] if name == "gateway" else "",
         )
@@ -79,7 +79,9 @@ def has_joined(layout: Layout, node: str) -> bool:
     return (layout.node(node) / MEMBER).exists()
 
 
-def _of_service(layout: Layout, servers: Servers, name: str, listen: str) -> dict[str, str]:
+def _of_service(
+    layout: Layout, servers: Servers, settings: Settings, name: str, listen: str
+) -> dict[str, str]:
     env = _common(layout, servers, name) | {
         "HEADRACE_PG_DSN": role_dsn(servers.owner_dsn, name, secrets.password(layout, name)),
         "HEADRACE_HTTP": listen if name == "gateway" else "127.0.0.1:0",
@@ -87,6 +89,7 @@ def _of_service(layout: Layout, servers: Servers, name: str, listen: str) -> dic
     if name == "gateway":
         env["HEADRACE_TOKEN_FILE"] = str(secrets.token_file(layout))
         env["HEADRACE_FILES_DIR"] = str(layout.files)
+        env["HEADRACE_WORKSPACE_DOMAIN"] = settings.workspace_domain
         env |= _tls(servers)
     return env
 

@@ -12,6 +12,7 @@ import msgspec
 from headrace.embedded import EmbeddedError
 from headrace.embedded.files import read_json, write_file
 from headrace.embedded.layout import Layout
+from headrace.trust.workspace_places import Places
 
 NODES_MAX = 64  # of one machine; a fleet has a machine per node
 PORTS_PER_NODE = 500
@@ -34,6 +35,7 @@ class Settings(msgspec.Struct, kw_only=True):
     tls: bool = False
     tls_certificate: str = ""  # a file; empty: one that the platform makes for itself
     tls_key: str = ""
+    workspace_domain: str = ""  # below which each workspace has a host name
 
     def node_names(self) -> list[str]:
         """`n1`, `n2`, …"""
@@ -62,6 +64,7 @@ class Wanted(msgspec.Struct, kw_only=True):
     tls_self_signed: bool = False
     tls_certificate: str = ""
     tls_key: str = ""
+    workspace_domain: str | None = None
 
     def is_anything(self) -> bool:
         """Whether any option was given."""
@@ -78,6 +81,8 @@ def settle(layout: Layout, wanted: Wanted) -> Settings:
     settings.nodes = settings.nodes if wanted.nodes is None else wanted.nodes
     settings.gpus = settings.gpus if wanted.gpus is None else wanted.gpus
     settings.listen = settings.listen if wanted.listen is None else wanted.listen
+    if wanted.workspace_domain is not None:
+        settings.workspace_domain = wanted.workspace_domain
     _settle_tls(settings, wanted)
     _check(settings)
     for name, variable, was in (
@@ -153,6 +158,10 @@ def _settle_tls(settings: Settings, wanted: Wanted) -> None:
 def _check(settings: Settings) -> None:
     if not 1 <= settings.nodes <= NODES_MAX:
         raise EmbeddedError(f"refused: --nodes = {settings.nodes} — 1 to {NODES_MAX} are possible")
+    try:
+        Places(settings.workspace_domain)
+    except ValueError as error:
+        raise EmbeddedError(f"refused: --workspace-domain — {error}") from error
     if not _GPUS.match(settings.gpus):
         raise EmbeddedError(
             f"refused: --gpus = {settings.gpus} — auto, or simulated:<count>x<model>-<size>, "

@@ -30,6 +30,7 @@ from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
 from headrace.store.interface import StoreError
 from headrace.store.postgres import PostgresStore
+from headrace.trust.workspace_places import Places
 
 _LOG = logging.getLogger("headrace.gateway")
 
@@ -71,6 +72,7 @@ async def _run(environment: Environment) -> None:
         files_dir=Path(os.environ.get("HEADRACE_FILES_DIR") or environment.run_dir / "files"),
         trust=trust,
         provider=_provider(),
+        places=Places(os.environ.get("HEADRACE_WORKSPACE_DOMAIN", "")),
     )
     try:
         await _serve(gateway, environment, lost)

@@ -11,6 +11,7 @@ from litestar import Litestar, MediaType, Response, Router, get
 from litestar.datastructures import State
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
+from litestar.types import ASGIApp
 
 from headrace.gateway import openapi
 from headrace.gateway.answering import (
@@ -23,13 +24,19 @@ from headrace.gateway.answering import (
 from headrace.gateway.caller import caller_of, guard
 from headrace.gateway.errors import GatewayError
 from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.listing import page_of
 from headrace.gateway.routes import PREFIX, ROUTES
-from headrace.gateway.workspaces_api import workspaces
+from headrace.gateway.workspaces_api import with_workspaces
 from headrace.store.interface import Unavailable
 
 
-def application(gateway: Gateway) -> Litestar:
+def application(gateway: Gateway) -> ASGIApp:
     """The ASGI application of one gateway."""
+    return with_workspaces(gateway, api(gateway))
+
+
+def api(gateway: Gateway) -> Litestar:
+    """What is found at the gateway's own host."""
     return Litestar(
         [
             Router(PREFIX, route_handlers=ROUTES, guards=[guard]),
@@ -37,11 +44,11 @@ def application(gateway: Gateway) -> Litestar:
             readyz,
             metrics,
             schema,
-            workspaces,
         ],
         dependencies={
             "gateway": Provide(lambda: gateway, sync_to_thread=False),
             "by": Provide(caller_of, sync_to_thread=False),
+            "page": Provide(page_of, sync_to_thread=False),
         },
         exception_handlers={
             GatewayError: on_gateway_error,

@@ -58,13 +58,11 @@ class Stream:
                 yield frame.data
 
 
-async def carry_http(
-    wire: Wire, request: h11.Request, receive: Receive, send: Send, prefix: str
-) -> None:
+async def carry_http(wire: Wire, request: h11.Request, receive: Receive, send: Send) -> None:
     """One request and its answer. Raises `Failed` while nothing was answered yet."""
     connection, stream = h11.Connection(h11.CLIENT), Stream(wire)
     sending = asyncio.create_task(_ask(connection, stream, request, receive))
-    answering = asyncio.create_task(_answer(connection, stream, send, prefix))
+    answering = asyncio.create_task(_answer(connection, stream, send))
     try:
         done, _ = await asyncio.wait((sending, answering), return_when=asyncio.FIRST_COMPLETED)
         if sending in done and sending.result():
@@ -95,11 +93,11 @@ async def _ask(
     return True
 
 
-async def _answer(connection: h11.Connection, stream: Stream, send: Send, prefix: str) -> None:
+async def _answer(connection: h11.Connection, stream: Stream, send: Send) -> None:
     is_begun = False
     async for event in _events(connection, stream):
         if isinstance(event, h11.Response):
-            headers = from_workspace(event.headers, prefix)
+            headers = from_workspace(event.headers)
             start = {"type": "http.response.start", "status": event.status_code, "headers": headers}
             await send(start)  # type: ignore[arg-type]  # as ASGI has it
             is_begun = True

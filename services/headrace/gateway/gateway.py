@@ -19,6 +19,7 @@ from headrace.events.nodes import Device
 from headrace.gateway import choosing, describing, rows
 from headrace.gateway.asking import Asker
 from headrace.gateway.authenticating import Authenticator, Provider
+from headrace.gateway.browsers import Browsers
 from headrace.gateway.chunks import Chunks
 from headrace.gateway.denials import Denials
 from headrace.gateway.errors import Ambiguous, BadRequest, NotFound, NotReady
@@ -35,6 +36,7 @@ from headrace.gateway.trust import PLAIN, Trust
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Store, Stored, Unavailable
+from headrace.trust.workspace_places import Places
 
 NAMES_SHOWN_MAX = 5  # of those that a prefix could mean
 STREAM_EVENTS_MAX = 500  # of one job, in its description
@@ -45,7 +47,7 @@ GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 class Gateway:
     """One gateway process. `token` is the platform's own, `vault_key` what secrets are sealed to,
     `files_dir` where files are kept, `trust` what machines that join are told, `provider` who
-    vouches for people.
+    vouches for people, `places` where workspaces are.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Gateway:
         files_dir: Path,
         trust: Trust = PLAIN,
         provider: Provider | None = None,
+        places: Places | None = None,
     ) -> None:
         self.store, self.bus, self.follower = store, bus, follower
         self.vault_key, self.trust = vault_key, trust
@@ -70,11 +73,15 @@ class Gateway:
         self.denials = Denials(self.asker)
         self.readings = Readings(time.monotonic)
         self.sign_ins = SignIns(self.asker)
-        self.authenticator = Authenticator(token, self.directory, follower.now_us, provider)
+        self.browsers = Browsers(time.monotonic)
+        self.authenticator = Authenticator(
+            token, self.directory, follower.now_us, provider, self.browsers
+        )
         self.logs = LogStreams(bus, follower)
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)
         self.openings = Openings(time.monotonic)
+        self.places = places or Places()
         self.node_files = NodeFiles(bus, follower, self.keeper, self.outputs_of)
 
     @property

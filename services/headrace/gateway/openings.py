@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -60,8 +60,12 @@ class Openings:
         until_s = self._now_s() + OPEN_S_MAX
         return self._kept(self._cookies, COOKIES_MAX, Opened(job, opening.by, until_s))
 
-    def opened(self, job: str, cookie: str) -> Opened | None:
-        """Who came with this cookie, if it is one into this job and still good."""
+    def opened(self, job: str, cookies: Iterable[str]) -> Opened | None:
+        """Who came with one of these cookies, if it is one into this job and still good."""
+        found = (self._opened(job, cookie) for cookie in cookies)
+        return next(filter(None, found), None)
+
+    def _opened(self, job: str, cookie: str) -> Opened | None:
         digest = _digest(cookie)
         opening = self._cookies.get(digest)
         if opening is None or opening.job != job:

@@ -6,9 +6,11 @@ Rule: a route is written where its noun is, named here, and says in its options 
 from __future__ import annotations
 
 from headrace.gateway import (
+    browsers_api,
     bundles_api,
     events_api,
     fleet_api,
+    inventory_api,
     jobs_api,
     joining_api,
     outputs_api,
@@ -44,7 +46,11 @@ ROUTES = (
     fleet_api.change_node,
     fleet_api.list_projects,
     fleet_api.apply_document,
+    inventory_api.list_pools,
+    inventory_api.list_volumes,
+    inventory_api.list_secrets,
     fleet_api.set_secret,
+    inventory_api.list_publishers,
     fleet_api.create_publisher,
     fleet_api.erase_project,
     fleet_api.platform_status,
@@ -59,4 +65,5 @@ ROUTES = (
     joining_api.join,
     joining_api.credential,
     *people_api.ROUTES,
+    *browsers_api.ROUTES,
 )

@@ -1,9 +1,8 @@
-"""`/v1/jobs/{job}/opening` and `/workspaces/{job}/…`: a browser's way into a workspace.
+"""`/v1/jobs/{job}/opening`, and the hosts of workspaces: a browser's way into one.
 
 Rule: the token stays with who asks for the opening; the address that is opened has a ticket that is
-good once, and is exchanged for a cookie that scripts cannot read. What a workspace answers comes from
-the gateway's own origin: whoever opens another's workspace lets its pages reach those that they have
-open themselves.
+good once, and is exchanged for a cookie that scripts cannot read. The gateway itself is not found at
+a workspace's host, nor a workspace at the gateway's.
 """
 
 from __future__ import annotations
@@ -13,27 +12,25 @@ import contextlib
 import uuid
 from collections.abc import Coroutine
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
 
-import h11
-from litestar import asgi, post
-from litestar.types import Receive, Scope, Send
+from litestar import Litestar, Request, post
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 from headrace.client.session_model import Opening, Visit
 from headrace.gateway.caller import By, may
-from headrace.gateway.carried_headers import COOKIE, Headers, cookie_of, to_workspace
-from headrace.gateway.carrying import Failed, Handshake, carry_http, carry_socket
+from headrace.gateway.carried_headers import COOKIE, SECURE_COOKIE
+from headrace.gateway.carrying import Failed, carry_http, carry_socket
 from headrace.gateway.entering import recorded, wire_to, worker_of
 from headrace.gateway.errors import BadRequest, GatewayError
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import JobName
 from headrace.gateway.openings import OPEN_S_MAX, Opened
 from headrace.gateway.projection import Job
+from headrace.gateway.workspace_request import TICKET, WorkspaceAnswer, WorkspaceRequest
 
-PREFIX = "/workspaces"
-TICKET = "headrace_ticket"
 NOT_OPEN = "this workspace is not open in this browser, or no longer: headrace open NAME"
-NOT_HERE = "a page of another place may not open a connection to a workspace"
+NOT_HERE = "a page of another place may link to a workspace, and ask it for nothing else"
+NO_HOST = "has no host name of its own, and shares none: its pages could act for whoever opens them"
 AGAIN_S = 2  # an application that does not listen yet is asked again
 
 _BAD_GATEWAY, _NOT_YET = 502, 503
@@ -45,33 +42,51 @@ _BAD_GATEWAY, _NOT_YET = 502, 503
     status_code=200,
     opt=may("enter", "job"),
 )
-async def open_workspace(gateway: Gate, by: By, job: JobName) -> Opening:
-    """`path` of this gateway is good once, and for a minute. `job` may be a prefix."""
+async def open_workspace(
+    request: Request[Any, Any, Any], gateway: Gate, by: By, job: JobName
+) -> Opening:
+    """`path` of `host` is good once, and for a minute. `job` may be a prefix."""
     found = await by.job(job)
     visit = _visit(found)
+    host = gateway.places.host_of(found.job, request.headers.get("host", ""))
+    if not host:
+        instead = (
+            f"headrace up --workspace-domain DOMAIN gives it one; "
+            f"headrace port-forward {found.job} {visit.port} needs none"
+        )
+        raise BadRequest("job", found.job, NO_HOST, instead)
     await recorded(by, found, visit)
     ticket = gateway.openings.ticket(found.job, by)
-    return Opening(job=found.job, path=f"{PREFIX}/{found.job}/?{TICKET}={ticket}")
+    return Opening(job=found.job, host=host, path=f"/?{TICKET}={ticket}")
 
 
-@asgi(PREFIX, is_mount=True, copy_scope=True)
-async def workspaces(scope: Scope, receive: Receive, send: Send) -> None:
-    """Everything below a workspace's address."""
-    gateway: Gateway = scope["litestar_app"].state.gateway
-    request = _Asked(scope)
-    is_socket = "method" not in scope
-    if is_socket:
+def with_workspaces(gateway: Gateway, api: Litestar) -> ASGIApp:
+    """The application that answers at the gateway's host and at those of workspaces."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        hosts = [value for name, value in scope.get("headers", ()) if name == b"host"]
+        job = gateway.places.job_at(hosts[0].decode("latin-1")) if len(hosts) == 1 else None
+        if job is None:
+            await api(scope, receive, send)
+        else:
+            await _answer(gateway, WorkspaceRequest(scope, job), receive, send)
+
+    return answer
+
+
+async def _answer(
+    gateway: Gateway, request: WorkspaceRequest, receive: Receive, send: Send
+) -> None:
+    if request.is_socket:
         await receive()  # websocket.connect
-    answer = _Answer(send, is_socket=is_socket)
+    answer = WorkspaceAnswer(send, is_socket=request.is_socket)
     try:
-        if not is_socket and request.ticket:
-            await _exchange(gateway, request, answer)
-            return
-        opened = gateway.openings.opened(request.job, request.cookie)
-        if opened is None:
-            await answer.line(403, NOT_OPEN)
-        elif is_socket and not request.is_from_here:
+        if not request.is_of_its_pages:
             await answer.line(403, NOT_HERE)
+        elif request.ticket:
+            await _exchange(gateway, request, answer)
+        elif (opened := gateway.openings.opened(request.job, request.cookies)) is None:
+            await answer.line(403, NOT_OPEN)
         else:
             await _carry(gateway, opened, request, receive, answer)
     except BadRequest as error:
@@ -83,93 +98,16 @@ async def workspaces(scope: Scope, receive: Receive, send: Send) -> None:
         await answer.line(error.status, str(error))
 
 
-class _Asked:
-    """What of a request says where it goes and who sends it."""
-
-    def __init__(self, scope: Scope) -> None:
-        raw = scope.get("raw_path") or scope["path"].encode()
-        below = raw.decode("latin-1").removeprefix(f"{PREFIX}/")
-        self.job, _, rest = below.partition("/")
-        self.path = f"/{rest}"
-        self.prefix = f"{PREFIX}/{self.job}"
-        subprotocols: Any = scope.get("subprotocols", [])
-        self.query = scope["query_string"].decode("latin-1")
-        self.headers: Headers = list(scope["headers"])
-        self.scheme = {"ws": "http", "wss": "https"}.get(scope["scheme"], scope["scheme"])
-        self.method = str(scope.get("method", "GET"))
-        self.protocols: list[str] = list(subprotocols)
-        self.cookie = cookie_of(self.headers)
-
-    @property
-    def ticket(self) -> str:
-        """The ticket in the address; empty when there is none."""
-        return dict(parse_qsl(self.query)).get(TICKET, "") if TICKET in self.query else ""
-
-    @property
-    def target(self) -> str:
-        """What the workspace is asked for."""
-        return f"{self.path}?{self.query}" if self.query else self.path
-
-    @property
-    def is_from_here(self) -> bool:
-        """Whether the page that asks came from the address that it asks. Programs say nothing."""
-        known = {name: value.decode("latin-1") for name, value in self.headers}
-        origin = known.get(b"origin", "")
-        return not origin or urlsplit(origin).netloc == known.get(b"host", "")
-
-    def request(self) -> h11.Request:
-        """As the workspace gets it."""
-        headers = to_workspace(self.headers, self.prefix, self.scheme)
-        if any(name == b"transfer-encoding" for name, _ in self.headers):
-            headers.append((b"transfer-encoding", b"chunked"))
-        headers.append((b"connection", b"close"))
-        return h11.Request(method=self.method, target=self.target, headers=headers)
-
-    def handshake(self) -> Handshake:
-        """As the workspace gets it, of a WebSocket."""
-        headers = to_workspace(self.headers, self.prefix, self.scheme)
-        return Handshake(self.target, headers, self.protocols)
-
-
-class _Answer:
-    """What is sent to the browser. A line is sent only where nothing was said before."""
-
-    def __init__(self, send: Send, *, is_socket: bool) -> None:
-        self.is_socket = is_socket
-        self._send, self._is_begun = send, False
-
-    async def send(self, message: Any) -> None:
-        """As ASGI has it."""
-        self._is_begun = True
-        await self._send(message)
-
-    async def line(self, status: int, text: str, headers: Headers | None = None) -> None:
-        """One line for people."""
-        if self._is_begun:
-            return
-        if self.is_socket:  # refused before it opens: HTTP's 403
-            await self.send({"type": "websocket.close", "code": 1008, "reason": ""})
-            return
-        body = f"{text}\n".encode()
-        sent = [(b"content-type", b"text/plain; charset=utf-8"), (b"cache-control", b"no-store")]
-        await self.send(
-            {"type": "http.response.start", "status": status, "headers": [*sent, *(headers or [])]}
-        )
-        await self.send({"type": "http.response.body", "body": body, "more_body": False})
-
-
-async def _exchange(gateway: Gateway, request: _Asked, answer: _Answer) -> None:
+async def _exchange(gateway: Gateway, request: WorkspaceRequest, answer: WorkspaceAnswer) -> None:
     """The ticket becomes a cookie, and leaves the address."""
     cookie = gateway.openings.cookie(request.job, request.ticket)
     if not cookie:
         await answer.line(403, NOT_OPEN)
         return
-    query = urlencode([pair for pair in parse_qsl(request.query) if pair[0] != TICKET])
-    place = f"{request.prefix}{request.path}{f'?{query}' if query else ''}"
-    words = f"{COOKIE}={cookie}; Path={request.prefix}/; Max-Age={int(OPEN_S_MAX)}; HttpOnly"
-    words += "; SameSite=Lax" + ("; Secure" if request.scheme == "https" else "")
+    name, secure = (SECURE_COOKIE, "; Secure") if request.scheme == "https" else (COOKIE, "")
+    words = f"{name}={cookie}; Path=/; Max-Age={int(OPEN_S_MAX)}; HttpOnly; SameSite=Lax{secure}"
     headers = [
-        (b"location", place.encode("latin-1")),
+        (b"location", request.without_ticket.encode("latin-1")),
         (b"set-cookie", words.encode()),
         (b"referrer-policy", b"no-referrer"),
     ]
@@ -177,15 +115,19 @@ async def _exchange(gateway: Gateway, request: _Asked, answer: _Answer) -> None:
 
 
 async def _carry(
-    gateway: Gateway, opened: Opened, request: _Asked, receive: Receive, answer: _Answer
+    gateway: Gateway,
+    opened: Opened,
+    request: WorkspaceRequest,
+    receive: Receive,
+    answer: WorkspaceAnswer,
 ) -> None:
     job = await gateway.job(request.job)
     wire = await wire_to(gateway, job, _visit(job))
     try:
-        if answer.is_socket:
+        if request.is_socket:
             carried = carry_socket(wire, request.handshake(), receive, answer.send)
         else:
-            carried = carry_http(wire, request.request(), receive, answer.send, request.prefix)
+            carried = carry_http(wire, request.http(), receive, answer.send)
         await _while_allowed(opened, carried)
     finally:
         await wire.close()
