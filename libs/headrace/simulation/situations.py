@@ -139,7 +139,6 @@ def _finished(seen: _Seen, event: JobFinished) -> Iterator[str]:
     if event.reason == "timeout":
         yield "job.timed_out"
     seen.ended[event.job] = event.outcome
-    return iter(())
 
 
 def _cancelling(_seen: _Seen, event: JobCancelling) -> Iterator[str]:
