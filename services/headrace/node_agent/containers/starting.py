@@ -68,6 +68,10 @@ def prepare(
     settings, facts, engine = on
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
     files = files_of(place_of(assignment, launch, str(held.folder)), launch.framework)
+
+    def at(text: str) -> str:
+        return text.replace("{}", str(held.folder))
+
     around = plan.Surroundings(
         node=settings.node,
         node_dir=settings.node_dir,
@@ -80,6 +84,8 @@ def prepare(
         facts=facts,
         files=files,
         cwd=place.cwd,
+        mounts=[(source, at(target), ro) for source, target, ro in place.mounts],
+        told={name: at(value) for name, value in place.env.items()},
         host_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         marker=held.intent.marker,
     )
