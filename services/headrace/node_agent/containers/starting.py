@@ -69,7 +69,9 @@ def prepare(
     around = _around(held, assignment, launch, place, settings=settings, facts=facts)
     held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
     held.intent.enforcement, held.intent.outputs = around.bound.enforcement, list(place.outputs)
-    held.seen = msgspec.structs.replace(held.seen, enforcement=around.bound.enforcement)
+    held.intent.isolation = level = folders.DOCKER + place.recorded
+    enforcement = around.bound.enforcement
+    held.seen = msgspec.structs.replace(held.seen, enforcement=enforcement, isolation=level)
     held.kept = record.Kept(
         image=launch.image,
         grace_s=assignment.grace_s,
