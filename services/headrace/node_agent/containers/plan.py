@@ -87,7 +87,7 @@ def config_of(
             "UsernsMode": "host",
             "Mounts": [
                 *(_mount(path, path) for path in _paths(around)),
-                *(_mount(*mount) for mount in shown(around.files, str(around.folder))),
+                *(_mount(*mount) for mount in gang_files.shown(around.files, str(around.folder))),
                 *(_mount(*mount) for mount in around.mounts),
             ],
             "SecurityOpt": ["no-new-privileges"],
