@@ -18,6 +18,7 @@ from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.events.nodes import Device
+from headrace.node_agent import gang_files
 from headrace.node_agent.containers import gpus
 from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.enforcement import Bound
