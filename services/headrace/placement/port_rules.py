@@ -77,7 +77,7 @@ def give(state: State, job_id: str, workers: Iterable[Worker]) -> None:
 
 
 def ended(state: State, worker: Worker | None, reason: str) -> None:
-    """This worker ended; if somebody outside had its ports, those around them are left alone."""
+    """A worker ended; if somebody outside had its ports, those around them are left alone."""
     if worker is not None and reason == PORTS_TAKEN:
         past = worker.port + SKIPPED
         state.ports_next[worker.node] = max(past, state.ports_next.get(worker.node, 0))
