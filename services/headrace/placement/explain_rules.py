@@ -54,7 +54,7 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
         return Explanation(rule="rests", text=text, numbers=waited)
     world = world_at(state, now_us)
     gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
-    found = _unless_reserved(state, world, gang)
+    found = _naming_volumes(state, job, _unless_reserved(state, world, gang))
     stopping = [j for j in sorted(index_of(state).stopping) if _gainer(state, j) == job_id]
     if job.gaining and stopping:
         names = ", ".join(stopping[:NAMED_MAX])
@@ -67,7 +67,6 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
     by_us = job.reserved.at_us if job.reserved is not None else 0
     starts_by_us = by_us if by_us > now_us else 0
     numbers = found.numbers | waited
-    found = _naming_volumes(state, job, found)
     found = msgspec.structs.replace(found, numbers=numbers, starts_by_us=starts_by_us)
     ahead = _ahead(state, job_id)
     if found.rule != "next" or not ahead:
