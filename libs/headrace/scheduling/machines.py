@@ -233,7 +233,7 @@ class Machine:
         bank = self.bank_of(place)
         if bank is None:
             return not (place.devices or place.count)
-        if any(bank.free_on(device)[1] < place.milli for device in place.devices):
+        if any(self.free_on(device)[1] < place.milli for device in place.devices):
             return False
         return place.count + sum(map(bank.is_empty, place.devices)) <= bank.wholes_later
 
@@ -246,9 +246,9 @@ class Machine:
         )
 
     def bank_of(self, place: Place) -> Bank | None:
-        """Which of its banks the devices of a place are of."""
-        if place.devices:
-            return self._bank_with.get(place.devices[0])
+        """Which of its banks the devices of a place are of, as far as they take work still."""
+        if any(device in self._bank_with for device in place.devices):
+            return next(self._bank_with[d] for d in place.devices if d in self._bank_with)
         return self.banks[place.bank] if place.count and place.bank < len(self.banks) else None
 
     def _recount(self) -> None:
