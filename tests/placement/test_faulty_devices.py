@@ -194,24 +194,3 @@ def test_a_slice_is_a_device_of_its_own(empty_history):
     faulted(history, device="MIG-0")
     history.settled()
     assert usable(history) == [False, True]
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_what_a_job_leaves_beside_a_device_that_failed_is_free_at_once(empty_history, first):
-    history = empty_history
-    history.node("n1", gpus=3)
-    history.queue("default")
-    history.job("a", gpus=2000)
-    history.settled()
-    mine = [share.device for share in history.placed("a").workers[0].devices]
-    fault = DeviceFaulted(
-        node="n1", device=mine[first], incarnation="j1", report=9, action="drain", text="XID 79",
-        code=79, at_us=history.now_us,
-    )  # fmt: skip
-    history.given(fault)
-    history.settled()
-    history.exits("a", reason="stopped", exit_code=143)
-    history.settled()
-    again = history.placed("a")
-    assert again.attempt == 2
-    assert mine[first] not in [share.device for share in again.workers[0].devices]
