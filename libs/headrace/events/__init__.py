@@ -22,6 +22,7 @@ from headrace.events import (
     queues,
     volumes,
     webhooks,
+    workspaces,
 )
 from headrace.events.base import (
     Decision,
@@ -151,6 +152,8 @@ EVENTS: tuple[type[Event], ...] = (
     platform.UsageAccounted,
     performance.PerformanceMeasured,
     performance.PerformanceBandwidth,
+    workspaces.WorkspaceSeen,
+    workspaces.WorkspaceWarned,
 )
 
 CATALOGUE: dict[str, type[Event]] = {tag_of(event): event for event in EVENTS}
