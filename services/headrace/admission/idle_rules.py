@@ -20,7 +20,7 @@ SECOND_US, MINUTE_US = 1_000_000, 60_000_000
 
 def decide_idle(state: State, hearing: Hearing) -> Iterator[Draft]:
     """A warning, or the end, of each workspace that was seen unused."""
-    for job_id, unused in state.unused.items():
+    for job_id, unused in sorted(state.unused.items(), key=lambda of: (of[1].position, of[0])):
         job = state.live[job_id]
         if unused.judged or hearing.is_ending(job_id):
             continue
