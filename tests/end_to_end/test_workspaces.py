@@ -48,3 +48,19 @@ def test_a_web_server_is_opened_by_a_ticket_and_read_with_a_cookie(platform, tmp
     platform.ended(job)
     refused = platform.headrace("open", job, "--print", check=False)
     assert "does not run: it is cancelled" in refused.stderr
+
+
+def test_a_workspace_that_nobody_uses_is_warned_of_and_ends_with_the_reason(platform, tmp_path):
+    platform.wait_ready()
+    path = tmp_path / "left-alone.yaml"
+    path.write_text(NOTEBOOK.replace("name: notebook", "name: left-alone\nidle: {for: 20s}"))
+    job = platform.headrace("submit", str(path)).stdout.split()[0]
+
+    def why() -> str:
+        return platform.json("describe", job)["job"].get("why", "")
+
+    platform.wait(lambda: "unless it is used" in why(), "the warning")
+    row = platform.ended(job)
+    assert (row["kind"], row["state"]) == ("workspace", "cancelled")
+    assert row["why"].startswith("idle: not used for 2")
+    platform.verify()

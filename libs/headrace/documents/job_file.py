@@ -84,11 +84,18 @@ class CheckpointPart(Part):
     grace: str = "60s"
 
 
+class IdleFile(Part):
+    """What happens to a workspace that was not used for so long."""
+
+    span: str = msgspec.field(name="for", default="")
+    action: str = "stop"
+
+
 class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "schedule", "triggers", "deadline", "notify", "idle", "port", "replicas", "scale",
+        "schedule", "triggers", "deadline", "notify", "port", "replicas", "scale",
         "readiness", "rollout", "drain",
     )  # fmt: skip
     parts: ClassVar[Parts] = {
@@ -97,6 +104,7 @@ class JobFile(Part):
         "topology": Topology,
         "checkpoint": CheckpointPart,
         "retry": RetryFile,
+        "idle": IdleFile,
     }
     each: ClassVar[Parts] = {"roles": RoleFile}
 
@@ -135,7 +143,7 @@ class JobFile(Part):
     roles: dict[str, RoleFile] = {}
     succeeds_when: str = ""
     app: str | dict[str, str | int | list[str | int | float | bool]] = ""
-    idle: NotYet = None
+    idle: IdleFile | None = None
     port: NotYet = None
     replicas: NotYet = None
     scale: NotYet = None

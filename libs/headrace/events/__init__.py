@@ -23,6 +23,7 @@ from headrace.events import (
     scheduling,
     volumes,
     webhooks,
+    workspaces,
 )
 from headrace.events.base import (
     Decision,
@@ -155,6 +156,8 @@ EVENTS: tuple[type[Event], ...] = (
     platform.UsageAccounted,
     performance.PerformanceMeasured,
     performance.PerformanceBandwidth,
+    workspaces.WorkspaceSeen,
+    workspaces.WorkspaceWarned,
 )
 
 CATALOGUE: dict[str, type[Event]] = {tag_of(event): event for event in EVENTS}

@@ -57,6 +57,7 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         protected_minimum=event.protected_minimum,
         checkpoint=event.checkpoint,
         after=after,
+        idle_us=event.workspace.idle_us if event.workspace is not None else 0,
     )
 
 

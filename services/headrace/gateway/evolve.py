@@ -44,7 +44,13 @@ from headrace.events.nodes import (
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured, SharesDivided
-from headrace.gateway import evolve_gangs, evolve_joining, evolve_pauses, evolve_webhooks
+from headrace.gateway import (
+    evolve_gangs,
+    evolve_joining,
+    evolve_pauses,
+    evolve_webhooks,
+    evolve_workspaces,
+)
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
     DeviceAt,
@@ -137,7 +143,8 @@ def _exited(projection: Projection, _: Entry, event: AttemptExited) -> None:
 def _cancelling(projection: Projection, _: Entry, event: JobCancelling) -> None:
     job = projection.live.get(event.job)
     if job is not None:
-        job.why = event.reason if not event.user else f"{event.reason} by {event.user}"
+        reason = f"{event.reason}: {event.message}" if event.message else event.reason
+        job.why = reason if not event.user else f"{event.reason} by {event.user}"
         move(projection, job, "stopping")
 
 
@@ -221,6 +228,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     ProjectErased: _erased,
     **evolve_joining.FOLDS,
     **evolve_webhooks.FOLDS,
+    **evolve_workspaces.FOLDS,
     JobRequested: _requested,
     JobAdmitted: _admitted,
     JobRefused: _refused,

@@ -25,7 +25,7 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
         project=job.project,
         name=job.name,
         user=job.user,
-        kind=job.kind_of_group or "training",
+        kind=job.kind_of_group or ("workspace" if job.workspace else "training"),
         state=state_of(job),
         wants=wants(job.gang),
         where=_where(projection, job),

@@ -63,6 +63,14 @@ class WorkspaceRequest:
         goes_to = (self._header(b"sec-fetch-mode"), self._header(b"sec-fetch-dest"))
         return is_link and goes_to == ("navigate", "document")
 
+    @property
+    def is_use(self) -> bool:
+        """Whether somebody is there: pages that are left open go on reading, and do no more."""
+        if self.is_socket:
+            return False  # its messages are
+        mode = self._header(b"sec-fetch-mode")
+        return self.method not in ("GET", "HEAD", "OPTIONS") or mode in ("navigate", "")
+
     def http(self) -> h11.Request:
         """As the workspace gets it."""
         headers = to_workspace(self.headers, self.scheme)

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import uuid
 from collections.abc import Coroutine
+from functools import partial
 from typing import Any
 
 from litestar import Litestar, Request, post
@@ -123,9 +124,12 @@ async def _carry(
 ) -> None:
     job = await gateway.job(request.job)
     wire = await wire_to(gateway, job, _visit(job))
+    used = partial(gateway.uses.use, job.job)
+    if request.is_use:
+        used()
     try:
         if request.is_socket:
-            carried = carry_socket(wire, request.handshake(), receive, answer.send)
+            carried = carry_socket(wire, request.handshake(), receive, answer.send, used)
         else:
             carried = carry_http(wire, request.http(), receive, answer.send)
         await _while_allowed(opened, carried)
