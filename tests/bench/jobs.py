@@ -71,8 +71,9 @@ class Listener:
         self.taken_ms: list[float] = []
 
     async def hear(self, message: Message) -> None:
-        recorded_at_us = log_messages.decode(message.data).recorded_at_us  # before the commit
-        self.taken_ms.append(time.time_ns() / 1e6 - recorded_at_us / 1e3)
+        now_ms = time.time_ns() / 1e6
+        for event in log_messages.decode(message.data):
+            self.taken_ms.append(now_ms - event.recorded_at_us / 1e3)  # before the commit
 
 
 async def measure(platform: Platform) -> list[Row]:

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.scheduling.amounts import Amounts
-from headrace.scheduling.division import GRAINS, Claim, divide, divide_over_quota
+from headrace.scheduling.division import GRAINS
 from headrace.scheduling.legality import Standing, Taker, is_legal, may_lose, may_take
+from headrace.scheduling.shares import Claim, divide, divide_over_quota
 
 NAMES = ("GPU", "CPU", "Memory")
 WEIGHT_SCALE = 1000

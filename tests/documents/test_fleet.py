@@ -4,13 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.documents import read_fleet, read_pool, read_queue
+from headrace.documents import read_fleet, read_pool, read_queue, read_scheduling
 from headrace.documents.fleet import QueueDocument
 from headrace.documents.pool_file import PoolDocument
+from headrace.documents.scheduling_file import SchedulingDocument
 from headrace.documents.yaml_text import parse_documents
 from headrace.events import Refusal
 from headrace.events.pools import Pool
 from headrace.events.queues import Allowance, Queue
+from headrace.events.scheduling import Scheduling
 
 
 def test_a_project_has_what_its_document_says_and_defaults_for_the_rest():
@@ -98,7 +100,7 @@ def test_a_fleet_is_read_as_it_is_written():
         ({"type": "volume", "name": "a"}, "refused: path — must be an absolute path; /mnt/datasets"),
         ({"type": "projct", "name": "a"}, "refused: type = projct — is not a document that can be applied; did you mean project?"),
         ({"type": "training"}, "refused: type = training — is a job; headrace submit"),
-        ({"name": "a"}, "refused: type — must be given; department, project, pool, volume or webhook"),
+        ({"name": "a"}, "refused: type — must be given; department, project, pool, volume, webhook or scheduling"),
         ({"type": "project"}, "refused: name — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
         ({"type": "project", "name": "A.b"}, "refused: name = A.b — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
         ({"type": "project", "name": "a", "gpus": {"quota": -1}}, "refused: gpus.quota = -1 — must be a number, not negative; such as 2 or 0.5"),
@@ -127,6 +129,13 @@ def test_a_fleet_is_read_as_it_is_written():
         ({"type": "pool", "name": "a", "nodes": {"label": "a=b"}, "price": {"H100": -2, "currency": "EUR"}}, "refused: price.H100 = -2 — must be a number, not negative; such as 2.10"),
         ({"type": "pool", "name": "a", "nodes": {"label": "a=b"}, "price": {"H100": 2, "currency": "EUR", "per": "day"}}, "refused: price.per = day — is not a unit of price; gpu_hour"),
         ({"type": "pool", "name": "a", "nodes": {"label": "a=b"}, "price": {"currency": "EUR"}}, "refused: price — has the prices of 1 to 64 models; H100: 2.10"),
+        ({"type": "scheduling", "name": "a"}, "refused: name — unknown field"),
+        ({"type": "scheduling", "past_usage": {"strength": -1}}, "refused: past_usage.strength = -1 — must be a number, not negative; such as 2 or 0.5"),
+        ({"type": "scheduling", "past_usage": {"strength": 101}}, "refused: past_usage.strength = 101 — is at most 100"),
+        ({"type": "scheduling", "past_usage": {"half_life": "1s"}}, "refused: past_usage.half_life = 1s — must be whole seconds, 60 to 31536000"),
+        ({"type": "scheduling", "reservations": {"after": "0.5s"}}, "refused: reservations.after = 0.5s — must be whole seconds, 1 to 31536000"),
+        ({"type": "scheduling", "reservations": {"at_most": 65}}, "refused: reservations.at_most = 65 — must be a whole number from 0 to 64"),
+        ({"type": "scheduling", "reservation": {"after": "5s"}}, "refused: reservation — unknown field; did you mean reservations?"),
         ([], "refused: document — must be a mapping of names to values"),
     ],
 )  # fmt: skip
@@ -161,3 +170,9 @@ def test_any_document_is_a_queue_or_a_refusal(document):
 @given(st.dictionaries(st.sampled_from(PoolDocument.__struct_fields__), ANY, max_size=5))
 def test_any_document_is_a_pool_or_a_refusal(document):
     assert isinstance(read_pool({"type": "pool", "name": "a"} | document), Pool | Refusal)
+
+
+@given(st.dictionaries(st.sampled_from(SchedulingDocument.__struct_fields__), ANY, max_size=4))
+def test_any_document_says_how_turns_are_taken_or_is_a_refusal(document):
+    read = read_scheduling(document | {"type": "scheduling"})
+    assert isinstance(read, Scheduling | Refusal)

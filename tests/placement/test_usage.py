@@ -141,7 +141,7 @@ def test_what_was_used_is_kept_through_a_change(change):
     history.now_us += 24 * HOUR_US
     history.exits("a")
     history.settled()
-    meters = history.state.meters
+    meters = history.state.meters.by_queue
     assert {name: meter.milli for name, meter in meters.items() if meter.milli} == {}
     assert meters["ads"].closed > 8 * 24 * HOUR_US  # GPU microseconds, of which half a day decayed
 
@@ -189,7 +189,8 @@ def test_any_cut_gives_the_same_decisions_and_the_same_bytes(played, cuts):
         for job in history.state.jobs.values():
             held[job.project] += job.run.milli if job.run is not None else 0
         for name, milli in held.items():
-            assert name not in history.state.meters or history.state.meters[name].milli == milli
+            meter = history.state.meters.by_queue.get(name)
+            assert meter is None or meter.milli == milli
     assert msgspec.json.encode(history.state) == msgspec.json.encode(twin.state)
     again = fold(DECIDER, DECIDER.initial(), history.entries)
     assert msgspec.json.encode(again) == msgspec.json.encode(history.state)

@@ -47,6 +47,10 @@ class Follower:
         for event in events:
             await self.rig.bus.publish(subjects.log(event.type), log_messages.encode(event))
 
+    async def hears_together(self, *events):
+        message = log_messages.encode(*events)
+        await self.rig.bus.publish(subjects.log(events[0].type), message)
+
 
 async def following():
     rig = Rig()
@@ -75,6 +79,28 @@ async def test_a_gap_is_read_from_the_store_at_once():
     await follower.hears(one, three)
     assert await follower.until(3) < POLL_S / 2
     assert follower.positions == [1, 2, 3]
+    assert follower.reader.healed == 1
+
+
+@virtual
+async def test_several_in_one_message_are_handed_on_at_once():
+    rig, follower = await following()
+    rig.fails.add("reader read.before")
+    events = await appended(rig, 6)
+    await follower.hears_together(*events[3:])
+    await follower.hears_together(*events[:4])
+    assert await follower.until(6) < POLL_S / 2
+    assert follower.positions == [1, 2, 3, 4, 5, 6]
+    assert rig.fails == {"reader read.before"}
+
+
+@virtual
+async def test_a_gap_before_several_in_one_message_is_read_at_once():
+    rig, follower = await following()
+    _lost, *others = await appended(rig, 4)
+    await follower.hears_together(*others)
+    assert await follower.until(4) < POLL_S / 2
+    assert follower.positions == [1, 2, 3, 4]
     assert follower.reader.healed == 1
 
 
@@ -112,7 +138,7 @@ async def test_a_forged_message_is_not_believed(position):
 @virtual
 async def test_garbage_on_the_logs_subject_harms_nobody():
     rig, follower = await following()
-    for garbage in (b"", b"\xff", b"{}", b"\x90"):
+    for garbage in (b"", b"\xff", b"{}", b"\x90", b"\x91\xc0"):
         await rig.bus.publish("headrace.log.job.eligible.v1", garbage)
     await follower.hears(*await appended(rig, 2))
     await follower.until(2)

@@ -32,7 +32,7 @@ class Relays:
         """The log as its stream has it: sequence and event."""
         stream = self.rig.broker.streams.get("LOG")
         messages = stream.messages if stream else {}
-        return {n: log_messages.decode(message.data) for n, message in messages.items()}
+        return {n: log_messages.decode(message.data)[0] for n, message in messages.items()}
 
     async def caught_up(self):
         """Wait until the stream ends as the log does; the copy."""

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.events.queues import Queue
-from headrace.scheduling.division import Claim, divide, divide_tree
+from headrace.scheduling.division import divide_tree
+from headrace.scheduling.shares import Claim, divide
 
 
 def claim(queue, quota, request, *, weight=1, limit=-1, priority=100, age=0):

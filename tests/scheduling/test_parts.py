@@ -194,3 +194,19 @@ def test_books_kept_step_by_step_are_as_if_written_anew(change):
     assert [
         {name: milli for name, milli in wanted.items() if milli} for wanted in kept.parted.wanted
     ] == anew.parted.wanted
+
+
+def test_who_is_within_its_quota_of_a_type_comes_before_who_has_none_of_it():
+    tree = [queue("ads", quota=16), queue("vision", age=1, h100=(4, -1))]
+    asked = [gang("g0", "ads", devices=8, model="H100"), gang("g9", devices=4, model="H100")]
+    turn = world([machine("a", "H100"), machine("b", "A100")], tree, asked)
+    take_turn(turn, ("allocate",))
+    assert where(turn) == {"g9": ["a"]}
+
+
+def test_beyond_its_quota_of_a_type_a_queue_has_no_turn_before_others():
+    tree = [queue("ads", quota=16), queue("vision", age=1, h100=(2, -1))]
+    asked = [gang("g0", "ads", devices=8, model="H100"), gang("g9", devices=4, model="H100")]
+    turn = world([machine("a", "H100"), machine("b", "A100")], tree, asked)
+    take_turn(turn, ("allocate",))
+    assert where(turn) == {"g0": ["a"]}

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.scheduling.division import USAGE_ONE
+from headrace.scheduling.shares import USAGE_ONE
 from headrace.scheduling.usage import (
     ALWAYS,
     ONE,

@@ -87,10 +87,10 @@ class Objects:
 
     def read(self, digest: str, offset: int, bytes_max: int) -> bytes:
         """A part of a content, or of a manifest by its name. Raises `OSError`."""
-        path = self.path_of(digest)
-        if not os.path.exists(path):
-            path = str(self._trees / digest)
-        file = os.open(path, os.O_RDONLY)
+        try:
+            file = os.open(self.path_of(digest), os.O_RDONLY)
+        except FileNotFoundError:
+            file = os.open(self._trees / digest, os.O_RDONLY)
         try:
             return os.pread(file, bytes_max, offset)
         finally:

@@ -25,12 +25,14 @@ from headrace.bundles.manifest import (
     Manifest,
     leads_out,
     manifest_of,
+    name_of,
 )
 
 LARGEST_SHOWN = 3
 READ_BYTES = 1_048_576
 FRESH_NS = 100_000_000  # younger than a clock's tick and a busy machine's pause
 FRESH_COARSE_NS = 2_000_000_000  # where times are in whole seconds
+HELD_BYTES_MAX = 33_554_432  # of what was read, so that it is not read again to be sent
 
 _SECOND_NS = 1_000_000_000
 
@@ -49,10 +51,11 @@ Known = dict[str, Hashed]
 
 
 class Packed(NamedTuple):
-    """A folder's manifest, and what need not be hashed next time."""
+    """A folder's manifest, what need not be hashed next time, and contents that were read now."""
 
     manifest: Manifest
     known: Known
+    held: dict[str, bytes]
 
 
 def pack(folder: Path, known: Known, bytes_max: int = BUNDLE_BYTES_MAX) -> Packed:
@@ -63,7 +66,7 @@ def pack(folder: Path, known: Known, bytes_max: int = BUNDLE_BYTES_MAX) -> Packe
     except OSError as error:
         name = os.path.relpath(error.filename, folder) if error.filename else "a file"
         raise BadManifest(f"{name} cannot be read: {error.strerror}") from None
-    return Packed(manifest_of(packing.files), packing.hashed)
+    return Packed(manifest_of(packing.files), packing.hashed, packing.held)
 
 
 class _Packing:
@@ -75,6 +78,8 @@ class _Packing:
         self._sizes: Counter[str] = Counter()
         self.files: list[File] = []
         self.hashed: Known = {}
+        self.held: dict[str, bytes] = {}
+        self._room = HELD_BYTES_MAX
 
     def walk(self, folder: str, above: str, rules: tuple[Rules, ...]) -> None:
         """Take what is in the folder whose path ends in `/`, or is empty."""
@@ -131,13 +136,31 @@ class _Packing:
             )
 
     def _digest(self, path: str, where: str, about: os.stat_result) -> str:
-        known = self._known.get(path)
-        seen = (about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns)
-        digest = known.digest if known is not None and known[:4] == seen else hash_file(where)
+        known, seen = self._known.get(path), seen_in(about)
         coarse = about.st_mtime_ns % _SECOND_NS == 0 and about.st_ctime_ns % _SECOND_NS == 0
-        if self._now_ns - about.st_ctime_ns > (FRESH_COARSE_NS if coarse else FRESH_NS):
+        is_fresh = self._now_ns - about.st_ctime_ns <= (FRESH_COARSE_NS if coarse else FRESH_NS)
+        if known is not None and known[:4] == seen:
+            digest = known.digest
+        elif is_fresh or about.st_size > min(self._room, READ_BYTES):
+            digest = hash_file(where)
+        else:
+            digest = self._hold(where, about.st_size)
+        if not is_fresh:
             self.hashed[path] = Hashed(*seen, digest)
         return digest
+
+    def _hold(self, where: str, size: int) -> str:
+        with open(where, "rb", buffering=0) as file:
+            data = file.read(size + 1)
+        digest = name_of(data)
+        self.held[digest] = data
+        self._room -= len(data)
+        return digest
+
+
+def seen_in(about: os.stat_result) -> tuple[int, int, int, int]:
+    """What of a file's `stat` changes with its content."""
+    return about.st_size, about.st_ino, about.st_mtime_ns, about.st_ctime_ns
 
 
 def hash_file(path: str) -> str:

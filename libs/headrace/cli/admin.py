@@ -50,8 +50,8 @@ def apply(*, file: list[str], files: list[str], url: str, token: str, project: s
 
 def _applied(document: dict[str, Any], answer: Answer) -> str:
     """`project vision created`, and the warning when there is one."""
-    name = answer.name or document.get("name", "")
-    said = f"{document.get('type', 'document')} {name} {answer.change or 'applied'}"
+    named = (document.get("type", "document"), answer.name or document.get("name", ""))
+    said = f"{' '.join(filter(None, named))} {answer.change or 'applied'}"
     return f"{said} ({answer.warning})" if answer.warning else said
 
 

@@ -16,8 +16,8 @@ from urllib.parse import quote
 import msgspec
 
 from headrace.bundles.frames import framed
-from headrace.bundles.manifest import BadManifest, Manifest, encode_manifest, name_of
-from headrace.bundles.packing import Known, pack
+from headrace.bundles.manifest import BadManifest, File, encode_manifest, name_of
+from headrace.bundles.packing import Known, Packed, pack, seen_in
 from headrace.client.connection import ClientError, Connection, NotFound
 from headrace.client.files_model import BundleAnswer
 
@@ -45,7 +45,7 @@ def send_folder(http: Connection, project: str, folder: Path) -> str:
         if packed.known != known:
             _remember(memory, packed.known)
         try:
-            if _is_kept_after_sending(http, project, folder, packed.manifest):
+            if _is_kept_after_sending(http, project, folder, packed):
                 return name_of(encode_manifest(packed.manifest))
         except _Changed as error:
             changed, known = str(error), {}
@@ -55,11 +55,9 @@ def send_folder(http: Connection, project: str, folder: Path) -> str:
     )
 
 
-def _is_kept_after_sending(
-    http: Connection, project: str, folder: Path, manifest: Manifest
-) -> bool:
+def _is_kept_after_sending(http: Connection, project: str, folder: Path, packed: Packed) -> bool:
     """Send what is missing; whether the platform then has all of it. Raises `_Changed`."""
-    data = encode_manifest(manifest)
+    data = encode_manifest(packed.manifest)
     base = f"/v1/projects/{quote(project, safe='')}"
     with contextlib.suppress(NotFound):
         http.get(f"{base}/bundles/{name_of(data)}")
@@ -67,24 +65,19 @@ def _is_kept_after_sending(
     missing = _ANSWERS.decode(http.send("PUT", f"{base}/bundles", data)).missing
     if not missing:
         return True
-    for body in _bodies(folder, manifest, set(missing)):
+    for body in _bodies(folder, packed, set(missing)):
         http.send("POST", f"{base}/objects", body)
     return not _ANSWERS.decode(http.send("PUT", f"{base}/bundles", data)).missing
 
 
-def _bodies(folder: Path, manifest: Manifest, missing: set[str]) -> Iterator[bytes]:
+def _bodies(folder: Path, packed: Packed, missing: set[str]) -> Iterator[bytes]:
     held: list[bytes] = []
     size = 0
-    for file in manifest.files:
+    for file in packed.manifest.files:
         if file.digest not in missing:
             continue
         missing.discard(file.digest)
-        try:
-            data = (folder / file.path).read_bytes()
-        except OSError:
-            raise _Changed(file.path) from None
-        if len(data) != file.size or name_of(data) != file.digest:
-            raise _Changed(file.path)
+        data = _as_held(folder, file, packed) or _read(folder, file)
         if held and size + len(data) > BODY_BYTES:
             yield b"".join(held)
             held, size = [], 0
@@ -92,6 +85,26 @@ def _bodies(folder: Path, manifest: Manifest, missing: set[str]) -> Iterator[byt
         size += len(data)
     if held:
         yield b"".join(held)
+
+
+def _as_held(folder: Path, file: File, packed: Packed) -> bytes:
+    """The content as it was read before, when the file has not changed since; else nothing."""
+    data, then = packed.held.get(file.digest), packed.known.get(file.path)
+    with contextlib.suppress(OSError):
+        if data and then and seen_in(os.lstat(folder / file.path)) == then[:4]:
+            return data
+    return b""
+
+
+def _read(folder: Path, file: File) -> bytes:
+    """What is in the file. Raises `_Changed` when it is not what was said about it."""
+    try:
+        data = (folder / file.path).read_bytes()
+    except OSError:
+        raise _Changed(file.path) from None
+    if len(data) != file.size or name_of(data) != file.digest:
+        raise _Changed(file.path)
+    return data
 
 
 def _memory_of(folder: Path) -> Path:

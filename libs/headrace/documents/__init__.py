@@ -4,7 +4,14 @@ Rule: pure, and the same for everyone. The command line refuses with it before s
 services refuse with it on receiving, in the same words. Text is read apart, by `yaml_text`.
 """
 
-from headrace.documents.fleet import read_fleet, read_pool, read_queue, read_volume, read_webhook
+from headrace.documents.fleet import (
+    read_fleet,
+    read_pool,
+    read_queue,
+    read_scheduling,
+    read_volume,
+    read_webhook,
+)
 from headrace.documents.job_file import (
     JobFile,
     Resources,
@@ -34,6 +41,7 @@ __all__ = [
     "read_json",
     "read_pool",
     "read_queue",
+    "read_scheduling",
     "read_volume",
     "read_webhook",
     "substitute",

@@ -5,8 +5,8 @@ Rule: one document describes one thing as a whole; what it leaves out has its de
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar, NoReturn
+from collections.abc import Callable, Mapping
+from typing import ClassVar, NoReturn, TypeAlias, TypeVar
 
 import msgspec
 
@@ -18,12 +18,14 @@ from headrace.documents.plan import TYPES, max_duration_us
 from headrace.documents.pool_file import KIND, pool_of
 from headrace.documents.quantities import byte_size, duration_us, milli, whole
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
+from headrace.documents.scheduling_file import SCHEDULING, scheduling_of
 from headrace.documents.shape import Part, Parts, shaped
 from headrace.documents.volume_file import VOLUME, volume_of
 from headrace.documents.webhook_file import WEBHOOK, NamedWebhook, webhook_of
 from headrace.events import Refusal
 from headrace.events.pools import Pool
 from headrace.events.queues import Allowance, Queue
+from headrace.events.scheduling import Scheduling
 from headrace.events.volumes import Volume
 
 KINDS = ("department", "project")
@@ -35,6 +37,9 @@ EVICTIONS_MAX = 1_000_000
 PARTS_MAX = 64  # GPU models, or pools, of one queue
 UNLIMITED = -1  # as a quota the whole fleet, as a limit none
 AS_PARENT = -1
+
+T = TypeVar("T")
+Applied: TypeAlias = Queue | Pool | NamedWebhook | Volume | Scheduling
 
 
 class Amounts(Part):
@@ -109,61 +114,51 @@ class QueueDocument(Part):
     members: list[dict[str, str]] = []
 
 
-def read_fleet(
-    document: object, lines: Mapping[str, int] = {}
-) -> Queue | Pool | NamedWebhook | Volume | Refusal:
+def read_fleet(document: object, lines: Mapping[str, int] = {}) -> Applied | Refusal:
     """Whatever a decoded administrator's document describes."""
     try:
-        kind = _kind_of(document, (*KINDS, KIND, VOLUME, WEBHOOK))
-        if kind == VOLUME:
-            return volume_of(document)
-        if kind == WEBHOOK:
-            return webhook_of(document)
-        return pool_of(document) if kind == KIND else _queue(document)
+        return READERS[_kind_of(document, tuple(READERS))](document)
     except DocumentError as error:
         return with_line(error.refusal, lines)
 
 
 def read_queue(document: object) -> Queue | Refusal:
     """The department or project that a decoded document describes."""
-    try:
-        _kind_of(document, KINDS)
-        return _queue(document)
-    except DocumentError as error:
-        return error.refusal
+    return _read(document, KINDS, _queue)
 
 
 def read_pool(document: object) -> Pool | Refusal:
     """The pool that a decoded document describes."""
-    try:
-        _kind_of(document, (KIND,))
-        return pool_of(document)
-    except DocumentError as error:
-        return error.refusal
+    return _read(document, (KIND,), pool_of)
 
 
 def read_volume(document: object) -> Volume | Refusal:
     """The volume that a decoded document describes."""
-    try:
-        _kind_of(document, (VOLUME,))
-        return volume_of(document)
-    except DocumentError as error:
-        return error.refusal
+    return _read(document, (VOLUME,), volume_of)
 
 
 def read_webhook(document: object) -> NamedWebhook | Refusal:
     """The webhook that a decoded document describes."""
+    return _read(document, (WEBHOOK,), webhook_of)
+
+
+def read_scheduling(document: object) -> Scheduling | Refusal:
+    """How turns are to be taken, as a decoded document describes it."""
+    return _read(document, (SCHEDULING,), scheduling_of)
+
+
+def _read(document: object, kinds: tuple[str, ...], of: Callable[[object], T]) -> T | Refusal:
     try:
-        _kind_of(document, (WEBHOOK,))
-        return webhook_of(document)
+        _kind_of(document, kinds)
+        return of(document)
     except DocumentError as error:
         return error.refusal
 
 
-def _kind_of(document: object, kinds: tuple[str, ...]) -> object:
+def _kind_of(document: object, kinds: tuple[str, ...]) -> str:
     """First, so that a pool is not refused for a field that a project has not."""
     kind = document.get("type") if isinstance(document, Mapping) else kinds[0]
-    if kind not in kinds:
+    if not isinstance(kind, str) or kind not in kinds:
         _refuse_kind(kind, kinds)
     return kind
 
@@ -271,3 +266,12 @@ def _job_type(kind: str) -> str:
     if kind not in TYPES:
         refuse(f"pools.{kind[:60]}", "is not a type of job", instead=", ".join(TYPES))
     return kind
+
+
+READERS: dict[str, Callable[[object], Applied]] = {  # by the type that the document says
+    **dict.fromkeys(KINDS, _queue),
+    KIND: pool_of,
+    VOLUME: volume_of,
+    WEBHOOK: webhook_of,
+    SCHEDULING: scheduling_of,
+}

@@ -14,12 +14,14 @@ from headrace.events.access import ProjectEraseRequested, PublisherRequested, Se
 from headrace.events.nodes import NodeChangeRequested
 from headrace.events.pools import PoolApplyRequested
 from headrace.events.queues import QueueApplyRequested
+from headrace.events.scheduling import SchedulingApplyRequested
 
 REQUESTS: dict[str, tuple[type[Event], str]] = {
     "job.submit": (jobs.JobRequested, "A job file as JSON."),
     "job.cancel": (jobs.JobCancelRequested, '`{"job": id}`.'),
     "queue.apply": (QueueApplyRequested, "A department's or project's document as JSON."),
     "pool.apply": (PoolApplyRequested, "A pool's document as JSON."),
+    "scheduling.apply": (SchedulingApplyRequested, "The document of how turns are taken, as JSON."),
     "node.change": (NodeChangeRequested, '`{"node": id, "change": "cordon|uncordon|fence"}`.'),
     "secret.set": (SecretSetRequested, '`{"name": …, "sealed": base64 of a sealed box}`.'),
     "publisher.create": (PublisherRequested, '`{"name": …, "public_key": an NKey}`.'),

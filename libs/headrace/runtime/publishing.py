@@ -15,10 +15,10 @@ from headrace.store.interface import Stored
 
 
 async def publish(bus: Bus, events: Sequence[Stored]) -> None:
-    """Send each event on its `headrace.log.<type>`; give up silently when the bus is away."""
+    """Send the events, each on its `headrace.log.<type>`; give up silently when the bus is away."""
     try:
-        for event in events:
-            await bus.publish(subjects.log(event.type), log_messages.encode(event))
+        for run in log_messages.runs(events):
+            await bus.publish(subjects.log(run[0].type), log_messages.encode(*run))
         await asyncio.sleep(0)  # the client writes it now, not when this turn has ended
     except BusError:
         return

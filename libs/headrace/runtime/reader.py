@@ -114,11 +114,14 @@ class LogReader:
 
     async def _heard(self, message: Message) -> None:
         self._last_heard_s = asyncio.get_running_loop().time()
-        event = log_messages.decode(message.data)
-        if event.position <= self.position:
+        news = [e for e in log_messages.decode(message.data) if e.position > self.position]
+        if not news:
             return
-        self._keep(event)
-        if event.position == self.position + 1 or event.position - 1 in self._ahead:
+        before = news[0].position - 1
+        is_next = before == self.position or before in self._ahead
+        for event in news:
+            self._keep(event)
+        if is_next:
             self._wake.set()
         else:
             asyncio.get_running_loop().call_later(GAP_GRACE_S, self._check_gap)

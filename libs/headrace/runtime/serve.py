@@ -19,6 +19,7 @@ from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.decider.version import decision_version
+from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
 from headrace.runtime.health import Answer, Health, counters_text, json_answer
 from headrace.runtime.host import Host
@@ -36,6 +37,7 @@ def serve(name: str, service_of: Callable[[Environment], Service]) -> None:
     """Run the service until SIGTERM or SIGINT. Exits 1 when the process must be replaced."""
     telemetry.start(name)
     environment = Environment.read(name)
+    collect_seldom()
     try:
         uvloop.run(_run(name, service_of(environment), environment))
     except (StoreError, BusError, OSError) as error:

@@ -93,6 +93,12 @@ class Account:
             quota[r] == UNLIMITED or self.held[r] + request[r] <= quota[r] for r in RESOURCES
         )
 
+    def is_guaranteed(self, part: int, milli: int) -> bool:
+        """Whether it has a quota of this part and stays within it with so much more."""
+        stake = self.stakes[part]
+        quota = stake.ration.quota
+        return quota == UNLIMITED or 0 < stake.held + milli <= quota
+
     def holds_without_share(self, request: Amounts) -> bool:
         """Whether, with that much more, it holds something of which it may have nothing."""
         return any(self.allocatable[r] == 0 and self.held[r] + request[r] > 0 for r in RESOURCES)

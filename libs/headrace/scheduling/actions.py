@@ -19,7 +19,7 @@ from headrace.scheduling.gangs import PENDING, PIPELINED, PLACED, Gang
 from headrace.scheduling.lines import Heads
 from headrace.scheduling.placing import choices, place_gang, request_of, taker_of
 from headrace.scheduling.protection import safe_from_preemption
-from headrace.scheduling.reclaiming import searches
+from headrace.scheduling.reclaiming import searches, stakes_of
 from headrace.scheduling.refusals import Refusals
 from headrace.scheduling.search import make_room
 from headrace.scheduling.turns import Turns
@@ -186,7 +186,11 @@ def _heads(
     again: bool,
     may: Callable[[Gang], bool] = always,
 ) -> Heads:
-    turns = Turns(world.accounts, lambda name: request_of(world, world.gangs[name], again=again))
+    turns = Turns(
+        world.accounts,
+        lambda name: request_of(world, world.gangs[name], again=again),
+        lambda name: stakes_of(world, world.gangs[name], again=again),
+    )
     grows = not again or world.settings.growth_evicts
     return Heads(world.lines, world.gangs, turns, may, apart=world.reservations, grows=grows)
 

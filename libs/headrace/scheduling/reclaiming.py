@@ -40,7 +40,7 @@ def searches(world: World, gang: Gang) -> Iterator[Search]:
             keeps_minimum=partial(_keeps_minimum, world, gang),
             accepts=partial(_accepts, world, standings, taker),
         )
-    for part in part_takers(world, gang):
+    for part in part_takers(world, gang, again=True):
         if may_take_part(standings, part):
             yield Search(
                 reaches=partial(may_lose_part, standings, part),
@@ -51,9 +51,14 @@ def searches(world: World, gang: Gang) -> Iterator[Search]:
             )
 
 
-def part_takers(world: World, gang: Gang) -> Iterator[PartTaker]:
+def stakes_of(world: World, gang: Gang, *, again: bool) -> list[tuple[int, int]]:
+    """What the gang has to have of parts of the fleet, by their numbers."""
+    return [(taker.part, taker.milli) for taker in part_takers(world, gang, again=again)]
+
+
+def part_takers(world: World, gang: Gang, *, again: bool) -> Iterator[PartTaker]:
     """The gang, for each part that all of what it asks for next has to be of."""
-    tasks = [task for task in next_tasks(gang, again=True) if task.shape.devices]
+    tasks = [task for task in next_tasks(gang, again=again) if task.shape.devices]
     if not world.parted.any or not tasks:
         return
     milli = sum(world.request_of(task)[GPU] for task in tasks)

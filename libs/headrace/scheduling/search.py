@@ -23,8 +23,9 @@ from headrace.scheduling.likeness import Likeness
 from headrace.scheduling.lineup import Lineup
 from headrace.scheduling.placing import place_gang, request_of
 from headrace.scheduling.ranking import could_hold
+from headrace.scheduling.reclaiming import stakes_of
 from headrace.scheduling.topology import could_gather
-from headrace.scheduling.turns import Turns
+from headrace.scheduling.turns import Stakes, Turns
 from headrace.scheduling.victims import Chunk, Chunks, Room, Search, is_touched, stopped_of
 from headrace.scheduling.world import World
 
@@ -76,6 +77,9 @@ class _Scenarios:
         if name in known and name != self.gang.name:
             return known[name]
         return request_of(self.world, self.world.gangs[name], again=True)
+
+    def _needs(self, name: str) -> Stakes:
+        return stakes_of(self.world, self.world.gangs[name], again=True)
 
     def make(self, chunk: Chunk, room: dict[str, int]) -> int:
         """Add to the room of each machine what the chunk gives there; how much of that room was
@@ -158,7 +162,7 @@ class _Scenarios:
         if self._is_refused(chunks, size):
             return False
         world.steps += 1 + sum(len(chunk.losses) for chunk in chunks)
-        turns = Turns(world.accounts, self._asks)
+        turns = Turns(world.accounts, self._asks, self._needs)
         served = dict.fromkeys((gang.name, *(chunk.gang for chunk in chunks)))
         if self.search.first:
             if not place_gang(world, gang, promised=True, most=size):

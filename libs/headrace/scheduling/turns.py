@@ -1,15 +1,16 @@
 """Whose turn it is: queues level by level from the root, then the gangs of the queue.
 
-Rule: a queue within its fair share comes before one above it, then one within its quota, then the
-higher priority, then the one that holds the smaller part of what it may have, then the weaker, then
-the older. In a queue: higher priority, then gangs below their minimum, then the older. Victims come
-in exactly the reverse order.
+Rule: a queue that stays within its quota of a part of the fleet which the gang needs comes first,
+then one within its fair share before one above it, then one within its quota, then the higher
+priority, then the one that holds the smaller part of what it may have, then the weaker, then the
+older. In a queue: higher priority, then gangs below their minimum, then the older. Victims come in
+exactly the reverse order, but that parts do not count: what is guaranteed of them is no victim.
 """
 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from headrace.scheduling.accounts import Account, Accounts
 from headrace.scheduling.amounts import NOTHING, RESOURCES, UNLIMITED, Amounts, minus, plus
@@ -17,6 +18,7 @@ from headrace.scheduling.gangs import Gang
 
 BOUNDLESS = 1 << 80
 
+Stakes = Sequence[tuple[int, int]]  # numbers of parts of the fleet, and milli-GPUs of them
 QueueKey = tuple[int | str, ...]
 GangKey = tuple[int, int, int, str]
 
@@ -33,12 +35,15 @@ class Turns:
         self,
         accounts: Accounts,
         amounts_of: Callable[[str], Amounts],
+        stakes_of: Callable[[str], Stakes] = lambda _: (),
         *,
         victims: bool = False,
     ) -> None:
         self._accounts = accounts
         self._amounts_of = amounts_of  # what a gang asks for or, of a victim, would give
         self._amounts: dict[str, Amounts] = {}  # the same, of those who wait
+        self._stakes_of = stakes_of  # what of parts a gang has to have
+        self._stakes: dict[str, Stakes] = {}
         self._victims = victims
         self._waiting: dict[str, list[GangKey]] = {}
         self._taken: dict[str, Amounts] = {}
@@ -50,6 +55,7 @@ class Turns:
         if gang.queue not in self._accounts or self._accounts.by_name[gang.queue].children:
             return
         self._amounts[gang.name] = self._amounts_of(gang.name)
+        self._stakes[gang.name] = self._stakes_of(gang.name)
         insort(self._waiting.setdefault(gang.queue, []), gang_key(gang, standing))
         self._changed(gang.queue, 1)
 
@@ -95,14 +101,17 @@ class Turns:
         while leaf.children and (found := self._first_of(leaf.children)) is not None:
             leaf = found
         queue = leaf.spec.queue
-        amounts = self._amounts[self._waiting[queue][-1 if self._victims else 0][3]]
+        name = self._waiting[queue][-1 if self._victims else 0][3]
+        amounts = self._amounts[name]
         if self._victims:
             taken = plus(self._taken.get(queue, NOTHING), amounts)
             request, change = NOTHING, minus(NOTHING, taken)
         else:
             request = change = amounts
         may = account.allocatable
+        is_guaranteed = any(account.is_guaranteed(*stake) for stake in self._stakes[name])
         return (
+            int(not is_guaranteed),
             int(account.is_over_share()),
             int(not account.is_starved(request)),
             -account.spec.priority,

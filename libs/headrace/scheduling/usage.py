@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.scheduling.division import USAGE_ONE
+from headrace.scheduling.shares import USAGE_ONE
 
+HALF_LIFE_S = 7 * 86_400  # unless somebody says otherwise
+STRENGTH_MILLI = 0  # what is over quota is divided by weight alone, until somebody says so
 WINDOWS = 256  # to a half-life
 SHIFT = 62
 ONE = 1 << SHIFT

@@ -69,6 +69,8 @@ def draw(chance: random.Random, until_s: float) -> Fleet:
     first = [_department(gpus), *(_project(chance, name, gpus) for name in PROJECTS)]
     if is_pooled:
         first.insert(0, _pool(chance))
+    if chance.random() < 0.4:
+        first.append(_scheduling(chance))
     later = [
         (chance.uniform(until_s * 0.2, until_s), _changed(chance, chance.choice(first), gpus))
         for _ in range(chance.randint(0, CHANGES_MAX))
@@ -90,6 +92,14 @@ def _pool(chance: random.Random) -> Document:
         "type": "pool", "name": POOL, "nodes": {"label": LABEL}, "placement": placement,
         "topology": levels,
     }  # fmt: skip
+
+
+def _scheduling(chance: random.Random) -> Document:
+    return {
+        "type": "scheduling",
+        "past_usage": {"strength": chance.choice([0.5, 1, 2]), "half_life": "60s"},
+        "reservations": {"after": chance.choice(["1s", "2s"]), "at_most": chance.randint(1, 8)},
+    }
 
 
 def _department(gpus: int) -> Document:
@@ -118,6 +128,8 @@ def _changed(chance: random.Random, document: Document, gpus: int) -> Document:
     changed = copy.deepcopy(document)
     if changed["type"] == "pool":
         return {**_pool(chance), "topology": list(LEVELS)}
+    if changed["type"] == "scheduling":
+        return _scheduling(chance)
     share = changed["gpus"]
     share["quota"] = chance.randint(0, max(0, share["quota"] - 1))
     if changed["type"] == "project" and chance.random() < 0.6:

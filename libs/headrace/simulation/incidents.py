@@ -134,11 +134,14 @@ class Incidents:
         self._world.nodes[fault.target].machine.lose_launcher()
 
     def _kill_worker(self, fault: Fault) -> None:
-        machine = self._world.nodes[fault.target].machine
-        running = machine.running()
-        if running:
-            self._fired(fault)
-            machine.kill(running[0])
+        """The worker that began last, on this node or else another: what grew loses it first."""
+        nodes = self._world.nodes
+        for name in dict.fromkeys([fault.target, *nodes]):
+            running = nodes[name].machine.running()
+            if running:
+                self._fired(msgspec.structs.replace(fault, target=name))
+                nodes[name].machine.kill(running[-1])
+                return
 
     def _fence(self, fault: Fault) -> None:
         node = self._world.nodes[fault.target]

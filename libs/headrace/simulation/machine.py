@@ -19,7 +19,7 @@ from headrace.simulation.parts import AgentParts
 from headrace.simulation.surroundings import EPOCH_US
 
 START_S_MAX, STOP_S_MAX, PAUSE_S_MAX = 0.03, 0.2, 0.1
-PAUSE_FAILS = 0.25  # of all tries
+PAUSE_FAILS, RETURN_FAILS = 0.2, 0.35  # of all tries
 PAUSING = ((), ("checkpoint",), *[("checkpoint", "migrate", "ipc")] * 4)  # found of drivers
 TIMEOUT_EXIT_CODE = 124  # of what ran for as long as it may: as `timeout` has it
 LAUNCHER_S = 0.5  # until a lost launcher is replaced: starts wait for it
@@ -133,7 +133,7 @@ class SimulatedMachine:
         if worker.pause and worker.pause.phase_at >= assignment.phase_at:
             return
         wanted, was_away = assignment.phase, worker.is_away
-        fails = self.chance.random() < PAUSE_FAILS
+        fails = self.chance.random() < (RETURN_FAILS if wanted == "running" else PAUSE_FAILS)
         if wanted == "paused" and not fails:
             self._write("pause", key, worker)
             worker.left_s = max(0.001, worker.timer.when() - self._now_s())

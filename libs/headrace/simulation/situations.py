@@ -32,10 +32,11 @@ from headrace.events.pauses import (
 )
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
+from headrace.events.scheduling import SchedulingConfigured
 
 EVICTIONS = (
-    "image-dropped", "moved", "preempted", "reclaimed", "timeout", "cancelled", "worker-failed",
-    "finished",
+    "cancelled", "device-faulty", "finished", "image-dropped", "moved", "pause-broken", "paused",
+    "preempted", "reclaimed", "timeout", "worker-failed",
 )  # fmt: skip
 PAUSES = (
     "away", "back", "for_another", "one_rung_down", "signal", "stop", "taken_back", "waiting",
@@ -45,6 +46,7 @@ SITUATIONS = (
     *(f"evicted.{reason}" for reason in EVICTIONS),
     "gang.again",
     "gang.grown",
+    "gang.lost_a_part",
     "gang.made_room",
     "gang.shrunk",
     "job.fraction",
@@ -76,6 +78,7 @@ SITUATIONS = (
     "reservation.kept",
     "reservation.made",
     "reservation.withdrawn",
+    "scheduling.configured",
 )
 
 
@@ -84,6 +87,7 @@ def situations(log: Iterable[Event]) -> Counter[str]:
     seen = _Seen()
     found: Counter[str] = Counter()
     for event in log:
+        found.update(_ALWAYS.get(type(event), ()))
         look = _ON.get(type(event))
         if look is not None:
             found.update(look(seen, event))
@@ -146,10 +150,6 @@ def _released(seen: _Seen, event: GangReleased) -> Iterator[str]:
         yield "gang.again"
     if event.reason == "error":
         yield "job.retried"
-
-
-def _retries(_seen: _Seen, _event: JobRetries) -> Iterator[str]:
-    yield "job.rested"
 
 
 def _grown(seen: _Seen, event: GangGrown) -> Iterator[str]:
@@ -237,10 +237,6 @@ def _changed(_seen: _Seen, event: NodeChanged) -> Iterator[str]:
         yield "node.fenced_out"
 
 
-def _silent(_seen: _Seen, _event: NodeSilent) -> Iterator[str]:
-    yield "node.silent_for_long"
-
-
 def _pool(_seen: _Seen, event: PoolConfigured) -> Iterator[str]:
     if event.change == "updated":
         yield "pool.updated"
@@ -267,11 +263,16 @@ _TRAITS: dict[str, Callable[[JobAdmitted], bool]] = {  # of a job that is placed
     "job.topology_required": lambda job: bool(job.gang.topology_required),
 }
 
+_ALWAYS: dict[type[Any], tuple[str]] = {  # of which each is a situation
+    JobRetries: ("job.rested",),
+    NodeSilent: ("node.silent_for_long",),
+    SchedulingConfigured: ("scheduling.configured",),
+}
+
 _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     JobAdmitted: _admitted,
     JobCancelling: _cancelling,
     JobFinished: _finished,
-    JobRetries: _retries,
     GangPlaced: _placed,
     GangReleased: _released,
     GangGrown: _grown,
@@ -288,6 +289,5 @@ _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     QueueConfigured: _configured,
     NodeJoined: _joined,
     NodeChanged: _changed,
-    NodeSilent: _silent,
     PoolConfigured: _pool,
 }

@@ -39,6 +39,8 @@ SETTINGS = {  # recorded with who leads: small, so that histories of seconds see
     "release_s": 1,
 }
 
+APPLIED = {"pool": "pool.apply", "scheduling": "scheduling.apply"}
+
 Body = dict[str, Any]
 
 
@@ -89,7 +91,7 @@ def _applied(fleet: Fleet) -> list[Asked]:
     return [
         Asked(
             at_s=at_s,
-            verb="pool.apply" if document["type"] == "pool" else "queue.apply",
+            verb=APPLIED.get(document["type"], "queue.apply"),
             project="fleet",
             key=f"d{i}",
             body=document,

@@ -1,8 +1,8 @@
 """One simulated history: everything set up from a seed, run to its end, and judged.
 
 Rule: faults and requests come while `BUSY_S` lasts, and in some histories a node is out of touch for
-longer than that; then everything heals, and within `SETTLE_S`
-every job must have ended or wait for a reason.
+longer than that; then everything heals, and within `settle_s` every job must have ended or wait for
+a reason: each is short, but for the one that is there for its lease and may have to begin anew.
 """
 
 from __future__ import annotations
@@ -82,6 +82,8 @@ class World:
         chance = random.Random(f"faults {seed}")
         self.faults = faults.draw(chance, list(self.nodes), BUSY_S, AGENT_POINTS)
         self.busy_s = max(BUSY_S, *(f.at_s + f.for_s for f in self.faults))
+        self.has_leased = self.busy_s > BUSY_S
+        self.settle_s = SETTLE_S + (workload.LEASED_RUN_S if self.has_leased else 0.0)
         self.people = People(self)
 
     def tell(self, what: str) -> None:
@@ -118,8 +120,7 @@ class World:
         for node in self.nodes.values():
             node.start()
         await self.people.listen()
-        is_long = self.busy_s > BUSY_S
-        for asked in (*self.drawn.asked, *((workload.leased(),) if is_long else ())):
+        for asked in (*self.drawn.asked, *((workload.leased(),) if self.has_leased else ())):
             self.people.ask(asked)
         Incidents(self).schedule(self.faults)
         await asyncio.sleep(self.busy_s)
@@ -128,9 +129,9 @@ class World:
         self.wrong.extend(await judge(self))
 
     async def _settled(self) -> None:
-        """Return once nothing has happened for a while, or after `SETTLE_S`."""
+        """Return once nothing has happened for a while, or after `settle_s`."""
         quiet_s, head = 0.0, 0
-        for _ in range(int(SETTLE_S / LOOK_S)):
+        for _ in range(int(self.settle_s / LOOK_S)):
             await asyncio.sleep(LOOK_S)
             is_quiet = self._is_settled() and len(self.log.events) == head
             quiet_s = quiet_s + LOOK_S if is_quiet else 0.0

@@ -41,19 +41,15 @@ from headrace.events.jobs import JobAdmitted, JobCancelling, JobEligible, JobFin
 from headrace.events.platform import ServiceLed
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured
+from headrace.events.scheduling import SchedulingConfigured
 from headrace.verification.bounds import Tree, is_lowered
 from headrace.verification.life import NEVER
 from headrace.verification.losses import ANSWERS, NODE_EVENTS, NodeEvent, Nodes
+from headrace.verification.turn_settings import TurnSettings
 from headrace.verification.waits import Holding, Promise, Wait
 
 SECOND_US = 1_000_000
 MAX_DURATION_US = 86_400 * SECOND_US  # of a job that was admitted without any
-SETTINGS = {  # of placement, where whoever led did not record them
-    "reserve_after_s": 600,
-    "release_s": 60,
-    "reservations_max": 8,
-    "reserve_steps_max": 600,
-}
 STEPS_PER_END = 3  # a search enters an end so often at most
 
 Found = tuple[str, str]  # invariant, what
@@ -64,17 +60,17 @@ class Promises:
     """Who waits, who holds what until when, and what was promised."""
 
     def __init__(self) -> None:
-        self._settings = SETTINGS
+        self._settings = TurnSettings()
         self._waits: dict[str, Wait] = {}
         self._promised: dict[str, Promise] = {}
         self._holdings: dict[str, Holding] = {}
         self._tree = Tree()
         self._nodes = Nodes()
         self._changed: dict[str, int] = {}  # nodes, queues: when last
-        self._pools_changed = self._released_at = 0
-        self._full, self._alike = False, set[Hashable]()
+        self._rules_changed = self._released_at = 0
+        self._full, self._told, self._alike = False, set[Hashable](), set[Hashable]()
         self._on: dict[type[Any], Check] = {
-            ServiceLed: self._led,
+            ServiceLed: self._resettled,
             JobAdmitted: self._admitted,
             JobEligible: self._eligible,
             JobHeld: self._over,
@@ -91,6 +87,7 @@ class Promises:
             **dict.fromkeys(NODE_EVENTS, self._node),
             QueueConfigured: self._configured,
             PoolConfigured: self._pool_configured,
+            SchedulingConfigured: self._resettled,
         }
 
     def check(self, entry: Entry) -> Iterator[Found]:
@@ -99,15 +96,15 @@ class Promises:
         kind = type(entry.event)
         is_turn = bool(header.count) and kind.owner == "placement" and kind not in ANSWERS
         if is_turn and header.index == 0:
-            self._full, self._alike = self._is_full(), self._kinds_told()
+            self._full, self._told = self._is_full(), self._kinds_told()
+            self._alike = set(self._told)
         handle = self._on.get(kind)
         if handle is not None:
             yield from handle(entry, entry.event)
         if is_turn and header.index == header.count - 1:
             if header.basis >= self._released_at:
                 yield from self._late(entry)
-            if not self._full:
-                self._notice_untold(entry)
+            self._notice_untold(entry)
 
     def _late(self, entry: Entry) -> Iterator[Found]:
         """Who should have been placed in what was decided at once."""
@@ -122,7 +119,10 @@ class Promises:
         """Remember who should have been told in what was decided at once."""
         now_us, basis = entry.header.decided_at_us, entry.header.basis
         after_us = self._settings["reserve_after_s"] * SECOND_US
-        alike = self._alike | self._kinds_told()
+        told = self._kinds_told()
+        if self._full or len(told | self._told) >= self._settings["reservations_max"]:
+            return
+        alike = self._alike | told
         for job, wait in self._waits.items():
             has_waited = wait.since <= basis and now_us - wait.admitted_us >= after_us
             is_told = job in self._promised or now_us <= wait.room_us < NEVER or wait.kind in alike
@@ -159,9 +159,10 @@ class Promises:
         steps = STEPS_PER_END * (len(self._holdings) + 2 * told) * (len(kinds) + told + 2)
         return told >= limits["reservations_max"] or steps > limits["reserve_steps_max"]
 
-    def _led(self, _entry: Entry, event: ServiceLed) -> Iterable[Found]:
-        if event.service == "placement":
-            self._settings = {**SETTINGS, **event.settings}
+    def _resettled(self, entry: Entry, event: ServiceLed | SchedulingConfigured) -> Iterable[Found]:
+        self._settings.look(event)
+        if isinstance(event, SchedulingConfigured):
+            self._rules_changed = entry.position
         return ()
 
     def _admitted(self, entry: Entry, event: JobAdmitted) -> Iterable[Found]:
@@ -282,7 +283,7 @@ class Promises:
 
     def _pool_configured(self, entry: Entry, event: PoolConfigured) -> Iterable[Found]:
         if event.change != "unchanged":
-            self._pools_changed = entry.position
+            self._rules_changed = entry.position
             for promise in self._promised.values():
                 promise.void = True
         return ()
@@ -296,4 +297,4 @@ class Promises:
     def _unchanged_since(self, position: int, project: str, nodes: frozenset[str]) -> bool:
         names = [*nodes, *(f"queue {queue.queue}" for queue in self._tree.path(project))]
         changed = max(self._changed.get(name, 0) for name in names)
-        return max(changed, self._pools_changed) <= position
+        return max(changed, self._rules_changed) <= position

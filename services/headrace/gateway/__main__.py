@@ -26,6 +26,7 @@ from headrace.gateway.keeping import erasing_files
 from headrace.gateway.oidc_settings import OidcSettings
 from headrace.gateway.server import Server, listen, write_port
 from headrace.gateway.trust import Trust
+from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
 from headrace.store.interface import StoreError
 from headrace.store.postgres import PostgresStore
@@ -38,6 +39,7 @@ def main() -> None:
     """Serve until SIGTERM or SIGINT. Exits 1 when the process must be replaced."""
     telemetry.start("gateway")
     environment = Environment.read("gateway")
+    collect_seldom()
     try:
         uvloop.run(_run(environment))
     except (StoreError, BusError, OSError, ValueError) as error:

@@ -26,6 +26,7 @@ from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key, Limit, Trace
 from headrace.gateway.selecting import Fields, selected
 
+APPLIED_AS_NAMED = ("pool", "scheduling", "volume", "webhook")  # the verb is the document's type
 SECRET_BYTES_MAX = 65_000  # sealed it is a little more
 
 
@@ -104,7 +105,7 @@ async def list_projects(gateway: Gate, by: By, fields: Fields = "") -> Response[
 
 @put(
     "/documents",
-    summary="Create or change a department, project, pool, volume or webhook",
+    summary="Create or change a department, project, pool, volume, webhook, or how turns are taken",
     opt=may("apply", "project"),
 )
 async def apply_document(
@@ -119,9 +120,7 @@ async def apply_document(
     if not isinstance(document, dict):
         raise BadRequest("body", "", "a document is a JSON object")
     kind = document.get("type")
-    verb = {"pool": "pool.apply", "volume": "volume.apply", "webhook": "webhook.apply"}.get(
-        str(kind), "queue.apply"
-    )
+    verb = f"{kind}.apply" if kind in APPLIED_AS_NAMED else "queue.apply"
     of = str(document.get("project", "")) if kind == "webhook" else FLEET
     _check_document(gateway, by, document)
     answer = await by.ask(verb, of, body, key=key, traceparent=trace)

@@ -18,6 +18,7 @@ from headrace.placement.pause_rules import too_late
 from headrace.placement.pool_rules import decide_pools
 from headrace.placement.retry_rules import decide_rests
 from headrace.placement.room_rules import decide_room
+from headrace.placement.scheduling_rules import decide_scheduling
 from headrace.placement.state import State
 
 LIVES_MAX = 80  # groups that end in one decision, jobs that rest or are moved
@@ -33,7 +34,7 @@ def decide(state: State, now_us: int) -> list[Draft]:
     moved = moves_us is not None and moves_us <= now_us
     if index.idle and not index.passed(state, now_us) and not moved:
         return []
-    drafts = list(decide_changes(state))
+    drafts = [*decide_changes(state), *decide_scheduling(state)]
     if drafts:  # in force before anything else is decided
         return drafts
     drafts += decide_pools(state)

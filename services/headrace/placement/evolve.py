@@ -48,6 +48,7 @@ from headrace.placement import (
     evolve_pauses,
     evolve_performance,
     pool_rules,
+    scheduling_rules,
     usage_rules,
 )
 from headrace.placement.derived import index_of, settle
@@ -67,9 +68,8 @@ def evolve(state: State, entry: Entry) -> None:
 
 def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     if event.service == "placement":
-        old_window_ms = usage_rules.window_ms(state)
         before, state.settings = state.settings, dict(event.settings)
-        usage_rules.retimed(state, old_window_ms, entry.recorded_at_us)
+        usage_rules.retimed(state, entry.recorded_at_us)
         if before != state.settings:
             index_of(state).resettled()
 
@@ -290,6 +290,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     PerformanceMeasured: evolve_performance.measured,
     **evolve_gangs.ON,
     **pool_rules.ON,
+    **scheduling_rules.ON,
     **evolve_pauses.ON,
 }
 

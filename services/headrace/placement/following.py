@@ -12,7 +12,7 @@ from headrace.placement.derived import NO_WINDOW, Index, index_of, total_milli
 from headrace.placement.kept import takes_part
 from headrace.placement.modelling import gang_of, machine_of, settings_of
 from headrace.placement.state import State
-from headrace.placement.usage_rules import used_lately, window_at, window_ms
+from headrace.placement.usage_rules import used_lately
 from headrace.scheduling.rations import path_up, specs_of
 from headrace.scheduling.world import World
 
@@ -52,7 +52,7 @@ def world_at(state: State, now_us: int) -> World:
     """The cluster as a turn begins."""
     index, world = index_of(state), world_of(state)
     total = total_milli(state)
-    window = (window_at(state, now_us), total, world.accounts)
+    window = (state.meters.window_at(now_us), total, world.accounts)
     if index.window != window:
         index.window = window
         world.set_usage(used_lately(state, world.queues, total, now_us))
@@ -65,7 +65,7 @@ def usage_moves_us(state: State) -> int | None:
     index = index_of(state)
     if not index.waiting or not state.setting("usage_strength_milli"):
         return None
-    return (index.window[0] + 1) * window_ms(state) * 1000
+    return state.meters.closes_us(index.window[0])
 
 
 def _follow_machines(state: State, index: Index, world: World) -> None:

@@ -45,10 +45,11 @@ class Launches:
         self._keys.forget()
 
     async def heard(self, message: Message) -> None:
-        """A `job.requested` passed on the bus: its job will likely be placed soon."""
-        if len(message.data) <= HEARD_BYTES_MAX:
-            with contextlib.suppress(msgspec.MsgspecError):
-                self._keep(log_messages.decode(message.data))
+        """`job.requested`s passed on the bus: their jobs will likely be placed soon."""
+        with contextlib.suppress(msgspec.MsgspecError):
+            for stored in log_messages.decode(message.data):
+                if len(stored.data) <= HEARD_BYTES_MAX:
+                    self._keep(stored)
 
     async def sealed(self, state: State, job_id: str, job: Job, worker: Worker) -> bytes:
         """The worker's launch, sealed to its node; empty when it can never be opened again.

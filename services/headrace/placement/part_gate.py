@@ -26,7 +26,7 @@ def stakes_of(world: World, places: Iterable[Place]) -> Stakes:
 def guaranteed_part(world: World, gang: Gang) -> int | None:
     """The number of a part that the gang needs and that its queue is guaranteed more of."""
     standings = world.accounts.standings()
-    takers = part_takers(world, gang)
+    takers = part_takers(world, gang, again=True)
     return next((one.part for one in takers if may_take_part(standings, one)), None)
 
 

@@ -1,14 +1,15 @@
-"""What operators ask placement for: to change a node, to apply a pool's document."""
+"""What operators ask placement for: to change a node, to apply a pool's document or that of turns."""
 
 from __future__ import annotations
 
 import msgspec
 
 from headrace.bus.subjects import FLEET
-from headrace.documents import read_json, read_pool
+from headrace.documents import read_json, read_pool, read_scheduling
 from headrace.events import Fact, Refusal
 from headrace.events.nodes import NodeChangeRequested
 from headrace.events.pools import PoolApplyRequested
+from headrace.events.scheduling import SchedulingApplyRequested
 from headrace.placement.node_rules import CHANGES
 from headrace.runtime.service import Request, Runtime
 
@@ -54,3 +55,16 @@ async def apply_pool(request: Request, runtime: Runtime) -> Fact | Refusal:
     if isinstance(pool, Refusal):
         return pool
     return PoolApplyRequested(name=pool.pool, pool=pool, user=request.actor)
+
+
+async def apply_scheduling(request: Request, runtime: Runtime) -> Fact | Refusal:
+    """The document of how turns are taken, as a fact."""
+    del runtime
+    if request.project != FLEET:
+        rule = "turns are taken in the same way for the whole fleet"
+        return Refusal(field="project", value=request.project, rule=rule, instead=FLEET)
+    document = read_json(request.body)
+    scheduling = document if isinstance(document, Refusal) else read_scheduling(document)
+    if isinstance(scheduling, Refusal):
+        return scheduling
+    return SchedulingApplyRequested(scheduling=scheduling, user=request.actor)

@@ -16,12 +16,14 @@ from headrace.events.jobs import Checkpoint
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
+from headrace.events.scheduling import Scheduling
 from headrace.events.volumes import Volume
 from headrace.placement.runs import Run
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Node
+from headrace.scheduling.meters import Meters
 from headrace.scheduling.tree import Usage
-from headrace.scheduling.usage import Meter
+from headrace.scheduling.usage import HALF_LIFE_S, STRENGTH_MILLI
 
 GROWTHS_MAX = 64  # of one attempt that nothing has been given back of: a decision ends with all
 
@@ -32,8 +34,6 @@ SEARCH_RESTS_S = 30  # a search so long that it took several turns is not begun 
 
 CONSOLIDATE_AFTER_S = 30
 RESERVE_AFTER_S = 600
-USAGE_STRENGTH_MILLI = 0  # what is over quota is divided by weight alone, until somebody says so
-USAGE_HALF_LIFE_S = 7 * 86_400
 RELEASE_S = 60
 RESERVATIONS_MAX = 8
 RESERVE_STEPS_MAX = 600
@@ -45,6 +45,7 @@ PAUSE_WITHIN_S = 60
 RESUME_ELSEWHERE_AFTER_S = 600
 DISK_FULL_PERMILLE, DISK_FREE_PERMILLE = 900, 880
 
+UNSAID = -1  # in the document of how turns are taken
 SETTINGS = {
     "consolidate_after_s": CONSOLIDATE_AFTER_S,  # who waits shorter has nobody moved
     "reserve_after_s": RESERVE_AFTER_S,  # who waits longer is told when it starts at the latest
@@ -59,8 +60,8 @@ SETTINGS = {
     "resume_elsewhere_after_s": RESUME_ELSEWHERE_AFTER_S,  # who waits longer for its node leaves it
     "disk_full_permille": DISK_FULL_PERMILLE,  # a node whose disk is that full gets no new work
     "disk_free_permille": DISK_FREE_PERMILLE,  # until it is less full than this
-    "usage_strength_milli": USAGE_STRENGTH_MILLI,  # 1000: past usage counts as much as weight
-    "usage_half_life_s": USAGE_HALF_LIFE_S,  # usage counts half as much after so long
+    "usage_strength_milli": STRENGTH_MILLI,  # 1000: past usage counts as much as weight
+    "usage_half_life_s": HALF_LIFE_S,  # usage counts half as much after so long
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
 
@@ -250,14 +251,20 @@ class PoolApply(msgspec.Struct, frozen=True, kw_only=True):
     user: str
 
 
+class SchedulingApply(msgspec.Struct, frozen=True, kw_only=True):
+    """A document of how turns are taken that is not decided yet."""
+
+    scheduling: Scheduling
+    user: str
+
+
 class State(msgspec.Struct, kw_only=True, dict=True):
     """All of it. `due` holds jobs whose life needs a decision, `groups_due` groups that may end."""
 
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
     usage: dict[str, Usage] = {}
-    meters: dict[str, Meter] = {}  # what each queue, and each user who shares one, used lately
-    metered_ms: int = 0  # when any of them changed last
+    meters: Meters = msgspec.field(default_factory=Meters)  # also of users who share a queue
     evictions: dict[str, list[int]] = {}  # by queue with a budget, when it lost jobs to others
     nodes: dict[str, Node] = {}
     machines: dict[str, Machine] = {}
@@ -279,7 +286,10 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}
+    scheduling: Scheduling | None = None
+    scheduling_applied: dict[int, SchedulingApply] = {}  # by position of the request
 
     def setting(self, name: str) -> int:
-        """A number that `decide` reads: as the current leader recorded it."""
-        return self.settings.get(name, SETTINGS[name])
+        """A number that `decide` reads: as administrators chose it, else as the leader recorded it."""
+        chosen: int = getattr(self.scheduling, name, UNSAID)
+        return chosen if chosen != UNSAID else self.settings.get(name, SETTINGS[name])

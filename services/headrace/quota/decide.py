@@ -1,8 +1,8 @@
 """Quota's decisions: the tree's documents, who may compete, and the shares that people see.
 
 Rule: a job that can be preempted competes at once; one that cannot waits for room within its
-project's quota; a task of a group waits for its turn; who comes after others waits for their ends; what no limit would ever let run is held until
-the tree changes.
+project's quota; a task of a group waits for its turn; who comes after others waits for their ends;
+what no limit would ever let run is held until the tree changes.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from collections.abc import Iterator
 
 from headrace.decider import Decider, Draft
 from headrace.events.jobs import JobEligible, JobHeld
-from headrace.events.queues import SharesDivided
 from headrace.quota.evolve import LISTENS_TO, evolve
 from headrace.quota.part_rules import never_allowed
 from headrace.quota.queue_rules import decide_queues
+from headrace.quota.share_rules import decide_shares, shares_due, shares_moment
 from headrace.quota.state import HELD_GROUP, HELD_QUOTA, Entrant, State
-from headrace.scheduling.division import divide_tree
 from headrace.scheduling.tree import Tree
 
 JUDGED_MAX = 256  # jobs in one decision: an append holds a bounded number of events
@@ -87,15 +86,13 @@ class Hearing:
 
 def decide(state: State, now_us: int) -> list[Draft]:
     """What follows from this state at this time."""
-    due = _shares_due(state, now_us)
+    due = shares_due(state, now_us)
     if state.__dict__.get("idle") and not due:
         return []
     drafts = list(decide_queues(state))
     drafts += _decide_jobs(state)
     if due:
-        shares = _decide_shares(state)
-        state.__dict__["told"] = not shares
-        drafts += shares
+        drafts += decide_shares(state, now_us)
     state.__dict__["idle"] = not drafts
     return drafts
 
@@ -104,9 +101,7 @@ def wakeup(state: State) -> int | None:
     """When shares may be told again; at once when the last decision left something to decide."""
     if not state.__dict__.get("idle"):
         return 0
-    if not state.changed or state.__dict__.get("told"):
-        return None
-    return state.shares_at_us + state.setting("shares_interval_us")
+    return shares_moment(state)
 
 
 def _decide_jobs(state: State) -> list[Draft]:
@@ -128,20 +123,6 @@ def _candidates(state: State, hearing: Hearing) -> Iterator[str]:
     for waiting in state.firm_waiting.values():
         yield from list(waiting)[:HELD_TRIED_MAX]
     yield from state.fresh
-
-
-def _shares_due(state: State, now_us: int) -> bool:
-    if not state.changed or state.__dict__.get("told"):
-        return False
-    return now_us >= state.shares_at_us + state.setting("shares_interval_us")
-
-
-def _decide_shares(state: State) -> list[Draft]:
-    shares = divide_tree(state.queues, state.wanted, state.total_milli)
-    projects = {name: shares[name] for name in shares if state.queues[name].kind == "project"}
-    if projects == state.shares and state.total_milli == state.shares_total_milli:
-        return []
-    return [Draft(event=SharesDivided(total_milli=state.total_milli, shares=projects))]
 
 
 DECIDER = Decider(

@@ -21,19 +21,23 @@ from headrace.events.queues import (
     QueueRefused,
     SharesDivided,
 )
+from headrace.quota import usage_rules
 from headrace.quota.state import HELD_GROUP, HELD_QUOTA, Apply, Entrant, Group, State
 from headrace.scheduling.tree import add_usage, asked_milli, usage_of
 
 
 def evolve(state: State, entry: Entry) -> None:
     """Fold one entry."""
-    state.__dict__["idle"] = state.__dict__["told"] = False
+    state.__dict__["told"] = None
+    if type(entry.event) not in usage_rules.ON:  # from which only shares follow
+        state.__dict__["idle"] = False
     _ON[type(entry.event)](state, entry, entry.event)
 
 
-def _led(state: State, _entry: Entry, event: ServiceLed) -> None:
+def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     if event.service == "quota":
         state.settings = dict(event.settings)
+    usage_rules.led(state, entry, event)
 
 
 def _applied(state: State, entry: Entry, event: QueueApplyRequested) -> None:
@@ -52,6 +56,7 @@ def _configured(state: State, entry: Entry, event: QueueConfigured) -> None:
     state.queues[event.name] = event.queue
     holders = (e for e in state.jobs.values() if e.firm and e.eligible)
     state.firm = usage_of(state.queues, [(e.project, e.milli, True) for e in holders])
+    usage_rules.remetered(state, entry.recorded_at_us)
     state.fresh |= state.never
     state.never = {}
     state.changed = True
@@ -232,6 +237,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     JobResuming: _wanted,
     JobFinished: _finished,
     SharesDivided: _divided,
+    **usage_rules.ON,
 }
 
 LISTENS_TO = tuple(_ON)

@@ -8,10 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from headrace.events.asked import Dependency
-from headrace.events.queues import (
-    Queue,
-)
+from headrace.events.queues import Queue
 from headrace.scheduling.kinds import is_model
+from headrace.scheduling.meters import Meters
 from headrace.scheduling.tree import Usage
 
 HELD_GROUP = "waits for another task of its group to end"
@@ -83,6 +82,10 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     shares_total_milli: int = -1
     shares_at_us: int = 0
     changed: bool = False  # something that shares depend on, since they were told
+    held: dict[str, int] = {}  # milli-GPUs by project
+    meters: Meters = msgspec.field(default_factory=Meters)  # what each queue used lately
+    placing: dict[str, int] = {}  # the settings of whoever leads placement
+    chosen: dict[str, int] = {}  # and what administrators chose of them
 
     @property
     def total_milli(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from headrace.bundles.manifest import (
     name_of,
 )
 from headrace.bundles.objects import Damaged, Objects
+from headrace.bundles.packing import HELD_BYTES_MAX
 from headrace.bus import subjects
 from headrace.bus.files import (
     ANSWER_S,
@@ -80,6 +81,13 @@ class Files:
         return answer
 
 
+class Fetched(NamedTuple):
+    """A folder, and those of its contents that came just now, compared with their names."""
+
+    manifest: Manifest
+    held: dict[str, bytes]
+
+
 class Fetcher:
     """Brings folders of one project's jobs into `objects`, several of one folder at once."""
 
@@ -89,15 +97,17 @@ class Fetcher:
 
     async def tree(
         self, objects: Objects, job: str, tree: str, bytes_max: int = BUNDLE_BYTES_MAX
-    ) -> Manifest:
+    ) -> Fetched:
         """The folder of this name, every content of which is here now. Raises `Unprepared`."""
         lock = self._fetching.setdefault((objects.root, tree), asyncio.Lock())
         async with lock:
             known = await asyncio.to_thread(objects.tree, tree, bytes_max)
             if known is None:
-                known = await self._fetched(objects, job, tree, bytes_max)
+                fetched = await self._fetched(objects, job, tree, bytes_max)
+            else:
+                fetched = Fetched(known, {})
         self._fetching.pop((objects.root, tree), None)
-        return known
+        return fetched
 
     async def outputs(self, objects: Objects, job: str, of: str) -> Manifest:
         """What the job `of` left behind, every content of which is here now: that of its one worker,
@@ -106,22 +116,22 @@ class Fetcher:
         left = await self._files.ask("outputs", AskOutputs(job=job, of=of), Outputs)
         found: list[File] = []
         for rank, tree in left.trees:
-            manifest = await self.tree(objects, job, tree, OUTPUTS_BYTES_MAX)
+            manifest, _ = await self.tree(objects, job, tree, OUTPUTS_BYTES_MAX)
             found += below(manifest, str(rank)) if len(left.trees) > 1 else manifest.files
         return manifest_of(found)
 
-    async def _fetched(self, objects: Objects, job: str, tree: str, bytes_max: int) -> Manifest:
+    async def _fetched(self, objects: Objects, job: str, tree: str, bytes_max: int) -> Fetched:
         data = await self._whole(job, tree)
         if name_of(data) != tree:
             raise Unprepared(f"what the platform keeps as folder {tree[:12]} is damaged")
         try:
             missing = await asyncio.to_thread(objects.put_tree, data, bytes_max)
             manifest = msgspec.json.decode(data, type=Manifest)
-            await self._contents(objects, job, tree, manifest, missing)
+            held = await self._contents(objects, job, tree, manifest, missing)
             await asyncio.to_thread(objects.put_tree, data, bytes_max)
         except (BadManifest, OSError) as error:
             raise Unprepared(f"folder {tree[:12]} cannot be kept on this node: {error}") from None
-        return manifest
+        return Fetched(manifest, held)
 
     async def _whole(self, job: str, tree: str) -> bytes:
         """A manifest, whose size nobody knows before."""
@@ -135,14 +145,16 @@ class Fetcher:
 
     async def _contents(
         self, objects: Objects, job: str, tree: str, manifest: Manifest, missing: list[str]
-    ) -> None:
+    ) -> dict[str, bytes]:
+        """Bring what is missing; the small ones of it, as far as they are held."""
         sizes = manifest.digests()
+        arriving = _Arriving(objects, sizes)
         room = asyncio.Semaphore(AT_ONCE)
 
         async def bring(batch: list[Part]) -> None:
             async with room:
                 data = await self._parts(job, tree, tuple(batch))
-                await asyncio.to_thread(_keep, objects, sizes, batch, data)
+                await asyncio.to_thread(arriving.keep, batch, data)
 
         async def bring_large(digest: str) -> None:
             for offset in range(0, sizes[digest], PART_BYTES_MAX):
@@ -163,6 +175,7 @@ class Fetcher:
         finally:
             for task in tasks:
                 task.cancel()
+        return arriving.held
 
     async def _parts(self, job: str, tree: str, parts: tuple[Part, ...]) -> tuple[bytes, ...]:
         answer = await self._files.ask("get", GetParts(job=job, parts=parts), Parts)
@@ -186,8 +199,21 @@ def _batches(digests: list[str], sizes: dict[str, int]) -> Iterator[list[Part]]:
         yield batch
 
 
-def _keep(
-    objects: Objects, sizes: dict[str, int], batch: list[Part], data: tuple[bytes, ...]
-) -> None:
-    for part, content in zip(batch, data, strict=True):
-        objects.put_part(part.digest, sizes[part.digest], part.offset, content)
+class _Arriving:
+    """Contents on their way to be kept. Small ones stay in memory too, for the copy that is laid of
+    them at once.
+    """
+
+    def __init__(self, objects: Objects, sizes: dict[str, int]) -> None:
+        self._objects, self._sizes = objects, sizes
+        self._room = HELD_BYTES_MAX
+        self.held: dict[str, bytes] = {}
+
+    def keep(self, batch: list[Part], data: tuple[bytes, ...]) -> None:
+        """Raises `Damaged`, `OSError`."""
+        for part, content in zip(batch, data, strict=True):
+            size = self._sizes[part.digest]
+            self._objects.put_part(part.digest, size, part.offset, content)
+            if len(content) == size <= self._room:
+                self.held[part.digest] = content
+                self._room -= size

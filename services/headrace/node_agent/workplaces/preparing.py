@@ -189,17 +189,17 @@ class Workplaces:
     ) -> tuple[Workplace, str]:
         tree = bundle_of(launch.workdir)
         objects = self._trees.of(assignment.project)
-        manifest = await self._fetcher.tree(objects, assignment.job, tree)
+        fetched = await self._fetcher.tree(objects, assignment.job, tree)
         name = _name_of(assignment)
         try:
-            taken = await self._trees.take(assignment.project, tree, manifest, name, owner)
+            taken = await self._trees.take(assignment.project, tree, fetched, name, owner)
         except Damaged as error:
             objects.drop_damaged(error.digest)
             objects.drop_tree(tree)
-            manifest = await self._fetcher.tree(objects, assignment.job, tree)
+            fetched = await self._fetcher.tree(objects, assignment.job, tree)
             _LOG.warning("a kept folder was damaged and fetched anew: %s", error)
-            taken = await self._trees.take(assignment.project, tree, manifest, name, owner)
-        return Workplace(tree=taken), code_of(launch.setup, manifest, tree)
+            taken = await self._trees.take(assignment.project, tree, fetched, name, owner)
+        return Workplace(tree=taken), code_of(launch.setup, fetched.manifest, tree)
 
 
 def _name_of(assignment: Assignment) -> str:

@@ -16,15 +16,16 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from headrace.bundles.laying import Owner, lay
+from headrace.bundles.laying import NOTHING_HELD, Owner, lay
 from headrace.bundles.manifest import Manifest
 from headrace.bundles.objects import Objects
 from headrace.bundles.thinning import forget_before, thin
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import setups
+from headrace.node_agent.workplaces.fetching import Fetched
 
 BYTES_MAX = 20_000_000_000  # of the contents kept for one project
 SPARES_MAX = 16  # of one project
@@ -53,7 +54,7 @@ class Trees:
                 yield name, self.of(name)
 
     async def take(
-        self, project: str, tree: str, manifest: Manifest, name: str, owner: Owner | None
+        self, project: str, tree: str, fetched: Fetched, name: str, owner: Owner | None
     ) -> str:
         """A copy of the folder for the attempt of this name. Raises `Damaged`, `OSError`."""
         objects = self.of(project)
@@ -63,8 +64,10 @@ class Trees:
         if sparing is not None:
             await asyncio.wait([sparing])
         if not _moved(spare, taken):
-            await asyncio.to_thread(_lay_anew, objects, manifest, taken, owner)
-        self._spare(objects, manifest, spare, owner)
+            await asyncio.to_thread(
+                _lay_anew, objects, fetched.manifest, taken, owner, fetched.held
+            )
+        self._spare(objects, fetched.manifest, spare, owner)
         return str(taken)
 
     async def lay(self, project: str, manifest: Manifest, name: str, owner: Owner | None) -> str:
@@ -131,14 +134,20 @@ async def _lay_ahead(
         _LOG.warning("no spare copy of a folder: %s", error.strerror or error)
 
 
-def _lay_anew(objects: Objects, manifest: Manifest, folder: Path, owner: Owner | None) -> None:
+def _lay_anew(
+    objects: Objects,
+    manifest: Manifest,
+    folder: Path,
+    owner: Owner | None,
+    held: Mapping[str, bytes] = NOTHING_HELD,
+) -> None:
     folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     new = folder.with_name(f".{folder.name}")
     for left in (new, folder):
         if left.exists():
             shutil.rmtree(left)
     try:
-        lay(objects, manifest, new, owner)
+        lay(objects, manifest, new, owner, held)
     except OSError:
         shutil.rmtree(new, ignore_errors=True)
         raise
