@@ -6,6 +6,7 @@ from headrace.events.nodes import NodeChanged
 from .facts import decided, history, refusal
 
 SECOND_US = 1_000_000
+DAY_US = 86_400 * SECOND_US
 
 
 def token(name="t1", uses=1, lasts_s=3600, **fields):
@@ -116,6 +117,36 @@ def test_a_deleted_machine_does_not_come_back_by_its_old_token():
     assert "is no member" in refusal(run.given(credential()))
     said = "refused: token = t1 — let this machine in before, as node n3; make one with "
     assert refusal(run.given(join())).startswith(said)
+
+
+def test_the_key_of_a_deleted_node_is_revoked_until_its_logins_have_expired():
+    run = with_token(uses=3, auto_approve=True)
+    for node, key in (("n3", "UA"), ("n4", "UB")):
+        answer(run, join(node, key))
+    run.at(DAY_US).given(NodeChanged(node="n3", change="delete"))
+    assert list(run.state.revoked) == ["UA"]
+    answer(run, join("n3", "UC"))
+    assert list(run.state.revoked) == ["UA"], "another machine has the name"
+    run.at(9 * DAY_US).given(NodeChanged(node="n4", change="delete"))
+    assert list(run.state.revoked) == ["UB"]
+
+
+def test_a_deleted_machine_that_is_let_in_again_is_not_revoked_any_more():
+    run = with_token(auto_approve=True)
+    answer(run, join())
+    run.given(NodeChanged(node="n3", change="delete"))
+    answer(run, token("t2", auto_approve=True))
+    assert isinstance(answer(run, join(token="t2")), members.MemberAdmitted)
+    assert run.state.revoked == {}
+
+
+def test_no_more_keys_are_revoked_than_the_bus_can_be_told():
+    run = with_token(uses=9, auto_approve=True)
+    run.state.settings["revoked_max"] = 2
+    for number in range(4):
+        answer(run, join(f"n{number}", f"U{number}"))
+        run.given(NodeChanged(node=f"n{number}", change="delete"))
+    assert list(run.state.revoked) == ["U2", "U3"]
 
 
 def test_a_machine_that_waits_can_be_turned_away():

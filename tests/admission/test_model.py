@@ -13,15 +13,10 @@ from headrace.events.nodes import Device
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.queues import Allowance, Queue, QueueConfigured
 
-from .facts import GB, decided, gang, history, node, project, refusal, requested
+from .facts import GB, decided, gang, history, node, pool, project, refusal, requested
 
 HOUR_US = 3_600_000_000
 LEVELS = ("zone", "rack", "nvlink-domain")
-
-
-def pool(name="train", **fields):
-    made = Pool(pool=name, label="pool", value=name, **fields)
-    return PoolConfigured(name=name, pool=made, change="created")
 
 
 def mig_node(name="m1"):
@@ -298,10 +293,3 @@ def test_whatever_the_log_holds_a_job_is_admitted_or_refused_in_one_line(
         assert set(draft.event.gang.pools) <= {p.pool for p in pools}
     else:
         assert "\n" not in str(draft.event.refusal)
-
-
-def test_a_workspace_goes_to_the_pool_build_unless_its_project_has_others():
-    wants = [gang(kind="workspace"), gang(), gang(kind="workspace", pools=("train",))]
-    jobs = (requested(f"a-{number}", wants=one) for number, one in enumerate(wants))
-    run = history(pool("build"), pool("train"), *jobs)
-    assert [d.event.gang.pools for d in run.turn()] == [("build",), (), ("train",)]

@@ -8,7 +8,7 @@ from tests.cli.program import accept, in_log
 from tests.gateway.histories import admitted, finished, joined, requested
 from tests.gateway.world import TOKEN, served_world
 
-from headrace.client import AsyncClient, NotFound, Unreachable
+from headrace.client import AsyncClient, Client, NotFound, Unreachable
 
 DEADLINE_S = 20
 
@@ -78,3 +78,9 @@ async def test_leaving_the_loop_ends_the_stream(world, client):
 async def test_pages_are_read_to_their_end(world, client):
     await in_log(world, joined(), requested(), admitted())
     assert [event.position async for event in client.events()] == [1, 2, 3]
+
+
+def test_every_call_of_the_client_can_be_awaited():
+    beside = {"copy", "url", "after_position", "end_streams", "enter", "open"}
+    missing = {name for name in dir(Client) if not name.startswith("_")} - set(dir(AsyncClient))
+    assert missing == beside

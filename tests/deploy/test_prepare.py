@@ -73,7 +73,14 @@ def test_a_process_is_given_the_keys_it_needs_and_nobody_else_may_read_them(fold
 
     given = {name: set(os.listdir(folder / name)) for name in ("admission", "gateway", "n1")}
     assert given == {
-        "admission": {"env", "bus.creds", "master.key", "account.seed"},
+        "admission": {
+            "env",
+            "bus.creds",
+            "master.key",
+            "account.seed",
+            "operator.seed",
+            "bus.revoker.creds",
+        },
         "gateway": {"env", "bus.creds", "vault.pub", "grant.pub", "admin.token"},
         "n1": {"env", "bus.creds", "grant.pub"},
     }

@@ -69,7 +69,9 @@ def test_a_process_gets_the_keys_it_needs_and_no_others(layout):
     assert got["node"] == {"grant.pub"}
     assert got["gateway"] == {"vault.pub", "grant.pub"}
     assert got["placement"] == {"master.key", "vault.key", "grant.key"}
-    assert got["admission"] == {"master.key", "account.seed"}
+    assert got["admission"] == {
+        "master.key", "account.seed", "operator.seed", "bus.revoker.creds",
+    }  # fmt: skip
     assert got["quota"] == got["metrics"] == set()
 
 

@@ -23,6 +23,12 @@ FILES = {
     "job.yaml": "name: nightly\ncommand: [echo, trained]\nresources: {gpus: 1}\n",
     "fleet.yaml": "type: project\nname: ads\n---\ntype: project\nname: vision\n",
     "key.txt": "secret\n",
+    "digits.yaml": "name: digits\ncommand: echo trained > model\noutputs: [model]\n",
+    "notebook.yaml": """
+type: workspace
+name: notebook
+app: {command: exec python3 -m http.server --bind 127.0.0.1 "$HEADRACE_APP_PORT"}
+""",
 }
 SLEEP = ("sleep", "600")
 WELL = (0, 124)  # done, or ended by `timeout`
@@ -64,6 +70,10 @@ def test_the_examples_run(new_platform, tmp_path):
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for name in ("hello", "lr-sweep"):  # for those that look at one
         platform.headrace("run", "-d", "--name", name, "--nodes", "2", "--gpus", "1", "--", *SLEEP)
+    platform.headrace("submit", "--wait", str(tmp_path / "digits.yaml"))
+    notebook = platform.headrace("submit", str(tmp_path / "notebook.yaml")).stdout.split()[0]
+    client = platform.client()
+    platform.wait(lambda: client.job(notebook).job.state == "running")
     wrong = []
     for example in examples():
         here = re.sub(

@@ -2,80 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
-import secrets
 import shutil
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import nats
 import pytest
+from nats.errors import Error as NatsError
 
+from headrace import trust
 from headrace.embedded import processes
 
 from .conftest import Platform
+from .elsewhere import Elsewhere, Machine
 
 pytestmark = pytest.mark.agent_faults
-
-JOINED_S_MAX = 60.0
-NET = "10.213.{0}.{1}"
-
-
-class Elsewhere:
-    """A network namespace whose host lets it dial out and nothing dial in, as a NAT does."""
-
-    def __init__(self) -> None:
-        tag = secrets.token_hex(3)
-        self.name, self._outer, self._inner = f"hr-{tag}", f"hro-{tag}", f"hri-{tag}"
-        third = 1 + int(tag[:2], 16) % 250
-        self.head, self.own = NET.format(third, 1), NET.format(third, 2)
-
-    def open(self) -> None:
-        ip("netns", "add", self.name)
-        ip("link", "add", self._outer, "type", "veth", "peer", "name", self._inner)
-        ip("link", "set", self._inner, "netns", self.name)
-        ip("addr", "add", f"{self.head}/24", "dev", self._outer)
-        ip("link", "set", self._outer, "up")
-        for words in (
-            ("addr", "add", f"{self.own}/24", "dev", self._inner),
-            ("link", "set", self._inner, "up"),
-            ("link", "set", "lo", "up"),
-        ):
-            ip("-n", self.name, *words)
-        self.let_nothing_in()
-
-    def let_nothing_in(self) -> None:
-        """What was not asked for from inside is dropped."""
-        rules = (
-            f"add table inet {self.name}",
-            f"add chain inet {self.name} input {{ type filter hook input priority 0; policy drop; }}",
-            f"add rule inet {self.name} input iif lo accept",
-            f"add rule inet {self.name} input ct state established,related accept",
-        )
-        subprocess.run(
-            ["ip", "netns", "exec", self.name, "nft", "-f", "-"],
-            input="\n".join(rules),
-            text=True,
-            check=True,
-            capture_output=True,
-        )
-
-    def cut(self, *, off: bool) -> None:
-        """Pull the cable, or put it back."""
-        ip("link", "set", self._outer, "down" if off else "up")
-
-    def close(self) -> None:
-        for words in (("link", "del", self._outer), ("netns", "del", self.name)):
-            subprocess.run(["ip", *words], check=False, capture_output=True)
-
-    def command(self, *words: str) -> list[str]:
-        return ["ip", "netns", "exec", self.name, *words]
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
 
 
 @pytest.fixture
@@ -100,57 +46,6 @@ def over_tls(new_platform: Callable[..., Platform]) -> Platform:
 def free_port() -> int:
     with socket.create_server(("", 0)) as server:
         return int(server.getsockname()[1])
-
-
-class Machine:
-    """A machine that is to be a node, and what its agent wrote."""
-
-    def __init__(self, platform: Platform, elsewhere: Elsewhere, name: str) -> None:
-        self.name, self._platform, self._elsewhere = name, platform, elsewhere
-        self.folder = platform.home / name
-        self.log = platform.home / f"{name}.log"
-        self._running: subprocess.Popen[bytes] | None = None
-
-    def join(self, token: str) -> None:
-        """Start joining, with a token on standard input."""
-        url = f"https://{self._elsewhere.head}:{self._platform.url.rpartition(':')[2]}"
-        words = ["node", "join", url, "--token", "-", "--name", self.name]
-        words += ["--dir", str(self.folder), "--gpus", "simulated:2xA100-40GB"]
-        self.run("-m", "headrace.cli", *words, stdin=token)
-
-    def run(self, *words: str, stdin: str = "") -> None:
-        """Start Python there with these arguments."""
-        told = {"HEADRACE_NODE_DIR": str(self.folder), "HEADRACE_NODE_ROOT_JOBS": "allow"}
-        with self.log.open("ab") as log:
-            self._running = subprocess.Popen(
-                self._elsewhere.command(sys.executable, *words),
-                env=self._platform.env | told,
-                stdin=subprocess.PIPE,
-                stdout=log,
-                stderr=log,
-            )
-        assert self._running.stdin is not None
-        self._running.stdin.write(f"{stdin}\n".encode())
-        self._running.stdin.close()
-
-    @property
-    def said(self) -> str:
-        return self.log.read_text()
-
-    def status(self) -> int:
-        """How joining or the agent ended."""
-        assert self._running is not None
-        return self._running.wait(JOINED_S_MAX)
-
-    def stop(self) -> None:
-        if self._running is not None:
-            self._running.terminate()
-            self._running.wait(JOINED_S_MAX)
-        subprocess.run(
-            [sys.executable, "-m", "headrace.node_agent", "--stop-all", str(self.folder)],
-            check=False,
-            capture_output=True,
-        )
 
 
 @contextlib.contextmanager
@@ -287,6 +182,43 @@ def test_a_platform_with_another_certificate_gets_no_token(
         box.join(other)
         assert box.status() == 120
         assert "has another certificate than the one pinned" in box.said
+
+
+def test_a_deleted_nodes_login_is_refused_and_the_name_can_be_joined_anew(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    with machine(over_tls, elsewhere, "again") as box:
+        box.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "again") == "ready", "it is a node")
+        old = over_tls.home / "old.creds"
+        shutil.copy(box.folder / "node.creds", old)
+        over_tls.headrace("node", "delete", "again")
+        assert box.status() == 78
+        over_tls.wait(lambda: not signs_in(over_tls, old), "its login is refused")
+        box.join(token_of(over_tls, "--auto-approve"))
+        over_tls.wait(lambda: state(over_tls, "again") == "ready", "it is a node again")
+        assert signs_in(over_tls, box.folder / "node.creds")
+        assert not signs_in(over_tls, old)
+
+
+def signs_in(platform: Platform, creds: Path) -> bool:
+    """Whether the bus takes this login."""
+    pem = (platform.layout.secrets / "tls.pem").read_text()
+
+    async def sign_in() -> None:
+        client = await nats.connect(
+            platform.nats_url,
+            user_credentials=str(creds),
+            tls=trust.context_of(pem),
+            allow_reconnect=False,
+        )
+        await client.close()
+
+    try:
+        asyncio.run(sign_in())
+    except NatsError:
+        return False
+    return True
 
 
 def test_a_deleted_node_ends_with_one_line(elsewhere: Elsewhere, over_tls: Platform) -> None:

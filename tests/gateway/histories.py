@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from headrace.events import Entry, Event, Header
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
@@ -134,7 +136,7 @@ def finished(
     return JobFinished(job=job, project=project, outcome=outcome, **told)
 
 
-def joined(node: str = "n1", gpus: int = 2) -> Event:
+def joined(node: str = "n1", gpus: int = 2, **said: Any) -> Event:
     devices = tuple(
         Device(
             device=f"GPU-{index}",
@@ -146,6 +148,7 @@ def joined(node: str = "n1", gpus: int = 2) -> Event:
         for index in range(gpus)
     )
     return NodeJoined(
+        **said,
         node=node,
         host="head",
         address="127.0.0.1",

@@ -71,6 +71,10 @@ REQUESTS = {
         {"type": "project", "name": "vision", "department": "research"},
         HERE,
     ),
+    ("GET", "/v1/pools"): ("/v1/pools", None, None),
+    ("GET", "/v1/volumes"): ("/v1/volumes", None, None),
+    ("GET", "/v1/secrets"): ("/v1/secrets", None, None),
+    ("GET", "/v1/publishers"): ("/v1/publishers", None, None),
     ("PUT", "/v1/secrets/{project:str}/{name:str}"): ("/v1/secrets/vision/A", {"v": 1}, HERE),
     ("POST", "/v1/publishers"): (
         "/v1/publishers",

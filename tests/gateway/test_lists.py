@@ -1,18 +1,45 @@
 """Pages, orders, filters and fields of lists, and from when on they show what is there."""
 
 import asyncio
+import http.client
 import json
+from urllib.parse import urlsplit
 
 import pytest
 from tests.gateway.histories import admitted, finished, joined, requested
+from tests.gateway.people import configured, person
 from tests.gateway.test_api import raw
+from tests.gateway.world import TOKEN
 
 from headrace.client import ClientError
+from headrace.client.connection import Connection
+from headrace.events.access import ProjectErased, PublisherCreated, SecretSet
+from headrace.events.members import TokenCreated
+from headrace.events.pools import Pool, PoolConfigured
+from headrace.events.volumes import Volume, VolumeConfigured
+from headrace.events.webhooks import Webhook, WebhookConfigured
 
 
 async def ask(world, path, **headers):
     status, body = await world.call(raw, world, "GET", path, None, headers)
     return status, json.loads(body)
+
+
+async def pages(world, path):
+    """Every page from that one on, as `Link` leads to them."""
+
+    def turn():
+        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=10)
+        found, here = [], path
+        while here:
+            connection.request("GET", here, headers={"Authorization": f"Bearer {TOKEN}"})
+            answer = connection.getresponse()
+            found.append(json.loads(answer.read()))
+            assert int(answer.headers["Headrace-Position"]) == len(world.log.events)
+            here = answer.headers.get("Link", "").partition(">")[0].removeprefix("<")
+        return found
+
+    return await asyncio.to_thread(turn)
 
 
 async def filled(world, count=5):
@@ -60,12 +87,17 @@ async def test_a_cursor_stays_where_it_is_when_jobs_come_and_go(world):
         ("/v1/jobs?sort=name&cursor=WzEsIDJd", "is the cursor of another order"),
         ("/v1/jobs?fields=job,stat", "fields = stat is no field of a row; instead: state"),
         ("/v1/nodes?fields=", None),
+        ("/v1/nodes?sort=nod", "sort = nod is no field of a row; instead: node"),
+        ("/v1/nodes?sort=labels", "sort = labels has many values: it is no order"),
+        ("/v1/users?cursor=W10=x", "cursor = W10=x is no cursor of this list in this order"),
+        ("/v1/nodes?sort=gpus&cursor=WyJuMCJd", "is no cursor of this list in this order"),
         ("/v1/jobs?at=17", "at = 17 is not yet supported: what is shown is as of now"),
         ("/v1/projects?at=", "at = "),
     ],
 )
 async def test_what_a_list_cannot_do_is_said_in_one_line(world, path, line):
     await filled(world)
+    await inhabited(world)
     status, answer = await ask(world, path)
     if line is None:
         assert status == 200
@@ -93,12 +125,14 @@ async def test_rows_have_only_the_fields_that_are_wanted(world):
     )
 
 
-async def test_nodes_come_in_pages_and_by_their_state(world, monkeypatch):
-    monkeypatch.setattr("headrace.client.client.MAX_PAGE", 2)
+async def test_nodes_come_in_pages_and_by_their_state(world):
     await world.append(*(joined(f"n{number}") for number in range(5)))
     await world.gateway.follower.reached(5)
-    _, page = await ask(world, "/v1/nodes?limit=2&after=n1&fields=node")
-    assert page == [{"node": "n2"}, {"node": "n3"}]
+    assert await pages(world, "/v1/nodes?limit=2&fields=node") == [
+        [{"node": "n0"}, {"node": "n1"}],
+        [{"node": "n2"}, {"node": "n3"}],
+        [{"node": "n4"}],
+    ]
     assert await ask(world, "/v1/nodes?state=silent") == (200, [])
     assert [row.node for row in await world.call(world.client().nodes)] == [
         f"n{number}" for number in range(5)
@@ -132,3 +166,75 @@ async def test_a_client_sees_its_own_changes(world):
     assert client.after_position == 2
     with pytest.raises(ClientError):
         await world.call(client.job, "nobody")
+
+
+LISTS = {
+    "/v1/nodes": "node",
+    "/v1/projects": "project",
+    "/v1/pools": "name",
+    "/v1/volumes": "name",
+    "/v1/secrets": "name",
+    "/v1/publishers": "name",
+    "/v1/webhooks": "name",
+    "/v1/users": "user",
+    "/v1/roles": "member",
+    "/v1/tokens": "token",
+    "/v1/join-tokens": "token",
+}
+
+
+@pytest.mark.parametrize("path", LISTS)
+@pytest.mark.parametrize("sort", ["", "name", "-name"])
+async def test_every_list_has_each_row_once_in_pages_of_any_order(world, path, sort):
+    await inhabited(world)
+    sort = sort.replace("name", LISTS[path])
+    (whole,) = await pages(world, f"{path}?sort={sort}")
+    assert len(whole) == 3
+    by_page = await pages(world, f"{path}?sort={sort}&limit=1")
+    assert [len(page) for page in by_page] == [1, 1, 1]
+    assert [row for page in by_page for row in page] == whole
+    if sort:
+        names = [row[LISTS[path]] for row in whole]
+        assert names == sorted(names, reverse=sort.startswith("-"))
+
+
+async def test_the_client_reads_every_page_of_a_list(world):
+    await inhabited(world)
+    connection = Connection(world.url, TOKEN)
+    found = await world.call(lambda: list(connection.pages("/v1/nodes?limit=1&fields=node")))
+    assert [json.loads(page) for page in found] == [[{"node": f"n{n}"}] for n in range(3)]
+
+
+async def test_a_secret_is_listed_and_its_value_is_nowhere(world):
+    await inhabited(world)
+    _, found = await ask(world, "/v1/secrets?project=p1")
+    (row,) = found
+    assert row == {"name": "KEY", "project": "p1", "version": "v1", "set_at_us": row["set_at_us"]}
+    await world.append(ProjectErased(project="p1"))
+    await world.gateway.follower.reached(len(world.log.events))
+    assert await ask(world, "/v1/secrets?project=p1") == (200, [])
+
+
+async def inhabited(world):
+    """Three of everything."""
+    for number in range(3):
+        name, label = f"p{number}", {"label": "pool", "value": f"p{number}"}
+        await world.append(
+            joined(f"n{number}"),
+            configured(name),
+            PoolConfigured(name=name, pool=Pool(pool=name, **label), change="created"),
+            VolumeConfigured(name=name, volume=Volume(volume=name, path="/mnt"), change="created"),
+            SecretSet(project=name, name="KEY", version=f"v{number}"),
+            PublisherCreated(project=name, name="etl", public_key="U1"),
+            WebhookConfigured(
+                project=name,
+                name="hook",
+                webhook=Webhook(url="https://h/", types=("job.",)),
+                secret=b"s",
+                secret_key="k",
+                change="created",
+            ),
+            *person(f"someone{number}", ("viewer", name)),
+            TokenCreated(token=f"j{number}", digest="d" * 64, uses=1, expires_at_us=9),
+        )
+    await world.gateway.follower.reached(len(world.log.events))

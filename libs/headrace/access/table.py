@@ -29,7 +29,9 @@ project     erase   yes    yes               yes            -           -       
 department  read    yes    yes               yes            yes         yes     -
 department  apply   yes    -                 -              -           -       -
 usage       read    yes    yes               yes            yes         yes     -
+secret      list    yes    yes               yes            yes         -       -
 secret      set     yes    yes               yes            yes         -       -
+publisher   read    yes    yes               yes            -           -       -
 publisher   create  yes    yes               yes            -           -       -
 webhook     read    yes    yes               yes            -           -       -
 webhook     apply   yes    yes               yes            -           -       -
@@ -46,7 +48,9 @@ token       revoke  yes    mine              mine           mine        mine    
 node        read    any    any               any            any         any     -
 node        change  yes    -                 -              -           -       -
 node        join    yes    -                 -              -           -       -
+pool        read    any    any               any            any         any     -
 pool        apply   yes    -                 -              -           -       -
+volume      read    any    any               any            any         any     -
 platform    rebuild yes    -                 -              -           -       -
 platform    read    any    any               any            any         any     -
 """

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import os
 import time
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from headrace.bus.subjects import token
 
 ACCOUNT = "HEADRACE"
 _STORAGE_BYTES_MAX = 8 * 2**30
+_FOR_EVER_S = 253_402_300_799  # the end of the year 9999: clocks need not agree
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,17 +104,22 @@ def operator_jwt(operator_seed: str, system_account: str) -> str:
     return _signed(operator_seed, public_key(operator_seed), "headrace", claims)
 
 
-def account_jwt(operator_seed: str, account: str, name: str, *, streams: bool) -> str:
-    """The JWT of the account with public key `account`; `streams` gives it JetStream."""
+def account_jwt(
+    operator_seed: str, account: str, name: str, *, streams: bool, revoked: Iterable[str] = ()
+) -> str:
+    """The JWT of the account with public key `account`; `streams` gives it JetStream. Users with
+    the keys in `revoked` are not let in, whenever their JWTs were made.
+    """
     storage = _STORAGE_BYTES_MAX if streams else 0
     limits = {
         "subs": -1, "data": -1, "payload": -1, "imports": -1, "exports": -1, "wildcards": True,
         "conn": -1, "leaf": -1, "mem_storage": storage, "disk_storage": storage,
         "streams": -1 if streams else 0, "consumer": -1 if streams else 0,
     }  # fmt: skip
-    return _signed(
-        operator_seed, account, name, {"type": "account", "version": 2, "limits": limits}
-    )
+    claims: dict[str, Any] = {"type": "account", "version": 2, "limits": limits}
+    if keys := dict.fromkeys(revoked, _FOR_EVER_S):
+        claims["revocations"] = keys
+    return _signed(operator_seed, account, name, claims)
 
 
 def user_jwt(
@@ -145,6 +152,16 @@ def new_creds(account_seed: str, name: str, permissions: Permissions) -> str:
     """The credentials file of a new user."""
     seed = new_user_seed()
     return creds_text(user_jwt(account_seed, public_key(seed), name, permissions), seed)
+
+
+def claims_subject(account: str) -> str:
+    """Where a server is told the account's new JWT."""
+    return f"$SYS.REQ.ACCOUNT.{account}.CLAIMS.UPDATE"
+
+
+def revoker_permissions(account: str) -> Permissions:
+    """Of the system account's user that tells servers whom the account revokes."""
+    return Permissions(publish=(claims_subject(account),), subscribe=("_INBOX_revoker.>",))
 
 
 def server_config(operator_seed: str, account_seed: str, system_seed: str) -> str:

@@ -21,9 +21,10 @@ ROOM_S = 2.0  # how long a publish waits for room before it is refused
 
 # A subject may contain what the library takes for blanks (vertical tab, form feed). It would then
 # read the rest of the subject as the subscription's number: the message would reach another handler,
-# or the connection would end as if the server had broken the protocol.
-parser.MSG_RE = re.compile(rb"\AMSG ([^ \t\r\n]+) (\d+) (([^ \t\r\n]+) )?(\d+)\r\n")
-parser.HMSG_RE = re.compile(rb"\AHMSG ([^ \t\r\n]+) (\d+) (([^ \t\r\n]+) )?(\d+) (\d+)\r\n")
+# or the connection would end as if the server had broken the protocol. (The server writes two blanks
+# where its own answers have no reply.)
+parser.MSG_RE = re.compile(rb"\AMSG ([^ \t\r\n]+) (\d+) +(([^ \t\r\n]+) +)?(\d+)\r\n")
+parser.HMSG_RE = re.compile(rb"\AHMSG ([^ \t\r\n]+) (\d+) +(([^ \t\r\n]+) +)?(\d+) (\d+)\r\n")
 
 
 class Undecodable(NatsError):

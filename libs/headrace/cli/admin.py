@@ -6,11 +6,15 @@ import sys
 from argparse import ArgumentParser
 from typing import Any
 
-from headrace.cli.arguments import add_connection
+from headrace.cli.actions import add_action, add_actions, show_list
+from headrace.cli.arguments import add_connection, add_output
 from headrace.cli.exits import DONE, REFUSED, USAGE, printable, report
+from headrace.cli.output import moment
 from headrace.client.client import Client
 from headrace.client.connection import Refused
 from headrace.client.model import Answer
+
+SECRETS = ("SECRET", "PROJECT", "VERSION", "SET")
 
 
 def apply_options(parser: ArgumentParser) -> None:
@@ -56,16 +60,21 @@ def _applied(document: dict[str, Any], answer: Answer) -> str:
 
 
 def secret_options(parser: ArgumentParser) -> None:
-    """The arguments of `secret`."""
-    parser.add_argument("action", choices=("set",))
-    parser.add_argument("name", metavar="NAME")
-    add_connection(parser)
+    """The arguments of `secret`: an action, and its own."""
+    actions = add_actions(parser)
+    add_output(add_action(actions, "list", "names of secrets; values are shown to nobody"))
+    add_action(actions, "set", "set a secret; its value comes from stdin", "name")
 
 
-def secret(*, action: str, name: str, url: str, token: str, project: str) -> int:
-    """Set a secret; its value is read from stdin and shown nowhere."""
-    del action
+def secret(
+    *, action: str, url: str, token: str, project: str, output: str = "", name: str = ""
+) -> int:
+    """List secrets, or set one; its value is read from stdin and shown nowhere."""
     client = Client.from_config(url=url, token=token, project=project)
+    if action == "list":
+        rows = client.secrets(project)
+        cells = [[row.name, row.project, row.version, moment(row.set_at_us)] for row in rows]
+        return show_list(rows, SECRETS, cells, output)
     if sys.stdin.isatty():
         from getpass import getpass
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, _SubParsersAction
+from argparse import ArgumentParser
 from typing import Any
 
-from headrace.cli.arguments import Parser, add_connection, add_output, duration_us
+from headrace.cli.actions import add_action, add_actions, show_list
+from headrace.cli.arguments import add_connection, add_output, duration_us
 from headrace.cli.exits import DONE, USAGE, printable, report
-from headrace.cli.output import moment, show, table
+from headrace.cli.output import moment, show
 from headrace.client.client import Client
 from headrace.client.people_model import RoleRow
 
@@ -15,8 +16,6 @@ FLEET = "the whole fleet"
 USERS = ("USER", "KIND", "BELONGS TO", "GROUPS")
 ROLES = ("MEMBER", "ROLE", "SCOPE", "BY")
 TOKENS = ("TOKEN", "USER", "FOR", "GOOD FOR", "EXPIRES")
-
-Actions = _SubParsersAction
 
 
 def whoami_options(parser: ArgumentParser) -> None:
@@ -44,13 +43,13 @@ def whoami(*, url: str, token: str, project: str, output: str) -> int:
 
 def user_options(parser: ArgumentParser) -> None:
     """The arguments of `user`: an action, and its own."""
-    actions = _actions(parser)
-    add_output(_action(actions, "list", "users on record"))
-    made = _action(actions, "set", "make or change a person or a service", "name")
+    actions = add_actions(parser)
+    add_output(add_action(actions, "list", "users on record"))
+    made = add_action(actions, "set", "make or change a person or a service", "name")
     made.add_argument("--group", action="append", default=[], help="a group they are in")
     made.add_argument("--service", action="store_true", help="a program, which -p owns")
     made.add_argument("--acts-for", action="store_true", help="may ask in the names of people")
-    _action(actions, "remove", "let them in no more", "name")
+    add_action(actions, "remove", "let them in no more", "name")
 
 
 def user(*, action: str, url: str, token: str, project: str, **given: Any) -> int:
@@ -59,7 +58,7 @@ def user(*, action: str, url: str, token: str, project: str, **given: Any) -> in
     if action == "list":
         rows = client.users()
         cells = [[row.user, row.kind, row.home or "–", " ".join(row.groups) or "–"] for row in rows]
-        return _shown(rows, USERS, cells, given["output"])
+        return show_list(rows, USERS, cells, given["output"])
     name = given["name"]
     if action == "remove":
         client.remove_user(name)
@@ -77,12 +76,12 @@ def user(*, action: str, url: str, token: str, project: str, **given: Any) -> in
 
 def role_options(parser: ArgumentParser) -> None:
     """The arguments of `role`: an action, and its own."""
-    actions = _actions(parser)
-    shown = _action(actions, "list", "who has which role where")
+    actions = add_actions(parser)
+    shown = add_action(actions, "list", "who has which role where")
     shown.add_argument("--member", default="", help="only of user:ada, group:team or service:etl")
     add_output(shown)
     for name, about in (("grant", "give a role"), ("revoke", "take it")):
-        changed = _action(actions, name, about, "member", "role")
+        changed = add_action(actions, name, about, "member", "role")
         changed.add_argument("--in", dest="scope", default="", help="a department or project")
 
 
@@ -91,7 +90,7 @@ def role(*, action: str, url: str, token: str, project: str, **given: Any) -> in
     client = Client.from_config(url=url, token=token)
     if action == "list":
         rows = client.roles(member=given["member"], scope=project)
-        return _shown(rows, ROLES, [_role_cells(row) for row in rows], given["output"])
+        return show_list(rows, ROLES, [_role_cells(row) for row in rows], given["output"])
     member = given["member"] if ":" in given["member"] else f"user:{given['member']}"
     scope = given["scope"] or project
     act = client.grant_role if action == "grant" else client.revoke_role
@@ -103,16 +102,16 @@ def role(*, action: str, url: str, token: str, project: str, **given: Any) -> in
 
 def token_options(parser: ArgumentParser) -> None:
     """The arguments of `token`: an action, and its own."""
-    actions = _actions(parser)
-    shown = _action(actions, "list", "API tokens, without their secrets")
+    actions = add_actions(parser)
+    shown = add_action(actions, "list", "API tokens, without their secrets")
     add_output(shown)
-    made = _action(actions, "create", "make an API token; it is shown once")
+    made = add_action(actions, "create", "make an API token; it is shown once")
     made.add_argument("--name", default="", help="what it is for")
     made.add_argument("--scope", action="append", default=[], help="job.read, job.*, *.read, …")
     made.add_argument("--expires", type=duration_us, default=0, help="such as 90d; else never")
     for parsed in (shown, made):
         parsed.add_argument("--user", default="", help="a service; else yourself")
-    _action(actions, "revoke", "take one back, by its id", "id")
+    add_action(actions, "revoke", "take one back, by its id", "id")
 
 
 def token(*, action: str, url: str, token: str, project: str, **given: Any) -> int:
@@ -129,7 +128,7 @@ def token(*, action: str, url: str, token: str, project: str, **given: Any) -> i
              moment(row.expires_at_us) if row.expires_at_us else "never"]
             for row in rows
         ]  # fmt: skip
-        return _shown(rows, TOKENS, cells, given["output"])
+        return show_list(rows, TOKENS, cells, given["output"])
     made = client.create_token(
         user=given["user"],
         name=given["name"],
@@ -141,27 +140,5 @@ def token(*, action: str, url: str, token: str, project: str, **given: Any) -> i
     return DONE
 
 
-def _actions(parser: ArgumentParser) -> Actions[Parser]:
-    return parser.add_subparsers(
-        dest="action", required=True, metavar="ACTION", parser_class=Parser
-    )
-
-
-def _action(actions: Actions[Parser], name: str, about: str, *words: str) -> Parser:
-    made = actions.add_parser(name, help=about, description=f"{about}.", allow_abbrev=False)
-    for word in words:
-        made.add_argument(word, metavar=word.upper())
-    add_connection(made)
-    return made
-
-
 def _role_cells(row: RoleRow) -> list[str]:
     return [row.member, row.role, row.scope or FLEET, "its document" if row.listed else "grant"]
-
-
-def _shown(rows: Any, head: tuple[str, ...], cells: list[list[str]], output: str) -> int:
-    if output in ("json", "yaml"):
-        show(rows, output)
-    else:
-        table(head, cells, wide=output == "wide")
-    return DONE

@@ -1,4 +1,4 @@
-"""`publisher create`: a credential with which a pipeline publishes jobs on the bus.
+"""`publisher`: credentials with which pipelines publish jobs on the bus.
 
 Rule: the private key is made here and leaves this machine only in the file that is written.
 """
@@ -8,9 +8,13 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser
 
-from headrace.cli.arguments import add_connection
+from headrace.cli.actions import add_action, add_actions, show_list
+from headrace.cli.arguments import add_output
 from headrace.cli.exits import DONE, FAILED, printable, report
+from headrace.cli.output import moment
 from headrace.client.client import Client
+
+PUBLISHERS = ("PUBLISHER", "PROJECT", "CREATED", "KEY")
 
 CREDENTIALS = """-----BEGIN NATS USER JWT-----
 {jwt}
@@ -29,17 +33,25 @@ NKEYs are sensitive and should be treated as secrets.
 
 
 def publisher_options(parser: ArgumentParser) -> None:
-    """The arguments of `publisher`."""
-    parser.add_argument("action", choices=("create",))
-    parser.add_argument("name", metavar="NAME")
-    parser.add_argument("--out", default="", metavar="FILE", help="NAME.creds by default")
-    add_connection(parser)
+    """The arguments of `publisher`: an action, and its own."""
+    actions = add_actions(parser)
+    add_output(add_action(actions, "list", "who publishes jobs on the bus"))
+    made = add_action(actions, "create", "let a pipeline publish a project's jobs", "name")
+    made.add_argument("--out", default="", metavar="FILE", help="NAME.creds by default")
 
 
-def publisher(*, action: str, name: str, out: str, url: str, token: str, project: str) -> int:
-    """Make a key, let it publish the project's jobs, and write its credential file (0600)."""
-    del action
+def publisher(*, action: str, url: str, token: str, project: str, **given: str) -> int:
+    """List publishers, or make one."""
     client = Client.from_config(url=url, token=token, project=project)
+    if action == "create":
+        return _created(client, given["name"], given["out"])
+    rows = client.publishers(project)
+    cells = [[row.name, row.project, moment(row.created_at_us), row.public_key] for row in rows]
+    return show_list(rows, PUBLISHERS, cells, given["output"])
+
+
+def _created(client: Client, name: str, out: str) -> int:
+    """Make a key, let it publish the project's jobs, and write its credential file (0600)."""
     path = out or f"{name}.creds"
     if os.path.exists(path):
         return report(f"headrace publisher: {path} exists already; it was left as it is", FAILED)

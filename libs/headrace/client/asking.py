@@ -31,6 +31,11 @@ class Asking:
     def _get(self, path: str, kind: type[T]) -> T:
         return msgspec.json.decode(self._http.get(path), type=kind)
 
+    def _list(self, path: str, row: type[T]) -> list[T]:
+        """Every page of a list."""
+        decode = msgspec.json.Decoder(list[row]).decode  # type: ignore[valid-type]
+        return [each for page in self._http.pages(path) for each in decode(page)]
+
     def _once(self, method: str, path: str, body: Document | None) -> Answer:
         key = uuid.uuid4().hex
         return self._change(method, path, None if body is None else encoded(body), lambda: key)

@@ -16,7 +16,6 @@ from headrace.client.config import context
 from headrace.client.connection import RETRY_S, Unreachable, path_with
 from headrace.client.entering import Entering
 from headrace.client.model import (
-    MAX_PAGE,
     Answer,
     Description,
     Happening,
@@ -181,13 +180,7 @@ class Client(Reports, People, Entering):
 
     def nodes(self) -> list[NodeRow]:
         """Every node."""
-        found: list[NodeRow] = []
-        while True:
-            after = found[-1].node if found else ""
-            page = self._get(path_with("/v1/nodes", {"after": after}), list[NodeRow])
-            found += page
-            if len(page) < MAX_PAGE:
-                return found
+        return self._list("/v1/nodes", NodeRow)
 
     def node(self, node: str) -> NodeRow:
         """One node."""
@@ -208,7 +201,7 @@ class Client(Reports, People, Entering):
 
     def join_tokens(self) -> list[join_token.JoinTokenRow]:
         """Join tokens, the latest first."""
-        return self._get("/v1/join-tokens", list[join_token.JoinTokenRow])
+        return self._list("/v1/join-tokens", join_token.JoinTokenRow)
 
     def revoke_join_token(self, token: str) -> Answer:
         """Take a join token back, by its id."""
@@ -221,7 +214,7 @@ class Client(Reports, People, Entering):
 
     def projects(self) -> list[ProjectRow]:
         """Departments and projects."""
-        return self._get("/v1/projects", list[ProjectRow])
+        return self._list("/v1/projects", ProjectRow)
 
     def apply(self, document: Document) -> Answer:
         """Create or change a department or project; `change` says what became of it."""

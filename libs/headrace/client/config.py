@@ -1,18 +1,20 @@
 """Which gateway, with which token, in which project.
 
-Rule: an option given wins over the environment, the environment over the current context of
-`~/.config/headrace/config.toml`.
+Rule: an option given wins over the environment, the environment over the context in force: the one
+that `HEADRACE_CONTEXT` names, else the current one of `~/.config/headrace/config.toml`.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from headrace.client.connection import ClientError
 
 DEFAULT_PROJECT = "default"
+CONTEXT = "HEADRACE_CONTEXT"  # instead of the file's current one
 
 
 class Context(NamedTuple):
@@ -55,24 +57,43 @@ def context(*, url: str = "", token: str = "", project: str = "") -> Context:
     )
 
 
-def _kept() -> dict[str, str]:
-    """The current context of the file; empty when there is none."""
+def contexts() -> tuple[str, dict[str, dict[str, str]]]:
+    """The name of the context in force, and every context of the file with its fields.
+
+    Raises `ClientError` for a file that is none.
+    """
     path = config_file()
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        return {}
+        text = ""
     except (OSError, UnicodeDecodeError) as error:
         raise ClientError(f"cannot read {path}: {error}") from error
     import tomllib
 
     try:
-        known = tomllib.loads(text)
+        written = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ClientError(f"{path} is not TOML: {error}") from error
-    contexts = known.get("contexts", {})
-    current = known.get("current", "local")
-    if not isinstance(contexts, dict) or not isinstance(contexts.get(current, {}), dict):
+    tables = written.get("contexts", {})
+    if not isinstance(tables, dict) or not all(isinstance(t, dict) for t in tables.values()):
         raise ClientError(f"{path}: contexts must be tables, as in [contexts.local]")
-    found = contexts.get(current, {})
-    return {name: str(value) for name, value in found.items()}
+    current = os.environ.get(CONTEXT) or str(written.get("current", "local"))
+    return current, {
+        name: {field: str(value) for field, value in table.items()}
+        for name, table in tables.items()
+    }
+
+
+def unknown_context(name: str, known: Iterable[str]) -> ClientError:
+    """What to raise for a name that no context has."""
+    there = ", ".join(known) or "none"
+    return ClientError(f"no context is called {name}; there are: {there} ({config_file()})")
+
+
+def _kept() -> dict[str, str]:
+    """The context in force; empty when there is none. Raises `ClientError`."""
+    current, known = contexts()
+    if current not in known and os.environ.get(CONTEXT):
+        raise unknown_context(current, known)
+    return known.get(current, {})

@@ -37,6 +37,8 @@ AGAIN = (429, 502, 503, 504)  # answers that say nothing of the request: ask aga
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}(-[0-9a-f]+)+")  # W3C Trace Context
 
+_NEXT = re.compile(r'<(/[^>]*)>; rel="next"')  # RFC 8288, as our gateway writes it
+
 _ANSWERS = msgspec.json.Decoder(Answer)
 
 
@@ -65,11 +67,14 @@ class Refused(ClientError):
 
 
 class Reply(NamedTuple):
-    """A complete answer. `after_s` is how long to wait before asking again."""
+    """A complete answer. `after_s` is how long to wait before asking again, `next` the path of the
+    next page of a list.
+    """
 
     status: int
     body: bytes
     after_s: float = RETRY_S
+    next: str = ""
 
 
 class Connection:
@@ -94,8 +99,14 @@ class Connection:
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
         """The body of an answer. Raises `ClientError`."""
-        headers = {AFTER_POSITION: str(self.after_position)} if self.after_position else {}
-        return _checked(self._until_answered("GET", path_with(path, query), None, headers))
+        return _checked(self._got(path_with(path, query)))
+
+    def pages(self, path: str) -> Iterator[bytes]:
+        """The bodies of a list's pages, the first at `path`. Raises `ClientError`."""
+        while path:
+            reply = self._got(path)
+            yield _checked(reply)
+            path = reply.next
 
     @contextlib.contextmanager
     def body(self, path: str) -> Iterator[IO[bytes]]:
@@ -177,6 +188,10 @@ class Connection:
             self._kept.close()
             self._kept = None
 
+    def _got(self, path: str) -> Reply:
+        headers = {AFTER_POSITION: str(self.after_position)} if self.after_position else {}
+        return self._until_answered("GET", path, None, headers)
+
     def _until_answered(
         self,
         method: str,
@@ -217,7 +232,8 @@ class Connection:
         response = self._kept.getresponse()
         after = response.getheader("Retry-After", "")
         after_s = float(after) if after.isdecimal() else RETRY_S
-        return Reply(response.status, response.read(), after_s)
+        after_this = _NEXT.fullmatch(response.getheader("Link", ""))
+        return Reply(response.status, response.read(), after_s, after_this[1] if after_this else "")
 
     def _open(self, silence_s: float) -> http.client.HTTPConnection:
         host, port = self._parts.hostname, self._parts.port

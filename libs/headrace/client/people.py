@@ -24,7 +24,7 @@ class People(Asking):
 
     def users(self) -> list[UserRow]:
         """Users on record."""
-        return self._get("/v1/users", list[UserRow])
+        return self._list("/v1/users", UserRow)
 
     def set_user(self, user: str, *, groups: Sequence[str] = ()) -> Answer:
         """Make or change a person; `groups` beside those that an identity provider names."""
@@ -44,7 +44,7 @@ class People(Asking):
     def roles(self, *, member: str = "", scope: str = "") -> list[RoleRow]:
         """Who has which role where."""
         path = path_with("/v1/roles", {"member": member, "scope": scope})
-        return self._get(path, list[RoleRow])
+        return self._list(path, RoleRow)
 
     def grant_role(self, member: str, role: str, scope: str = "") -> Answer:
         """Give a role to `user:ada`, `group:vision-team` or `service:airflow`, in a department or
@@ -59,7 +59,7 @@ class People(Asking):
 
     def tokens(self, user: str = "") -> list[TokenRow]:
         """One's own API tokens and those one may see, without their secrets."""
-        return self._get(path_with("/v1/tokens", {"user": user}), list[TokenRow])
+        return self._list(path_with("/v1/tokens", {"user": user}), TokenRow)
 
     def create_token(
         self,

@@ -1,4 +1,4 @@
-"""What a client reads and ends beside jobs: use and its cost, webhooks."""
+"""What a client reads and ends beside jobs: use and its cost, webhooks, what there is by name."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import msgspec
 
 from headrace.client.asking import Asking, part
 from headrace.client.connection import path_with
+from headrace.client.inventory_model import PoolRow, PublisherRow, SecretRow, VolumeRow
 from headrace.client.model import Answer
 from headrace.client.rebuilt_model import Rebuilt
 from headrace.client.usage_model import UsageRow
@@ -13,7 +14,7 @@ from headrace.client.webhook_model import WebhookRow
 
 
 class Reports(Asking):
-    """Use and webhooks."""
+    """Use, webhooks, pools, volumes, secrets, publishers."""
 
     def usage(
         self,
@@ -29,7 +30,7 @@ class Reports(Asking):
         """
         query = {"by": by, "project": project, "user": user}
         times = {"since_us": since_us or None, "until_us": until_us or None}
-        return self._get(path_with("/v1/usage", {**query, **times}), list[UsageRow])
+        return self._list(path_with("/v1/usage", {**query, **times}), UsageRow)
 
     def rebuild(self) -> Rebuilt:
         """Have the gateway fold what it answers with from the log again."""
@@ -37,9 +38,25 @@ class Reports(Asking):
 
     def webhooks(self, project: str = "") -> list[WebhookRow]:
         """Webhooks, of one project or all."""
-        return self._get(path_with("/v1/webhooks", {"project": project}), list[WebhookRow])
+        return self._list(path_with("/v1/webhooks", {"project": project}), WebhookRow)
 
     def delete_webhook(self, name: str, *, project: str = "") -> Answer:
         """Tell this address no more."""
         path = f"/v1/webhooks/{part(project or self.project)}/{part(name)}"
         return self._once("DELETE", path, None)
+
+    def pools(self) -> list[PoolRow]:
+        """Pools, with their prices."""
+        return self._list("/v1/pools", PoolRow)
+
+    def volumes(self) -> list[VolumeRow]:
+        """Volumes, and how many nodes reach each."""
+        return self._list("/v1/volumes", VolumeRow)
+
+    def secrets(self, project: str = "") -> list[SecretRow]:
+        """Names of secrets, of one project or all. Nobody is ever shown a value."""
+        return self._list(path_with("/v1/secrets", {"project": project}), SecretRow)
+
+    def publishers(self, project: str = "") -> list[PublisherRow]:
+        """Who publishes jobs on the bus, of one project or all."""
+        return self._list(path_with("/v1/publishers", {"project": project}), PublisherRow)

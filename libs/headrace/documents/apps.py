@@ -24,12 +24,28 @@ _JUPYTER = (
 
 
 class App:
-    """Programs of which the first that is installed is run, each with its arguments."""
+    """Programs of which the first that is installed is run, each with its arguments. What its pages
+    do at addresses that begin with one of `chatter` they do while nobody touches them.
+    """
 
-    def __init__(self, name: str, programs: dict[str, str], what: str, instead: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        programs: dict[str, str],
+        what: str,
+        instead: str,
+        chatter: tuple[str, ...] = (),
+    ) -> None:
+        self.chatter = chatter
         tries = (_TRY.format(program=each, arguments=of) for each, of in programs.items())
         missing = _MISSING.format(name=name, what=what, instead=instead)
         self.command = "".join(tries) + _ELSE.format(missing=missing)
+
+
+def chatter_of(app: str) -> tuple[str, ...]:
+    """Where the pages of this application are busy by themselves."""
+    known = APPS.get(app)
+    return known.chatter if known is not None else ()
 
 
 APPS = {
@@ -38,6 +54,10 @@ APPS = {
         {"jupyter-lab": _JUPYTER, "jupyter-notebook": _JUPYTER},
         "JupyterLab",
         "setup: pip install jupyterlab",
+        chatter=(
+            "/api/events/",
+            "/lab/api/workspaces/",
+        ),  # what is read is told; the layout is kept
     ),
     "vscode": App(
         "vscode",

@@ -40,7 +40,11 @@ def workspace_of(job: JobFile) -> Workspace | None:
     if job.nodes != 1:
         rule = "a workspace is one worker that somebody opens"
         refuse("nodes", rule, value=job.nodes, instead="nodes: 1")
-    return Workspace(port=_port(_app(job).get("port", 0)), idle_us=_idle_us(job.idle))
+    return Workspace(
+        port=_port(_app(job).get("port", 0)),
+        idle_us=_idle_us(job.idle),
+        app=job.app if isinstance(job.app, str) else "",
+    )
 
 
 def command_of(job: JobFile) -> Any:

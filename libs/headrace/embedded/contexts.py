@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -47,29 +48,55 @@ def write_context(
     """Make `name` the platform at `url`, and with `is_current` (or when there is none) the context
     in force. Raises `EmbeddedError` as `write_local` does.
     """
+    fields = {"url": url, "token": token, "project": project}
+    if certificate:
+        fields["certificate"] = certificate
+    lines = [f"{field} = {_quoted(value)}\n" for field, value in fields.items()]
+    section = f"[contexts.{_key(name)}]\n{''.join(lines)}"
+
+    def written(text: str) -> str:
+        rest = _without(text, name).strip("\n")
+        rest = f"{rest}\n\n" if rest else ""
+        if is_current or "current" not in tomllib.loads(text):
+            rest = _with_current(rest, name)
+        return f"{rest}{section}"
+
+    return _rewrite(written)
+
+
+def use_context(name: str) -> Path:
+    """Make it the context in force. Raises `EmbeddedError` as `write_local` does."""
+    return _rewrite(lambda text: _with_current(text, name))
+
+
+def delete_context(name: str) -> Path:
+    """Forget it, and its token. Raises `EmbeddedError` as `write_local` does."""
+    return _rewrite(lambda text: _without(text, name))
+
+
+def _rewrite(change: Callable[[str], str]) -> Path:
     path = config_file()
     try:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
-        known = tomllib.loads(text)
-        fields = {"url": url, "token": token, "project": project}
-        if certificate:
-            fields["certificate"] = certificate
-        lines = [f"{field} = {_quoted(value)}\n" for field, value in fields.items()]
-        section = f"[contexts.{_key(name)}]\n{''.join(lines)}"
-        head = rf"(?ms)^\[contexts\.{re.escape(_key(name))}\][^\n]*\n.*?(?=^\[|\Z)"
-        rest = re.sub(head, "", text).strip("\n")
-        if is_current and "current" in known:
-            rest = re.sub(r"(?m)\Acurrent *=[^\n]*\n*", "", rest)
-        rest = f"{rest}\n\n" if rest else ""
-        if is_current or "current" not in known:
-            rest = f"current = {_quoted(name)}\n{rest or chr(10)}"
+        tomllib.loads(text)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_file(path, f"{rest}{section}".encode())
+        write_file(path, change(text).encode())
     except tomllib.TOMLDecodeError as error:
         raise EmbeddedError(f"{path} is not TOML ({error}); it was left as it is") from error
     except OSError as error:
         raise EmbeddedError(f"cannot write {path}: {error.strerror}") from error
     return path
+
+
+def _without(text: str, name: str) -> str:
+    """The text without the section of this context."""
+    head = rf"(?ms)^\[contexts\.{re.escape(_key(name))}\][^\n]*\n.*?(?=^\[|\Z)"
+    return re.sub(head, "", text)
+
+
+def _with_current(text: str, name: str) -> str:
+    rest = re.sub(r"(?m)\Acurrent *=[^\n]*\n*", "", text)
+    return f"current = {_quoted(name)}\n{rest or chr(10)}"
 
 
 def _key(name: str) -> str:

@@ -24,7 +24,7 @@ PASSWORD_BYTES = 24
 OPERATOR = "operator"  # the database role that reads all, for `verify`
 
 KEY_FILES = {  # who may read which key
-    "admission": ("master.key", "account.seed"),
+    "admission": ("master.key", "account.seed", "operator.seed", "bus.revoker.creds"),
     "placement": ("master.key", "vault.key", "grant.key"),
     "gateway": ("vault.pub", "grant.pub"),
     "node": ("grant.pub",),
@@ -126,7 +126,8 @@ def _ensure_bus_logins(layout: Layout, services: Sequence[str], nodes: Sequence[
     """The bus trusts an operator, its account, and whom the account signed: all made here."""
     conf = layout.secrets / "nats.conf"
     missing = [name for name in (*services, *nodes) if not creds_file(layout, name).exists()]
-    if conf.exists() and not missing:
+    revoker = creds_file(layout, "bus.revoker")  # no node's or service's name has a dot
+    if conf.exists() and revoker.exists() and not missing:
         return
     from headrace.bus import credentials
     from headrace.bus.service_logins import service_permissions
@@ -142,6 +143,8 @@ def _ensure_bus_logins(layout: Layout, services: Sequence[str], nodes: Sequence[
         (layout.secrets / name).read_text(encoding="ascii") for name in seeds
     )
     _once(conf, lambda: credentials.server_config(operator, account, system).encode())
+    allowed = credentials.revoker_permissions(credentials.public_key(account))
+    _once(revoker, lambda: credentials.new_creds(system, "revoker", allowed).encode())
     for name in missing:
         is_node = name in nodes
         allowed = credentials.node_permissions(name) if is_node else service_permissions(name)

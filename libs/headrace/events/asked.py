@@ -142,11 +142,13 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Workspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An application that is opened through the gateway. It listens at `port` of its node (0: the
-    port of its worker's first process). Not used for `idle_us` it is to end (0: never).
+    port of its worker's first process). Not used for `idle_us` it is to end (0: never). `app` is
+    its name, if that is known (`documents.apps`).
     """
 
     port: int = 0
     idle_us: int = 0
+    app: str = ""
 
 
 RETRY_ON = ("node-lost", "oom", "error", "setup")

@@ -10,7 +10,7 @@ import contextlib
 import logging
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 
 import uvloop
 
@@ -45,6 +45,19 @@ def serve(name: str, service_of: Callable[[Environment], Service]) -> None:
         raise SystemExit(1) from None
     finally:
         telemetry.stop()
+
+
+def signing_in(
+    environment: Environment, creds: str, name: str
+) -> Callable[[], Coroutine[None, None, NatsBus]]:
+    """How to connect to the bus with another login than the service's own."""
+    return lambda: NatsBus.connect(
+        environment.nats_url,
+        creds_text=creds,
+        certificate=environment.nats_certificate,
+        name=name,
+        inbox_prefix=f"_INBOX_{name}",
+    )
 
 
 async def _run(name: str, service: Service, environment: Environment) -> None:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import logging
+
 from headrace.admission.decide import DECIDER
 from headrace.admission.requests import Requests
 from headrace.admission.shell import AdmissionShell
 from headrace.admission.state import SETTINGS
+from headrace.bus.revoking import Revoker
 from headrace.runtime.environment import Environment
-from headrace.runtime.serve import serve
+from headrace.runtime.serve import serve, signing_in
 from headrace.runtime.service import Service
 
+REVOKER = "bus.revoker.creds"
 
-def service_of(environment: Environment) -> Service:
-    """Admission, as this process runs it."""
+_LOG = logging.getLogger("headrace.admission")
+
+
+def service_of(environment: Environment, revoker: Revoker | None = None) -> Service:
+    """Admission; with a `revoker` the bus refuses nodes that were deleted."""
     requests = Requests(
         master_key=environment.key("master.key"),
         account_seed=environment.key("account.seed").decode().strip(),
@@ -21,11 +28,24 @@ def service_of(environment: Environment) -> Service:
         decider=DECIDER,
         requests=requests.receivers(),
         answer=requests.answer,
-        shell=AdmissionShell(requests),
+        shell=AdmissionShell(requests, revoker),
         settings=SETTINGS,
         relay=True,
     )
 
 
+def revoker_of(environment: Environment) -> Revoker | None:
+    """Who has the bus refuse deleted nodes; None without the keys for it."""
+    try:
+        operator_seed = environment.key("operator.seed").decode().strip()
+        creds = environment.key(REVOKER).decode()
+    except FileNotFoundError as error:
+        _LOG.warning("logins of deleted nodes stay good until they expire lacks=%s", error.filename)
+        return None
+    account_seed = environment.key("account.seed").decode().strip()
+    connect = signing_in(environment, creds, "revoker")
+    return Revoker(connect, operator_seed=operator_seed, account_seed=account_seed)
+
+
 if __name__ == "__main__":
-    serve("admission", service_of)
+    serve("admission", lambda environment: service_of(environment, revoker_of(environment)))

@@ -10,8 +10,13 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from headrace.access import directory
+<<<<<<< HEAD
 from headrace.admission import evolve_dependencies, evolve_groups, evolve_workspaces
 from headrace.admission.hearing import hook_of, member_of, token_of
+=======
+from headrace.admission import evolve_dependencies, evolve_groups, evolve_members
+from headrace.admission.hearing import hook_of
+>>>>>>> main
 from headrace.admission.state import (
     Asked,
     Ended,
@@ -148,10 +153,10 @@ def _joined(state: State, _entry: Entry, event: nodes.NodeJoined) -> None:
     state.__dict__.pop("warnings", None)
 
 
-def _node_changed(state: State, _entry: Entry, event: nodes.NodeChanged) -> None:
+def _node_changed(state: State, entry: Entry, event: nodes.NodeChanged) -> None:
     if event.change == "delete":
         state.nodes.pop(event.node, None)
-        state.members.pop(event.node, None)
+        evolve_members.left(state, event.node, entry.recorded_at_us)
     node = state.nodes.get(event.node)
     if node is not None:
         node.accepting = event.change == "uncordon"
@@ -174,31 +179,6 @@ def _erased(state: State, entry: Entry, event: access.ProjectErased) -> None:
 def _keys_dropped(state: State, _entry: Entry, event: access.ProjectKeysDropped) -> None:
     if state.erasing.get(event.project) == event.erased_at:
         del state.erasing[event.project]
-
-
-def _token(state: State, _entry: Entry, event: members.TokenCreated) -> None:
-    if event.token in state.tokens:
-        return
-    state.tokens[event.token] = token_of(event)
-    if len(state.tokens) > state.setting("tokens_max"):
-        del state.tokens[next(iter(state.tokens))]
-
-
-def _token_revoked(state: State, _entry: Entry, event: members.TokenRevoked) -> None:
-    state.tokens.pop(event.token, None)
-
-
-def _member(
-    state: State, _entry: Entry, event: members.JoinWaiting | members.MemberAdmitted
-) -> None:
-    state.members[event.node] = member_of(event)
-    token = state.tokens.get(event.token)
-    if token is not None:
-        token.used_by[event.public_key] = event.node
-
-
-def _rejected(state: State, _entry: Entry, event: members.MemberRejected) -> None:
-    state.members.pop(event.node, None)
 
 
 def _volume(state: State, _entry: Entry, event: volumes.VolumeConfigured) -> None:
@@ -257,11 +237,7 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     access.PublisherCreated: _publisher,
     access.ProjectErased: _erased,
     access.ProjectKeysDropped: _keys_dropped,
-    members.TokenCreated: _token,
-    members.TokenRevoked: _token_revoked,
-    members.JoinWaiting: _member,
-    members.MemberAdmitted: _member,
-    members.MemberRejected: _rejected,
+    **evolve_members.ON,
     platform.ServiceLed: _led,
     volumes.VolumeConfigured: _volume,
     webhooks.WebhookConfigured: _hook,

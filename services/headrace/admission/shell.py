@@ -1,4 +1,5 @@
-"""What admission does outside: it drops the keys of erased projects, and tells webhooks.
+"""What admission does outside: it drops the keys of erased projects, tells webhooks, and has the bus
+refuse nodes that were deleted.
 
 Rule: a key is dropped until the log says that it was; a key that a project made afterwards stays.
 """
@@ -11,8 +12,12 @@ from collections.abc import Sequence
 
 from headrace.admission.courier import Courier
 from headrace.admission.requests import Requests
+from headrace.bus.handling import end
+from headrace.bus.revoking import Revoker
 from headrace.events import Entry
 from headrace.events.access import ProjectErased, ProjectKeysDropped
+from headrace.events.members import MemberAdmitted
+from headrace.events.nodes import NodeChanged
 from headrace.events.webhooks import WebhookConfigured, WebhookDeleted, WebhookStopped
 from headrace.runtime.service import Runtime
 from headrace.store.interface import StoreError
@@ -27,8 +32,9 @@ _LOG = logging.getLogger("headrace.admission")
 class AdmissionShell:
     """Erases projects, and keeps the courier of webhooks."""
 
-    def __init__(self, requests: Requests) -> None:
-        self._requests = requests
+    def __init__(self, requests: Requests, revoker: Revoker | None = None) -> None:
+        self._requests, self._revoker = requests, revoker
+        self._revoking: asyncio.Task[None] | None = None
         self._runtime: Runtime | None = None
         self._courier: Courier | None = None
 
@@ -38,6 +44,9 @@ class AdmissionShell:
         self._requests.keys(runtime).forget()
         self._courier = Courier(runtime, self._requests.keys(runtime))
         self._courier.follow()
+        if self._revoker is not None:
+            self._revoker.refuse(runtime.state.revoked)
+            self._revoking = asyncio.create_task(self._revoker.run())
         for project, erased_at in list(runtime.state.erasing.items()):
             await self._drop(runtime, project, erased_at)
 
@@ -46,6 +55,9 @@ class AdmissionShell:
         runtime = self._runtime
         if self._courier is not None and any(isinstance(e.event, _HOOKS) for e in entries):
             self._courier.follow()
+        members = any(isinstance(e.event, NodeChanged | MemberAdmitted) for e in entries)
+        if members and runtime is not None and self._revoker is not None:
+            self._revoker.refuse(runtime.state.revoked)
         for entry in entries:
             event = entry.event
             if runtime is not None and isinstance(event, ProjectErased):
@@ -56,6 +68,9 @@ class AdmissionShell:
     async def close(self) -> None:
         """Leadership ended."""
         self._runtime = None
+        if self._revoking is not None:
+            await end(self._revoking)
+            self._revoking = None
         if self._courier is not None:
             await self._courier.close()
             self._courier = None

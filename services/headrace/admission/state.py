@@ -29,6 +29,7 @@ SETTINGS = {
     "jobs_per_project_max": 100_000,  # live at a time, tasks included
     "tokens_max": 1_000,  # join tokens remembered; the oldest are forgotten first
     "members_max": 10_000,  # nodes, and machines that wait to be one
+    "revoked_max": 4_000,  # keys of deleted nodes that the bus refuses; the oldest are forgotten first
     "credential_lasts_s": 7 * 86_400,  # a node signs in with it; renewed when half of it is over
 }
 
@@ -192,6 +193,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     members: dict[str, Member] = {}  # by node
+    revoked: dict[str, int] = {}  # keys of nodes that were deleted, and when; the oldest first
     directory: Directory = msgspec.field(default_factory=Directory)
     hooks: dict[str, dict[str, Hook]] = {}  # project: name
     erasing: dict[str, int] = {}  # erased at that position; its keys are not known to be dropped

@@ -24,6 +24,7 @@ from headrace.gateway.answering import (
 from headrace.gateway.caller import caller_of, guard
 from headrace.gateway.errors import GatewayError
 from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.listing import page_of
 from headrace.gateway.routes import PREFIX, ROUTES
 from headrace.gateway.workspaces_api import with_workspaces
 from headrace.store.interface import Unavailable
@@ -47,6 +48,7 @@ def api(gateway: Gateway) -> Litestar:
         dependencies={
             "gateway": Provide(lambda: gateway, sync_to_thread=False),
             "by": Provide(caller_of, sync_to_thread=False),
+            "page": Provide(page_of, sync_to_thread=False),
         },
         exception_handlers={
             GatewayError: on_gateway_error,

@@ -74,21 +74,13 @@ def ordered(
     return page, _encoded(key(page[-1])) if len(taken) > limit else ""
 
 
-def nodes(projection: Projection, state: str, after: str, limit: int) -> list[str]:
-    """The first `limit` nodes (in a state, if one is named) behind the node `after`, in order of
-    name; those that wait for approval last.
-    """
-    waiting = [] if state not in ("", "waiting") else sorted(projection.waiting)
+def nodes(projection: Projection, state: str) -> list[str]:
+    """The nodes (in a state, if one is named), and those that wait for approval."""
+    waiting = [] if state not in ("", "waiting") else projection.waiting
     joined = [
-        name
-        for name, node in sorted(projection.nodes.items())
-        if not state or node_state(node) == state
+        name for name, node in projection.nodes.items() if not state or node_state(node) == state
     ]
-    if after in projection.waiting:
-        joined, waiting = [], [name for name in waiting if name > after]
-    elif after:
-        joined = [name for name in joined if name > after]
-    return [*joined, *(name for name in waiting if name not in projection.nodes)][:limit]
+    return [*joined, *(name for name in waiting if name not in projection.nodes)]
 
 
 def names_like(

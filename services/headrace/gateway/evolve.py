@@ -12,7 +12,6 @@ from typing import Any
 from headrace.access import directory
 from headrace.client.model import why_ended
 from headrace.events import Entry, Event, tag_of
-from headrace.events.access import ProjectErased
 from headrace.events.attempts import AttemptExited
 from headrace.events.gangs import (
     GangEvicted,
@@ -42,14 +41,20 @@ from headrace.events.nodes import (
     still_faulted,
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
-from headrace.events.pools import PoolConfigured
 from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway import (
     evolve_gangs,
+<<<<<<< HEAD
     evolve_joining,
     evolve_pauses,
     evolve_webhooks,
     evolve_workspaces,
+=======
+    evolve_inventory,
+    evolve_joining,
+    evolve_pauses,
+    evolve_webhooks,
+>>>>>>> main
 )
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
@@ -204,10 +209,6 @@ def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> Non
     projection.queues[event.name] = event.queue
 
 
-def _pool(projection: Projection, _: Entry, event: PoolConfigured) -> None:
-    projection.pools[event.name] = event.pool
-
-
 def _divided(projection: Projection, _: Entry, event: SharesDivided) -> None:
     projection.shares = event.shares
 
@@ -216,16 +217,12 @@ def _accounted(projection: Projection, _: Entry, event: UsageAccounted) -> None:
     use_of(projection, event.project).gpu_us += event.milli * event.held_us // 1000
 
 
-def _erased(projection: Projection, entry: Entry, event: ProjectErased) -> None:
-    projection.erased_at_us[event.project] = entry.recorded_at_us
-
-
 def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
     projection.services[event.service] = event.epoch
 
 
 _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
-    ProjectErased: _erased,
+    **evolve_inventory.FOLDS,
     **evolve_joining.FOLDS,
     **evolve_webhooks.FOLDS,
     **evolve_workspaces.FOLDS,
@@ -254,7 +251,6 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     QueueConfigured: _configured,
     SharesDivided: _divided,
     UsageAccounted: _accounted,
-    PoolConfigured: _pool,
     ServiceLed: _led,
 }
 

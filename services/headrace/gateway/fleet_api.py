@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import msgspec
 from litestar import Request, delete, get, post, put
-from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+from litestar.params import FromPath, JSONBody, QueryParameter
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
 
@@ -16,15 +16,15 @@ from headrace import vault
 from headrace.access.allowed import Scope
 from headrace.access.table import ROLES
 from headrace.bus.subjects import FLEET
-from headrace.client.model import MAX_PAGE, Answer, NodeRow, ProjectRow, Status
+from headrace.client.model import Answer, NodeRow, ProjectRow, Status
 from headrace.events.people import Grant
 from headrace.gateway import choosing, rows
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import By, Caller, may
 from headrace.gateway.errors import BadRequest, NotFound
 from headrace.gateway.gateway import Gate, Gateway
-from headrace.gateway.jobs_api import Key, Limit, Trace
-from headrace.gateway.selecting import Fields, selected
+from headrace.gateway.jobs_api import Key, Trace
+from headrace.gateway.listing import Paged, listed
 
 APPLIED_AS_NAMED = ("pool", "scheduling", "volume", "webhook")  # the verb is the document's type
 SECRET_BYTES_MAX = 65_000  # sealed it is a little more
@@ -50,17 +50,13 @@ async def list_nodes(
     gateway: Gate,
     by: By,
     state_word: Annotated[str, QueryParameter(name="state")] = "",
-    after: FromQuery[str] = "",
-    limit: Limit = MAX_PAGE,
-    fields: Fields = "",
+    page: Paged,
 ) -> Response[list[NodeRow]]:
-    """In order of name; those that wait for approval last. A page begins behind the node `after`,
-    the last one of the page before.
-    """
-    found = choosing.nodes(gateway.projection, state_word, after, limit)
+    """In order of name; those that wait for approval last."""
+    found = choosing.nodes(gateway.projection, state_word)
     sight = by.sight
     shown = [sight.node_row(row) for row in rows.node_rows(gateway.projection, found)]
-    return selected(shown, fields, NodeRow)
+    return listed(shown, NodeRow, page, lambda row: (int(row.state == "waiting"), row.node))
 
 
 @get("/nodes/{node:str}", summary="One node", opt=may("read", "node"))
@@ -96,11 +92,11 @@ async def change_node(
 
 
 @get("/projects", summary="Departments and projects: quota, share, use", opt=may("read", "project"))
-async def list_projects(gateway: Gate, by: By, fields: Fields = "") -> Response[list[ProjectRow]]:
+async def list_projects(gateway: Gate, by: By, page: Paged) -> Response[list[ProjectRow]]:
     """Each department before its projects, of those one may see."""
-    found = rows.project_rows(gateway.projection)
-    seen = [row for row in found if by.may("read", row.kind, row.project)]
-    return selected(seen, fields, ProjectRow)
+    projection = gateway.projection
+    seen = [row for row in rows.project_rows(projection) if by.may("read", row.kind, row.project)]
+    return listed(seen, ProjectRow, page, lambda row: rows.place(projection, row.project))
 
 
 @put(

@@ -28,6 +28,7 @@ from headrace.gateway.caller import By, Caller, may, while_allowed
 from headrace.gateway.choosing import Wish
 from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.listing import Limit
 from headrace.gateway.logs import LogQuery, Offsets, parse_offsets
 from headrace.gateway.projection import Job
 from headrace.gateway.selecting import Fields, selected
@@ -41,7 +42,6 @@ Key = Annotated[str, HeaderParameter(name="Idempotency-Key")]
 Trace = Annotated[str, HeaderParameter(name="traceparent")]
 JobName = FromPath[str]
 Index = FromPath[int | None]
-Limit = Annotated[int, QueryParameter(ge=1, le=MAX_PAGE)]
 Count = Annotated[int, QueryParameter(ge=0, le=MAX_PAGE)]
 
 _ENCODE = msgspec.json.Encoder().encode

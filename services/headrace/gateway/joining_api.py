@@ -27,6 +27,7 @@ from headrace.gateway.caller import OPEN, By, may
 from headrace.gateway.errors import BadRequest, TooMany
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
+from headrace.gateway.listing import Paged, listed
 from headrace.gateway.projection import Token
 from headrace.trust import join_token
 from headrace.trust.join_token import JoinTokenRow
@@ -88,11 +89,12 @@ async def create_join_token(
 
 
 @get("/join-tokens", summary="Join tokens, who used them, and until when", opt=may("join", "node"))
-async def list_join_tokens(gateway: Gate, by: By) -> list[JoinTokenRow]:
+async def list_join_tokens(gateway: Gate, by: By, page: Paged) -> Response[list[JoinTokenRow]]:
     """The latest first. No secret and no digest is in it."""
     by.check()
     now_us = time.time_ns() // 1000
-    return [_row(token, now_us) for token in reversed(gateway.projection.tokens.values())]
+    rows = [_row(token, now_us) for token in gateway.projection.tokens.values()]
+    return listed(rows, JoinTokenRow, page, lambda row: (-row.created_at_us, row.token))
 
 
 @delete(

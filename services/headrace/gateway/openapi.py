@@ -25,6 +25,7 @@ from headrace.documents.fleet import QueueDocument
 from headrace.documents.job_file import JobFile
 from headrace.documents.pool_file import PoolDocument
 from headrace.documents.webhook_file import WebhookDocument
+from headrace.gateway.listing import page_of
 from headrace.gateway.routes import PREFIX, ROUTES
 
 FILE = "openapi.json"
@@ -79,6 +80,7 @@ def document() -> dict[str, Any]:
         dependencies={
             "gateway": Provide(lambda: None, sync_to_thread=False),
             "by": Provide(lambda: None, sync_to_thread=False),
+            "page": Provide(page_of, sync_to_thread=False),
         },
         openapi_config=OpenAPIConfig(
             title="Headrace", version=version("headrace"), description=ABOUT

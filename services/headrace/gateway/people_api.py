@@ -25,6 +25,7 @@ from headrace.gateway.caller import OPEN, SIGNED_IN, By, Caller, may
 from headrace.gateway.errors import Denied, NotFound, TooMany
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
+from headrace.gateway.listing import Paged, listed
 
 SECOND_US = 1_000_000
 
@@ -82,14 +83,14 @@ async def whoami(by: By) -> Me:
 
 
 @get("/users", summary="Users on record", opt=may("read", "user"))
-async def list_users(gateway: Gate, by: By) -> list[UserRow]:
+async def list_users(gateway: Gate, by: By, page: Paged) -> Response[list[UserRow]]:
     """In order of name; services only to who may see them."""
-    users = gateway.directory.users
-    return [
-        UserRow(user=name, **msgspec.structs.asdict(users[name]))
-        for name in sorted(users)
-        if users[name].kind != "service" or by.may("read", "service", users[name].home)
+    rows = [
+        UserRow(user=name, **msgspec.structs.asdict(account))
+        for name, account in gateway.directory.users.items()
+        if account.kind != "service" or by.may("read", "service", account.home)
     ]
+    return listed(rows, UserRow, page, lambda row: (row.user,))
 
 
 @put("/users/{user:str}", summary="Make or change a user", opt=may("set", "service"))
@@ -123,16 +124,19 @@ async def remove_user(
 
 @get("/roles", summary="Who has which role where", opt=may("read", "role"))
 async def list_roles(
-    gateway: Gate, by: By, member: FromQuery[str] = "", within: Within = ""
-) -> list[RoleRow]:
+    gateway: Gate, by: By, page: Paged, member: FromQuery[str] = "", within: Within = ""
+) -> Response[list[RoleRow]]:
     """Of what one may see; `listed` says that it comes from the document of the scope."""
-    return [
+    rows = [
         row
         for row in _all_roles(gateway)
         if (not member or row.member == member)
         and (not within or row.scope == within)
         and by.may("read", "role", row.scope)
     ]
+    return listed(
+        rows, RoleRow, page, lambda row: (row.scope, row.member, row.role, int(row.listed))
+    )
 
 
 @post("/roles", summary="Give a role", opt=may("grant", "role"))
@@ -160,11 +164,14 @@ async def revoke_role(
 
 
 @get("/tokens", summary="API tokens, without their secrets", opt=may("read", "token"))
-async def list_tokens(gateway: Gate, by: By, user: FromQuery[str] = "") -> list[TokenRow]:
+async def list_tokens(
+    gateway: Gate, by: By, page: Paged, user: FromQuery[str] = ""
+) -> Response[list[TokenRow]]:
     """One's own, and those one may see; the oldest first."""
     tokens = gateway.directory.tokens.values()
     found = [token for token in tokens if not user or token.user == user]
-    return [_token_row(token) for token in found if _may_token(gateway, by, "read", token.user)]
+    rows = [_token_row(token) for token in found if _may_token(gateway, by, "read", token.user)]
+    return listed(rows, TokenRow, page, lambda row: (row.created_at_us, row.token))
 
 
 @post(
@@ -256,13 +263,13 @@ def _all_roles(gateway: Gateway) -> list[RoleRow]:
     given = [
         _role_row(member, grant) for member, grants in directory.given.items() for grant in grants
     ]
-    listed = [
+    in_documents = [
         _role_row(member, grant, listed=True)
         for member, queues in directory.listed.items()
         for grants in queues.values()
         for grant in grants
     ]
-    return sorted(given + listed, key=lambda row: (row.scope, row.member, row.role, row.listed))
+    return given + in_documents
 
 
 def _role_row(member: str, grant: Grant, *, listed: bool = False) -> RoleRow:

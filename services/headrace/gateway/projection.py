@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from headrace.access.directory import Directory
+from headrace.client.inventory_model import PublisherRow, SecretRow
 from headrace.client.webhook_model import WebhookRow
 from headrace.events.asked import Gang, Workspace
 from headrace.events.gangs import Worker
@@ -18,6 +19,7 @@ from headrace.events.members import JoinWaiting, TokenCreated
 from headrace.events.nodes import NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
+from headrace.events.volumes import Volume
 
 TOKENS_MAX = 1_000  # join tokens that are listed; the oldest are forgotten first
 ENDED_JOBS_MAX = 20_000  # jobs and tasks that ended and are still listed; older ones are in the log
@@ -131,6 +133,9 @@ class Projection(msgspec.Struct, kw_only=True):
     since: dict[str, dict[str, int]] = {}
     devices: dict[str, DeviceAt] = {}
     pools: dict[str, Pool] = {}
+    volumes: dict[str, Volume] = {}
+    secrets: dict[tuple[str, str], SecretRow] = {}  # by project and name
+    publishers: dict[tuple[str, str], PublisherRow] = {}  # likewise
     usage: dict[UsageKey, Used] = {}  # of what was given back, the oldest days first
     services: dict[str, int] = {}
     directory: Directory = msgspec.field(default_factory=Directory)

@@ -119,9 +119,8 @@ def project_rows(projection: Projection) -> list[ProjectRow]:
     """Departments and projects, each department before its projects; projects that were never
     configured but used come last.
     """
-    names = sorted(projection.queues, key=lambda name: _path(projection.queues, name))
-    unknown = sorted({job.project for job in projection.live.values()} | set(projection.use))
-    names += [name for name in unknown if name not in projection.queues]
+    used_by = {job.project for job in projection.live.values()} | set(projection.use)
+    names = sorted({*projection.queues, *used_by}, key=lambda name: place(projection, name))
     counted, used = _counted(projection), _used(projection)
     rows = []
     for name in names:
@@ -249,8 +248,12 @@ def _used(projection: Projection) -> dict[str, ProjectUse]:
     return used
 
 
-def _path(queues: dict[str, Queue], name: str) -> list[str]:
-    return list(_ancestors(queues, name))[::-1]
+def place(projection: Projection, name: str) -> tuple[int | str, ...]:
+    """Where a department or project stands in lists: below what it belongs to; what was never
+    configured last.
+    """
+    path = list(_ancestors(projection.queues, name))[::-1]
+    return int(name not in projection.queues), *path
 
 
 def _ancestors(queues: dict[str, Queue], name: str) -> Iterator[str]:

@@ -6,12 +6,14 @@ from typing import Annotated
 
 from litestar import get
 from litestar.params import FromQuery, QueryParameter
+from litestar.response import Response
 
 from headrace.client.usage_model import UsageRow
 from headrace.gateway.accounting import BY, grouped, usage
 from headrace.gateway.caller import By, may
 from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate
+from headrace.gateway.listing import Paged, listed
 
 
 @get(
@@ -28,7 +30,8 @@ async def list_usage(
     user: FromQuery[str] = "",
     since_us: FromQuery[int] = 0,
     until_us: FromQuery[int] = 0,
-) -> list[UsageRow]:
+    page: Paged,
+) -> Response[list[UsageRow]]:
     """`by` names what it is added up by, separated by commas; whole days (UTC) count. What jobs hold
     now is counted up to now. Only of projects whose usage one may see.
     """
@@ -46,4 +49,7 @@ async def list_usage(
         and user in ("", key.user)
         and by.may("read", "usage", key.project)
     }
-    return grouped(kept, names)
+    rows = grouped(kept, names)
+    return listed(
+        rows, UsageRow, page, lambda row: (*(getattr(row, n) for n in names), row.currency)
+    )

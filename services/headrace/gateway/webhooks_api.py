@@ -13,6 +13,7 @@ from headrace.gateway.answering import response_of
 from headrace.gateway.caller import By, may
 from headrace.gateway.gateway import Gate
 from headrace.gateway.jobs_api import Key
+from headrace.gateway.listing import Paged, listed
 
 
 @get(
@@ -20,14 +21,16 @@ from headrace.gateway.jobs_api import Key
     summary="Webhooks, how far each has come, and why one is not taken",
     opt=may("read", "webhook"),
 )
-async def list_webhooks(gateway: Gate, by: By, project: FromQuery[str] = "") -> list[WebhookRow]:
+async def list_webhooks(
+    gateway: Gate, by: By, page: Paged, project: FromQuery[str] = ""
+) -> Response[list[WebhookRow]]:
     """In order of project and name. Their secrets were shown once, to who made them."""
-    found = gateway.projection.webhooks
-    return [
-        found[name]
-        for name in sorted(found)
-        if project in ("", name[0]) and by.may("read", "webhook", name[0])
+    rows = [
+        row
+        for row in gateway.projection.webhooks.values()
+        if project in ("", row.project) and by.may("read", "webhook", row.project)
     ]
+    return listed(rows, WebhookRow, page, lambda row: (row.project, row.name))
 
 
 @delete(

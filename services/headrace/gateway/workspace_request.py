@@ -63,6 +63,10 @@ class WorkspaceRequest:
         goes_to = (self._header(b"sec-fetch-mode"), self._header(b"sec-fetch-dest"))
         return is_link and goes_to == ("navigate", "document")
 
+    def is_chatter(self, chatter: tuple[str, ...]) -> bool:
+        """Whether the application's pages do this by themselves."""
+        return self.path.startswith(chatter)
+
     @property
     def is_use(self) -> bool:
         """Whether somebody is there: pages that are left open go on reading, and do no more."""

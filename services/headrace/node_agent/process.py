@@ -72,25 +72,33 @@ def run() -> None:
         uvloop.run(_run(_entered(settings)))
     except Dismissed as error:
         _LOG.error("%s", error)
-        _ask_whether_member(settings)
+        _why_no_member(settings)
         raise SystemExit(NOT_ADMITTED) from None
     except NotAdmitted as error:
         _LOG.error("%s", error)
         raise SystemExit(NOT_ADMITTED) from None
     except (BusError, OSError, ValueError) as error:
-        _LOG.error("node agent ends error=%s: %s", type(error).__name__, error)
-        raise SystemExit(1) from None
+        why = _why_no_member(settings) if isinstance(error, BusError | ConnectionError) else ""
+        _LOG.error("%s", why or f"node agent ends error={type(error).__name__}: {error}")
+        raise SystemExit(NOT_ADMITTED if why else 1) from None
     finally:
         telemetry.stop()
 
 
-def _ask_whether_member(settings: NodeSettings) -> None:
-    """A node that was deleted forgets who it was; one that was only doubted does not."""
+def _why_no_member(settings: NodeSettings) -> str:
+    """Ask the platform. A node that was deleted forgets who it was and says why; one that was only
+    doubted, or cannot ask, does not.
+    """
     folder = NodeFolder(settings.node_dir)
-    with contextlib.suppress(ClientError, NotAdmitted, OSError, ValueError):
+    try:
         member = folder.member()
         if member is not None:
             sign_in(folder, member)
+    except NotAdmitted as error:
+        return str(error)
+    except (ClientError, OSError, ValueError):
+        pass
+    return ""
 
 
 def _entered(settings: NodeSettings) -> NodeSettings:

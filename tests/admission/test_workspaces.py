@@ -1,10 +1,10 @@
-"""Workspaces that nobody uses: the warning, the end, and what is said of both."""
+"""Workspaces: where they go, and what is said of those that nobody uses."""
 
 from headrace.events.asked import Workspace
 from headrace.events.jobs import JobCancelling
 from headrace.events.workspaces import WorkspaceSeen, WorkspaceWarned, warned_after_us
 
-from .facts import cancel, finished, history, requested
+from .facts import cancel, finished, gang, history, pool, requested
 
 MINUTE_US = 60_000_000
 HOUR_US = 60 * MINUTE_US
@@ -73,3 +73,10 @@ def test_what_ends_or_is_no_workspace_is_not_spoken_of():
 def test_a_short_time_is_warned_of_when_a_fifth_of_it_is_left_and_a_long_one_five_minutes_before():
     assert warned_after_us(20_000_000) == 16_000_000
     assert warned_after_us(8 * HOUR_US) == 8 * HOUR_US - 5 * MINUTE_US
+
+
+def test_a_workspace_goes_to_the_pool_build_unless_its_project_has_others():
+    wants = [gang(kind="workspace"), gang(), gang(kind="workspace", pools=("train",))]
+    jobs = (requested(f"a-{number}", wants=one) for number, one in enumerate(wants))
+    run = history(pool("build"), pool("train"), *jobs)
+    assert [d.event.gang.pools for d in run.turn()] == [("build",), (), ("train",)]

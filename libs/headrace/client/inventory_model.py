@@ -1,0 +1,51 @@
+"""What the gateway answers about pools, volumes, secrets and publishers."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class PoolRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A pool: the nodes whose label `label` is `value`, and how many they are now. `prices` are
+    millionths of the `currency` for one GPU and hour, by model.
+    """
+
+    name: str
+    label: str
+    value: str
+    nodes: int = 0
+    placement: str = "binpack"
+    topology: list[str] = []
+    prices: dict[str, int] = {}
+    currency: str = ""
+    max_duration_us: int = 0
+
+
+class VolumeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A volume: a folder at `path` of the nodes whose label `label` is `value` (without: of all),
+    and how many they are now.
+    """
+
+    name: str
+    path: str
+    label: str = ""
+    value: str = ""
+    nodes: int = 0
+
+
+class SecretRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A secret that jobs may name. Its value is nowhere to be read."""
+
+    name: str
+    project: str
+    version: str = ""
+    set_at_us: int = 0
+
+
+class PublisherRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A pipeline's place on the bus: the public NKey that publishes the project's jobs."""
+
+    name: str
+    project: str
+    public_key: str = ""
+    created_at_us: int = 0

@@ -1,0 +1,59 @@
+"""How the projection's pools, volumes, secrets and publishers follow the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from headrace.client.inventory_model import PublisherRow, SecretRow
+from headrace.events import Entry, Event
+from headrace.events.access import ProjectErased, PublisherCreated, SecretSet
+from headrace.events.pools import PoolConfigured
+from headrace.events.volumes import VolumeConfigured
+from headrace.gateway.projection import Projection
+
+
+def pool(projection: Projection, _entry: Entry, event: PoolConfigured) -> None:
+    """It stands as given."""
+    projection.pools[event.name] = event.pool
+
+
+def volume(projection: Projection, _entry: Entry, event: VolumeConfigured) -> None:
+    """It stands as given."""
+    projection.volumes[event.name] = event.volume
+
+
+def secret(projection: Projection, entry: Entry, event: SecretSet) -> None:
+    """Jobs get this version of it."""
+    projection.secrets[event.project, event.name] = SecretRow(
+        name=event.name,
+        project=event.project,
+        version=event.version,
+        set_at_us=entry.recorded_at_us,
+    )
+
+
+def publisher(projection: Projection, entry: Entry, event: PublisherCreated) -> None:
+    """The key may publish, instead of one that had its name."""
+    projection.publishers[event.project, event.name] = PublisherRow(
+        name=event.name,
+        project=event.project,
+        public_key=event.public_key,
+        created_at_us=entry.recorded_at_us,
+    )
+
+
+def erased(projection: Projection, entry: Entry, event: ProjectErased) -> None:
+    """The project's files and secrets are gone."""
+    projection.erased_at_us[event.project] = entry.recorded_at_us
+    for name in [name for name in projection.secrets if name[0] == event.project]:
+        del projection.secrets[name]
+
+
+FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
+    PoolConfigured: pool,
+    VolumeConfigured: volume,
+    SecretSet: secret,
+    PublisherCreated: publisher,
+    ProjectErased: erased,
+}
