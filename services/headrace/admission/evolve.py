@@ -10,13 +10,13 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from headrace.access import directory
-<<<<<<< HEAD
-from headrace.admission import evolve_dependencies, evolve_groups, evolve_workspaces
-from headrace.admission.hearing import hook_of, member_of, token_of
-=======
-from headrace.admission import evolve_dependencies, evolve_groups, evolve_members
+from headrace.admission import (
+    evolve_dependencies,
+    evolve_groups,
+    evolve_members,
+    evolve_workspaces,
+)
 from headrace.admission.hearing import hook_of
->>>>>>> main
 from headrace.admission.state import (
     Asked,
     Ended,

@@ -44,17 +44,11 @@ from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, SharesDivided
 from headrace.gateway import (
     evolve_gangs,
-<<<<<<< HEAD
-    evolve_joining,
-    evolve_pauses,
-    evolve_webhooks,
-    evolve_workspaces,
-=======
     evolve_inventory,
     evolve_joining,
     evolve_pauses,
     evolve_webhooks,
->>>>>>> main
+    evolve_workspaces,
 )
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
