@@ -45,10 +45,19 @@ class RoleFile(Part):
     processes_per_node: Number = 1
 
 
+class ObjectiveFile(Part):
+    """What trials are compared by: a `metric` that they report, of which more (`goal: max`) or less
+    (`goal: min`) is better.
+    """
+
+    metric: str = ""
+    goal: str = ""
+
+
 class Sweep(Part):
     """The same command with other parameters each time. `method` is grid, random or list."""
 
-    not_yet: ClassVar[tuple[str, ...]] = ("objective",)
+    parts: ClassVar[Parts] = {"objective": ObjectiveFile}
 
     method: str = ""
     params: dict[str, Any] | list[dict[str, Any]] = {}
@@ -56,7 +65,7 @@ class Sweep(Part):
     seed: int | None = None
     parallel: int = 0
     stop_after_failures: int = 0
-    objective: NotYet = None
+    objective: ObjectiveFile | None = None
 
 
 class RetryFile(Part):

@@ -21,6 +21,7 @@ from headrace.events import (
     pools,
     queues,
     scheduling,
+    sweeps,
     volumes,
     webhooks,
     workspaces,
@@ -156,6 +157,7 @@ EVENTS: tuple[type[Event], ...] = (
     platform.UsageAccounted,
     performance.PerformanceMeasured,
     performance.PerformanceBandwidth,
+    sweeps.SweepBest,
     workspaces.WorkspaceSeen,
     workspaces.WorkspaceWarned,
 )

@@ -233,6 +233,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         trials=drawn(tasks, job_id) if tasks else (),
         trials_parallel=tasks.parallel if tasks else 0,
         stop_after_failures=tasks.stop_after_failures if tasks else 0,
+        objective=tasks.objective if tasks else None,
         kind_of_group=tasks.kind if tasks else "",
         protected_minimum=planned.protected_minimum,
         checkpoint=planned.checkpoint,

@@ -47,6 +47,7 @@ from headrace.gateway import (
     evolve_inventory,
     evolve_joining,
     evolve_pauses,
+    evolve_sweeps,
     evolve_webhooks,
     evolve_workspaces,
 )
@@ -218,6 +219,7 @@ def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
 _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     **evolve_inventory.FOLDS,
     **evolve_joining.FOLDS,
+    **evolve_sweeps.FOLDS,
     **evolve_webhooks.FOLDS,
     **evolve_workspaces.FOLDS,
     JobRequested: _requested,

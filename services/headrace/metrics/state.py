@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from headrace.events import Entry
+from headrace.events.attempts import AttemptExited
 from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersReleased
 from headrace.events.jobs import (
     JobAdmitted,
@@ -24,7 +25,10 @@ from headrace.events.jobs import (
 from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
 from headrace.events.pauses import GangPaused, GangResumed, JobPaused
 from headrace.events.platform import UsageAccounted
+from headrace.events.sweeps import SweepBest
 from headrace.events.workspaces import WorkspaceSeen, stage_of
+from headrace.metrics import sweep_rules
+from headrace.metrics.sweep_rules import Sweeps
 
 WAIT_BUCKETS_MS = (10, 50, 100, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 3_600_000)
 PROJECTS_MAX = 10_000  # as many as the tree may have
@@ -87,6 +91,7 @@ class State(msgspec.Struct, kw_only=True):
     used_milli_us: dict[str, int] = {}
     attempts: dict[str, int] = {}
     workspaces: dict[str, Workspace] = {}
+    sweeps: Sweeps = msgspec.field(default_factory=Sweeps)
 
 
 def evolve(state: State, entry: Entry) -> None:
@@ -94,7 +99,8 @@ def evolve(state: State, entry: Entry) -> None:
     _ON[type(entry.event)](state, entry, entry.event)
 
 
-def _admitted(state: State, _entry: Entry, event: JobAdmitted) -> None:
+def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
+    sweep_rules.admitted(state.sweeps, entry, event)
     if not event.tasks:
         state.jobs[event.job] = Seen(project=event.project)
         _count(state, event.project, "waiting", 1)
@@ -144,7 +150,8 @@ def _accounted(state: State, entry: Entry, event: UsageAccounted) -> None:
     state.attempts[event.project] = state.attempts.get(event.project, 0) + 1
 
 
-def _finished(state: State, _entry: Entry, event: JobFinished) -> None:
+def _finished(state: State, entry: Entry, event: JobFinished) -> None:
+    sweep_rules.finished(state.sweeps, entry, event)
     state.workspaces.pop(event.job, None)
     seen = state.jobs.pop(event.job, None)
     if seen is None:
@@ -183,6 +190,10 @@ def _seen(state: State, _entry: Entry, event: WorkspaceSeen) -> None:
     workspace = state.workspaces.get(event.job)
     if workspace is not None and workspace.attempt == event.attempt:
         workspace.stage = stage_of(event.unused_us, workspace.idle_us)
+
+
+def _in_sweeps(follow: Callable[[Sweeps, Entry, Any], None]) -> Callable[..., None]:
+    return lambda state, entry, event: follow(state.sweeps, entry, event)
 
 
 def _moves(name: str) -> Callable[[State, Entry, Any], None]:
@@ -224,6 +235,8 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeHeard: _heard,
     UsageAccounted: _accounted,
     WorkspaceSeen: _seen,
+    AttemptExited: _in_sweeps(sweep_rules.exited),
+    SweepBest: _in_sweeps(sweep_rules.told),
 }
 
 LISTENS_TO = tuple(_ON)
