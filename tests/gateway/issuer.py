@@ -7,7 +7,9 @@ import hmac
 import json
 import threading
 import time
+from hashlib import sha256
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet, RSAKey
@@ -27,6 +29,7 @@ class Issuer:
         self.key = RSAKey.generate_key(2048, {"kid": "k1", "use": "sig"})
         self.listed = [self.key]
         self.asked = 0
+        self.codes = {}  # of who agreed: what was asked, and what the token will say
         self.answers = []  # what the device flow's next questions are answered with
         issuer = self
 
@@ -38,8 +41,8 @@ class Issuer:
                 self.wfile.write(json.dumps(found).encode())
 
             def do_POST(self):
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                status, found = issuer.device(self.path)
+                form = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+                status, found = issuer.asked_for(self.path, dict(parse_qsl(form)))
                 self.send_response(status)
                 self.end_headers()
                 self.wfile.write(json.dumps(found).encode())
@@ -59,6 +62,7 @@ class Issuer:
                 "jwks_uri": f"{self.url}/keys",
                 "device_authorization_endpoint": f"{self.url}/device",
                 "token_endpoint": f"{self.url}/token",
+                "authorization_endpoint": f"{self.url}/authorize",
             }
         if path == "/keys":
             self.asked += 1
@@ -76,6 +80,32 @@ class Issuer:
                 "expires_in": 60,
             }
         return self.answers.pop(0)
+
+    def asked_for(self, path, form):
+        if form.get("grant_type") == "authorization_code":
+            return self.exchanged(form)
+        return self.device(path)
+
+    def authorize(self, address, **claims):
+        """Somebody agrees on the page at this address: the address that they are sent back to."""
+        asked = dict(parse_qsl(urlsplit(address).query))
+        code = f"code-{len(self.codes)}"
+        self.codes[code] = asked, {"nonce": asked["nonce"], **claims}
+        return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
+
+    def exchanged(self, form):
+        """RFC 7636 §4.6: a token for who has what the code was asked for with."""
+        asked, claims = self.codes.pop(form["code"], ({}, {}))
+        proof = base64.urlsafe_b64encode(sha256(form["code_verifier"].encode()).digest())
+        is_theirs = (
+            asked.get("code_challenge") == proof.decode().rstrip("=")
+            and asked["code_challenge_method"] == "S256"
+            and (asked["redirect_uri"], asked["client_id"])
+            == (form["redirect_uri"], form["client_id"])
+        )
+        if not is_theirs:
+            return 400, {"error": "invalid_grant"}
+        return 200, {"id_token": self.token(**claims)}
 
     def rotate(self, *, keep=False):
         self.key = ECKey.generate_key("P-256", {"kid": "k2", "use": "sig"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import http.cookiejar
+import json
 import os
 import re
 import socket
@@ -72,6 +73,14 @@ class Browser:
         data = urllib.parse.urlencode(fields).encode() if fields is not None else None
         with self._opener.open(url, data, timeout=20) as answer:
             return answer.url, answer.read().decode()
+
+
+async def test_a_person_signs_in_with_a_browser_at_another_implementation(world, issuer):
+    settings = OidcSettings(issuer=issuer, audience="headrace")
+    world.gateway.authenticator.provider = Oidc(settings)
+    world.gateway.follower._clock.set(int(time.time() * 1e6))
+    page = await world.call(Browser().approve, f"{world.url}/v1/login/browser")
+    assert json.loads(page)["user"] == "ada@example.com"
 
 
 async def test_a_person_signs_in_by_the_device_flow_of_another_implementation(

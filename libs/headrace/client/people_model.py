@@ -16,14 +16,15 @@ class UserRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Entrance(msgspec.Struct, kw_only=True):
-    """Where people sign in: the identity provider, who we are there, and its two addresses for a
-    command line (RFC 8628).
+    """Where people sign in: the identity provider, who we are there, its addresses for a command
+    line (RFC 8628), and its page for browsers, whose way begins at `/v1/login/browser`.
     """
 
     issuer: str
     client_id: str
     device_url: str = ""
     token_url: str = ""
+    authorize_url: str = ""
 
 
 class RoleRow(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -17,6 +17,7 @@ from headrace.access.directory import Directory, is_over
 from headrace.access.names import ADMIN, user_refusal
 from headrace.client.people_model import Entrance
 from headrace.events.people import Grant
+from headrace.gateway.browsers import Browsers
 from headrace.gateway.errors import Forbidden, Unauthorized
 
 BEARER_LENGTH_MAX = 16_384  # a JWT with many groups; longer ones are not looked at
@@ -75,7 +76,9 @@ class Provider(Protocol):
 
 
 class Authenticator:
-    """Knows the platform's own token, the API tokens on record, and whom `provider` vouches for."""
+    """Knows the platform's own token, the API tokens on record, whom `provider` vouches for, and in
+    which `browsers` they are signed in.
+    """
 
     def __init__(
         self,
@@ -83,26 +86,37 @@ class Authenticator:
         directory: Directory,
         now_us: Callable[[], int],
         provider: Provider | None = None,
+        browsers: Browsers | None = None,
     ) -> None:
         self._own = _digest(token)
         self._directory = directory
         self._now_us = now_us
-        self.provider = provider
+        self.provider, self._browsers = provider, browsers
 
-    async def prepare(self, headers: Mapping[str, str]) -> None:
-        """Have at hand what `login` needs."""
-        bearer = _bearer(headers)
+    async def prepare(self, headers: Mapping[str, str], method: str) -> None:
+        """Have at hand what `login` needs. Raises `Forbidden` for a cookie that the page of another
+        place makes a browser send; `method` is empty for a WebSocket.
+        """
+        bearer = self._bearer(headers)
+        if bearer and self._browsers is not None and not headers.get("authorization"):
+            self._browsers.check_page(headers, method)
         if self.provider is not None and "." in bearer:
             await self.provider.prepare(bearer)
 
     def login(self, headers: Mapping[str, str]) -> Login:
         """Who sent these headers. Raises `Unauthorized`, `Forbidden`."""
-        bearer = _bearer(headers)
+        bearer = self._bearer(headers)
         if not bearer:
             raise Unauthorized(WRONG_TOKEN if headers.get("authorization") else NO_TOKEN)
         login = self._known(bearer)
         person = headers.get(ON_BEHALF_OF, "")
         return self._on_behalf(login, person) if person else login
+
+    def _bearer(self, headers: Mapping[str, str]) -> str:
+        """The token that was sent, or that a browser's cookie stands for."""
+        if self._browsers is None or headers.get("authorization"):
+            return _bearer(headers)
+        return self._browsers.bearer(headers)
 
     def _known(self, bearer: str) -> Login:
         digest = _digest(bearer)

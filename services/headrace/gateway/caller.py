@@ -229,15 +229,15 @@ class Caller:
 async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRouteHandler) -> None:
     """Let in who may call the route at all. A route that says nothing lets in nobody.
 
-    Raises `Unauthorized`, `Denied`, `TooMany`; and `BadRequest`, `NotReady` when it is to show what
-    cannot be shown now.
+    Raises `Unauthorized`, `Forbidden`, `TooMany`; `BadRequest`, `NotReady` for what cannot be shown.
     """
     if route.opt.get("open"):
         return
     gateway: Gateway = connection.app.state.gateway
     permission = route.opt.get("may")
     address = connection.client.host if connection.client else ""
-    await gateway.authenticator.prepare(connection.headers)
+    method = str(connection.scope.get("method", ""))
+    await gateway.authenticator.prepare(connection.headers, method)
     try:
         caller = Caller(gateway, connection.headers, permission)
     except Unauthorized as error:

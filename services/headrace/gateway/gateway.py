@@ -19,6 +19,7 @@ from headrace.events.nodes import Device
 from headrace.gateway import choosing, describing, rows
 from headrace.gateway.asking import Asker
 from headrace.gateway.authenticating import Authenticator, Provider
+from headrace.gateway.browsers import Browsers
 from headrace.gateway.chunks import Chunks
 from headrace.gateway.denials import Denials
 from headrace.gateway.errors import Ambiguous, BadRequest, NotFound, NotReady
@@ -73,7 +74,10 @@ class Gateway:
         self.denials = Denials(self.asker)
         self.readings = Readings(time.monotonic)
         self.sign_ins = SignIns(self.asker)
-        self.authenticator = Authenticator(token, self.directory, follower.now_us, provider)
+        self.browsers = Browsers(time.monotonic)
+        self.authenticator = Authenticator(
+            token, self.directory, follower.now_us, provider, self.browsers
+        )
         self.logs = LogStreams(bus, follower)
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)

@@ -97,6 +97,7 @@ class Oidc:
             client_id=self.settings.audience,
             device_url=str(self.discovered.get("device_authorization_endpoint", "")),
             token_url=str(self.discovered.get("token_endpoint", "")),
+            authorize_url=str(self.discovered.get("authorization_endpoint", "")),
         )
 
     def verify(self, bearer: str, now_s: int) -> Identity | None:

@@ -6,6 +6,7 @@ Rule: a route is written where its noun is, named here, and says in its options 
 from __future__ import annotations
 
 from headrace.gateway import (
+    browsers_api,
     bundles_api,
     events_api,
     fleet_api,
@@ -64,4 +65,5 @@ ROUTES = (
     joining_api.join,
     joining_api.credential,
     *people_api.ROUTES,
+    *browsers_api.ROUTES,
 )

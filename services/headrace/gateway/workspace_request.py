@@ -1,24 +1,21 @@
 """What a browser asks a workspace for, and the lines that it is answered with by us.
 
 Rule: only a workspace's own pages ask it for anything; pages of other places link to it and no more.
-Sources: the Fetch Metadata Request Headers of the W3C, which browsers send to trustworthy origins,
-and `Origin` (RFC 6454), which all send with whatever changes something.
 """
 
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, urlencode
 
 import h11
 from litestar.types import Scope, Send
 
 from headrace.gateway.carried_headers import Headers, cookies_of, to_workspace
 from headrace.gateway.carrying import Handshake
+from headrace.gateway.origins import is_of_own_pages
 
 TICKET = "headrace_ticket"
-
-_OTHER_PLACES = ("same-site", "cross-site")
 
 
 class WorkspaceRequest:
@@ -54,14 +51,7 @@ class WorkspaceRequest:
     @property
     def is_of_its_pages(self) -> bool:
         """Whether no page of another place asks, or one that only links here. Programs say nothing."""
-        origin = self._header(b"origin")
-        if origin and urlsplit(origin).netloc != self._header(b"host"):
-            return False
-        if self._header(b"sec-fetch-site") not in _OTHER_PLACES:
-            return True
-        is_link = self.method in ("GET", "HEAD") and not self.is_socket
-        goes_to = (self._header(b"sec-fetch-mode"), self._header(b"sec-fetch-dest"))
-        return is_link and goes_to == ("navigate", "document")
+        return is_of_own_pages(self._header, "" if self.is_socket else self.method)
 
     def is_chatter(self, chatter: tuple[str, ...]) -> bool:
         """Whether the application's pages do this by themselves."""
@@ -91,8 +81,8 @@ class WorkspaceRequest:
     def _target(self) -> str:
         return f"{self.path}?{self.query}" if self.query else self.path
 
-    def _header(self, wanted: bytes) -> str:
-        found = (value for name, value in self.headers if name == wanted)
+    def _header(self, wanted: str) -> str:
+        found = (value for name, value in self.headers if name == wanted.encode())
         return next(found, b"").decode("latin-1")
 
 
