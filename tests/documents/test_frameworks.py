@@ -156,3 +156,18 @@ def test_mpis_launcher_goes_through_headrace_only_where_mpi_was_asked_for() -> N
     assert "mpirun" in frameworks.programs("mpi")
     assert PER_NODE.hostfile == "n1 slots=2\nn2 slots=2\n"
     assert frameworks.programs("pytorch") == ()
+
+
+@pytest.mark.parametrize(
+    ("place", "hosts"),
+    [
+        (PER_NODE, "10.0.0.1 n1 rank-0\n10.0.0.2 n2 rank-1\n"),
+        (
+            ROLES,
+            "10.0.0.1 n1 rank-0 ps-0\n10.0.0.1 n1 rank-1 worker-0\n10.0.0.2 n2 rank-2 worker-1\n",
+        ),
+        (ELASTIC, "10.0.0.1 n1\n10.0.0.2 n2\n"),
+    ],
+)
+def test_workers_have_names_of_their_own_where_they_stay_the_same(place: Place, hosts: str) -> None:
+    assert place.hosts == hosts

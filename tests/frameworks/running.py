@@ -7,7 +7,7 @@ import shutil
 import subprocess
 import time
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import yaml
 from tests.frameworks.table import Case
@@ -45,13 +45,15 @@ class Examples:
 
     def run(self, case: Case) -> Outcome:
         """Run the case to its end, or say why not."""
-        why = case.reason or self._missing(case)
-        if why:
+        if why := self.lack(case):
             return Outcome("not run", why)
+        return self.judged(self.submit(self.document(case)))
+
+    def document(self, case: Case) -> dict[str, Any]:
+        """The example's job, to be submitted from anywhere."""
         path = ROOT / "examples" / case.file
-        document = yaml.safe_load(path.read_text())
-        document["workdir"] = str(path.parent)
-        return self._judged(self.submit(document))
+        document: dict[str, Any] = yaml.safe_load(path.read_text())
+        return document | {"workdir": str(path.parent)}
 
     def submit(self, document: dict[str, object]) -> str:
         """Submit the job, with the frameworks in its PATH; its id."""
@@ -73,7 +75,8 @@ class Examples:
         """What all of its processes wrote."""
         return self.platform.headrace("logs", job, check=False).stdout
 
-    def _judged(self, job: str) -> Outcome:
+    def judged(self, job: str) -> Outcome:
+        """How it went, once it has ended."""
         state, output = self.ended(job), self.output(job)
         row = self.platform.client().job(job).job
         differences = [float(found) for found in _DIFFERENCE.findall(output)]
@@ -83,7 +86,10 @@ class Examples:
             return Outcome("failed", f"{state}: {row.why or 'it compared nothing'}", row.wants)
         return Outcome("ran", f"difference {max(differences):.1e}", row.wants, row.ran_us / 1e6)
 
-    def _missing(self, case: Case) -> str:
+    def lack(self, case: Case) -> str:
+        """Why the case cannot be run; empty if it can."""
+        if case.reason:
+            return case.reason
         if case.program and shutil.which(case.program, path=self.env["PATH"]) is None:
             return f"{case.program} is not installed (make system-deps)"
         script = f"import importlib.util as u, sys; sys.exit(u.find_spec({case.module!r}) is None)"

@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 class Case(NamedTuple):
     """`file` is below examples/. `module` is what must be importable, `program` what must be
-    installed; without a `file`, `reason` is why it is not run.
+    installed; without a `file`, `reason` is why it is not run. `is_elastic`: members come and
+    go while it runs.
     """
 
     name: str
@@ -19,6 +20,7 @@ class Case(NamedTuple):
     module: str = ""
     program: str = ""
     reason: str = ""
+    is_elastic: bool = False
 
 
 NO_HOROVOD = "0.28.1, its last release (2023), compiles as C++14; PyTorch 2.13 asks for C++17"
@@ -48,5 +50,6 @@ PARADIGMS = (
     Case("parameter server, sync", "paradigms/parameter-server-sync.yaml", "sklearn"),
     Case("parameter server, async", "paradigms/parameter-server-async.yaml", "sklearn"),
     Case("ParameterServerStrategy", "paradigms/tensorflow-parameter-server.yaml", "tensorflow"),
+    Case("elastic, 2 → 4 → 2", "paradigms/elastic.yaml", "sklearn", is_elastic=True),
 )
 CASES = FRAMEWORKS + PARADIGMS

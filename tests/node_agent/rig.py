@@ -20,6 +20,7 @@ from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.simulated import SimulatedDevices
 from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.enforcement.mps import Mps
+from headrace.node_agent.gang_network.network import GangNetwork
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.isolation import Isolation, Processes
 from headrace.node_agent.isolation.accounts import Accounts
@@ -62,6 +63,7 @@ class Node:
         self.task: asyncio.Task[None] | None = None
         self.incarnations = 0
         self.silence_s_max = 5.0
+        self.network = GangNetwork()
 
     async def start(self) -> Agent:
         """Start an agent, with no memory but the folder's."""
@@ -99,6 +101,7 @@ class Node:
             now_us=lambda: time.time_ns() // 1000,
             workplaces=self._workplaces(bus),
             is_taken=is_taken,
+            network=self.network,
         )
         self.agent = Agent(given)
         self.task = asyncio.create_task(self.agent.run())

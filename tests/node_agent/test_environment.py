@@ -194,3 +194,18 @@ async def test_newlines_and_every_script_come_through_the_environment(node: Node
     await node.placement.ended(key)
 
     assert (await node.placement.logs(key)).data.decode() == value + "\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="a file of the worker's own at /etc/hosts takes root")
+async def test_peers_go_by_names_that_only_their_gang_knows(node: Node) -> None:
+    peers = {
+        "HEADRACE_NUM_NODES": "2",
+        "HEADRACE_NODE_NAMES": "box-a,box-b",
+        "HEADRACE_NODE_IPS": "192.0.2.1,192.0.2.2",
+    }
+    script = "getent hosts rank-0 box-b localhost | awk '{print $1}'"
+    key = await node.placement.want("job-1", "/bin/sh", "-c", script, env=peers)
+    await node.placement.ended(key)
+    names = (await node.placement.logs(key)).data.decode().split()
+    assert names[:2] == ["192.0.2.1", "192.0.2.2"]
+    assert names[2] in ("127.0.0.1", "::1")

@@ -34,7 +34,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `memory_bytes` of the node (0: no limit), in the account of `user`. Its processes may listen at
     `ports` ports from `port` on. `stop_signal` is what asks it to end (SIGTERM unless said). `phase`
     is locked, paused or, after either, running, as the decision at `phase_at` wants ("": nothing was
-    ever wanted).
+    ever wanted). `peers` are the addresses of a gang's nodes, which alone are to reach those ports.
     """
 
     job: str
@@ -58,6 +58,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     stop_signal: str = ""
     phase: str = ""
     phase_at: int = 0
+    peers: tuple[str, ...] = ()
 
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -110,6 +110,7 @@ def _of_node(
         "HEADRACE_NODE_DIR": str(private_folder(layout.node(node))),
         "HEADRACE_NODE_PORTS": settings.node_ports(node),
         "HEADRACE_NODE_ISOLATION": "processes",  # one machine plays several, and is its user's own
+        "HEADRACE_NODE_NETWORK": "none",
         "HEADRACE_NODE_ROOT_JOBS": "allow",
     }
 

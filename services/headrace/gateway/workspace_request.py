@@ -62,7 +62,7 @@ class WorkspaceRequest:
         """Whether somebody is there: pages that are left open go on reading, and do no more."""
         if self.is_socket:
             return False  # its messages are
-        mode = self._header(b"sec-fetch-mode")
+        mode = self._header("sec-fetch-mode")
         return self.method not in ("GET", "HEAD", "OPTIONS") or mode in ("navigate", "")
 
     def http(self) -> h11.Request:

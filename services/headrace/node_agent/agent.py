@@ -61,9 +61,7 @@ class Agent:
             now_us=given.now_us,
             reported=lambda: self._reporter.wake(linger=False),
         )
-        self._starter = Starter(
-            given.machine, self._care, given.unseal, given.workplaces, given.is_taken
-        )
+        self._starter = Starter(given, self._care)
         self._saying = Saying(given.node, self._journal, self._machine, self._care, given.prober)
         self._heartbeats = Heartbeats(
             self._bus,
@@ -207,6 +205,7 @@ class Agent:
         changed = [key for key, wanted in self._desired.items() if before.get(key) != wanted]
         gone = [key for key in before if key not in self._desired]
         leased = self._leasing.follow(self._desired)
+        self._given.network.follow(desired.assignments)
         for key in dict.fromkeys([*changed, *gone, *settled, *leased]):
             self._look_at(key)
 

@@ -90,7 +90,8 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `mounts` what only its processes see (source, target, read-only), where {} is the attempt's
     folder; `links` what is linked below its working directory (path, target); `env` says where;
     `outputs` are the paths that are kept when it has ended; `setup` is what
-    prepares it, see `supervision.setting_up`.
+    prepares it, see `supervision.setting_up`; `recorded` is what else the record says of how it is
+    kept apart.
     """
 
     tree: str = ""
@@ -101,6 +102,7 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     env: dict[str, str] = {}
     outputs: tuple[str, ...] = ()
     setup: dict[str, Any] = {}
+    recorded: str = ""
 
 
 class Inside(NamedTuple):

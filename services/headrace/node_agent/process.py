@@ -32,6 +32,7 @@ from headrace.node_agent.devices.choosing import devices_of
 from headrace.node_agent.dismissal import Dismissed
 from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.enforcement.mps import Mps
+from headrace.node_agent.gang_network import network as gang_network
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.isolation.cgroups import probe
 from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
@@ -133,6 +134,7 @@ async def _run(settings: NodeSettings) -> None:
             prober=_prober(settings, keys),
             workplaces=_workplaces(settings, bus),
             is_taken=is_taken,
+            network=await asyncio.to_thread(gang_network.probe, settings.node, settings.network),
         )
     )
     health = Health(_pages(agent, settings.node))

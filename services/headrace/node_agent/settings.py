@@ -11,6 +11,7 @@ import msgspec
 
 from headrace.bus.subjects import token
 from headrace.node_agent.folders import KEPT, Kept
+from headrace.node_agent.gang_network import network
 from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
 from headrace.node_agent.isolation.cgroups import AUTO, CHOICES
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
@@ -44,6 +45,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     http: str
     attempt_journal: str
     isolation: str
+    network: str
     accounts: Accounts
     kept: Kept
     output_bytes_max: int  # of one process's output
@@ -79,6 +81,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 http=env.get("HEADRACE_HTTP", "127.0.0.1:0"),
                 attempt_journal=_absolute(env.get("HEADRACE_ATTEMPT_JOURNAL", "")),
                 isolation=_choice("HEADRACE_NODE_ISOLATION", env, CHOICES),
+                network=_choice("HEADRACE_NODE_NETWORK", env, network.CHOICES),
                 accounts=_accounts(env),
                 kept=_kept(env),
                 output_bytes_max=_number("HEADRACE_NODE_OUTPUT_MB", env, OUTPUT_MB) * 10**6,

@@ -14,7 +14,7 @@ from headrace.events.gangs import Share
 from headrace.events.nodes import Device
 from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.folders import KEPT, Kept, name_of
-from headrace.node_agent.gang_files import files_of
+from headrace.node_agent.gang_files import Files, files_of, shown
 from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
 from headrace.node_agent.isolation.accounts import Accounts, home_of
 from headrace.node_agent.machine import Workplace
@@ -61,33 +61,34 @@ def spec_of(
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
     limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
     path = str(settings.node_dir / folder)
-    env = environment_of(
-        assignment,
-        launch,
-        bound,
-        base=settings.base_environment | home_of(account),
-        folder=path,
-        marker=marker,
-    )
+    base = settings.base_environment | home_of(account)
+    env = environment_of(assignment, launch, bound, base=base, folder=path, marker=marker)
     plan = plan_of(settings.isolation, os.path.basename(folder), limits, account)
+    files = files_of(place_of(assignment, launch, path), launch.framework)
     return (
         _granted(assignment)
         | _placed(place)
         | {
             "folder": folder,
             "enforcement": bound.enforcement,
-            "confinement": plan | {"mounts": [(_at(path, m[0]), *m[1:]) for m in place.mounts]},
+            "confinement": plan | _kept_apart(plan, place, files, path),
             "marker": marker,
             "command": launch.command,
             "env": env
             | {name: _at(path, value) for name, value in place.env.items()}
             | prepared_by(place.setup, env["PATH"]),
             "processes": processes_of(assignment, launch, path),
-            "files": files_of(place_of(assignment, launch, path), launch.framework),
+            "files": files,
             "output_bytes_max": settings.output_bytes_max,
             "journal": settings.journal,
         }
     )
+
+
+def _kept_apart(plan: dict[str, Any], place: Workplace, files: Files, path: str) -> dict[str, Any]:
+    """What its workplace adds to the host's plan."""
+    mounts = [(_at(path, source), *how) for source, *how in place.mounts]
+    return {"mounts": mounts + shown(files, path), "level": plan["level"] + place.recorded}
 
 
 def _placed(place: Workplace) -> dict[str, Any]:
@@ -100,11 +101,6 @@ def _placed(place: Workplace) -> dict[str, Any]:
         "outputs": place.outputs,
         "setup": place.setup,
     }
-
-
-def _seen_at(path: str, place: Workplace) -> dict[str, str]:
-    """Where its volumes are."""
-    return {name: _at(path, value) for name, value in place.env.items()}
 
 
 def _at(path: str, text: str) -> str:

@@ -9,17 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from headrace.bus.agents import Assignment, Launch
+import msgspec
+
+from headrace.bus.agents import Assignment
 from headrace.node_agent.device_care import DeviceCare
-from headrace.node_agent.machine import (
-    AttemptKey,
-    End,
-    Machine,
-    Unopenable,
-    Workplace,
-)
+from headrace.node_agent.gang_network import RECORDED
+from headrace.node_agent.machine import AttemptKey, End, Unopenable, Workplace
 from headrace.node_agent.reconcile import key_of
-from headrace.node_agent.workplaces.preparing import Workplaces
+from headrace.node_agent.surroundings import Surroundings
 
 NOT_EXECUTABLE = 126  # as a shell has it
 
@@ -27,17 +24,11 @@ NOT_EXECUTABLE = 126  # as a shell has it
 class Starter:
     """Starts workers. Without `workplaces` they work in folders that the node has."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        care: DeviceCare,
-        unseal: Callable[[Assignment], Launch],
-        workplaces: Workplaces | None,
-        is_taken: Callable[[int], bool],
-    ) -> None:
-        self._machine, self._care, self._unseal = machine, care, unseal
-        self._workplaces, self._is_taken = workplaces, is_taken
-        self._leavings = workplaces.leavings if workplaces is not None else None
+    def __init__(self, given: Surroundings, care: DeviceCare) -> None:
+        self._machine, self._care, self._unseal = given.machine, care, given.unseal
+        self._workplaces, self._is_taken = given.workplaces, given.is_taken
+        self._network = given.network
+        self._leavings = given.workplaces.leavings if given.workplaces is not None else None
 
     def start(self, assignment: Assignment, then: Callable[[], None]) -> End | None:
         """Bring the worker closer to its start; how it ended if it never can. `then` is called when
@@ -45,6 +36,8 @@ class Starter:
         """
         key = key_of(assignment)
         if not self._care.is_ready(key, assignment, then=then):
+            return None
+        if not self._network.is_settled(assignment, then):
             return None
         try:
             launch = self._unseal(assignment)
@@ -58,6 +51,8 @@ class Starter:
         if self._machine.look(key) is None and (port := self._taken(assignment)):
             message = f"port {port} is taken by somebody outside Headrace"
             return End(reason="ports-taken", exit_code=NOT_EXECUTABLE, message=message)
+        if self._network.holds(assignment):
+            place = msgspec.structs.replace(place, recorded=RECORDED)
         self._machine.start(assignment, launch, place)
         return None
 
@@ -78,6 +73,7 @@ class Starter:
             await self._workplaces.close()
         if self._leavings is not None:
             await self._leavings.close()
+        await self._network.close()
 
     def ended(self, key: AttemptKey, end: End, then: Callable[[], None]) -> End | None:
         """The end of a worker with what is kept of it; None while that is seen to, and `then` will

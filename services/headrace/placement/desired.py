@@ -143,7 +143,15 @@ class DesiredStates:
             stop_signal=job.checkpoint.signal if run.way == SIGNAL and job.checkpoint else "",
             phase=run.pause.phase if run.pause is not None else "",
             phase_at=run.pause.position if run.pause is not None else 0,
+            peers=_peers(job, run),
         )
+
+
+def _peers(job: Job, run: Run) -> tuple[str, ...]:
+    """Where a gang's nodes are; empty for a worker alone."""
+    if len(run.workers) == 1 and not job.is_elastic:
+        return ()
+    return tuple(sorted({worker.address for worker in run.workers}))
 
 
 def _grace_s(job: Job, run: Run, otherwise_s: int) -> int:

@@ -21,7 +21,7 @@ from headrace.documents.frameworks import (
 )
 from headrace.documents.frameworks.exhaustion import EXHAUSTED
 from headrace.documents.frameworks.mpi import BIN, PROGRAMS
-from headrace.documents.frameworks.place import HOSTFILE, Place
+from headrace.documents.frameworks.place import HOSTFILE, HOSTS, Place
 
 Dialect = Callable[[Place], dict[str, str]]
 
@@ -82,6 +82,7 @@ __all__ = [
     "FIXED",
     "FRAMEWORKS",
     "HOSTFILE",
+    "HOSTS",
     "Place",
     "defaults",
     "environment",

@@ -97,6 +97,17 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return [tuple(f"{at}:{port + n}" for n in range(count)) for at, port, count in listening]
 
     @property
+    def hosts(self) -> str:
+        """One line per node, as /etc/hosts has them: its name, and what its worker is called. Who
+        the others of an elastic gang are changes, and only nodes keep their names.
+        """
+        called = [[] if self.is_elastic else [f"rank-{rank}"] for rank in range(self.nodes)]
+        for rank, role in enumerate(self.roles):
+            called[rank].append(f"{role}-{self.roles[:rank].count(role)}")
+        lines = zip(self.addresses, self.names, called, strict=True)
+        return "".join(f"{at} {' '.join([name, *others])}\n" for at, name, others in lines)
+
+    @property
     def hostfile(self) -> str:
         """One line per node: its name and its slots. One node alone is reached as itself."""
         names = self.names if self.nodes > 1 else ("localhost",)
@@ -110,3 +121,4 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 HOSTFILE = "hostfile"  # in the attempt's folder
+HOSTS = "hosts"

@@ -21,6 +21,7 @@ from headrace.events.nodes import Device
 from headrace.node_agent.containers import gpus
 from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.enforcement import Bound
+from headrace.node_agent.gang_files import shown
 from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.isolation.cgroups import PERIOD_US, QUOTA_US_MIN, TASKS_MAX
 from headrace.node_agent.machine import AttemptKey
@@ -82,7 +83,7 @@ def config_of(
             "Init": around.facts.init,
             "IpcMode": "host" if around.bound.folders else "private",
             "UsernsMode": "host",
-            "Mounts": [_mount(path) for path in _paths(around)],
+            "Mounts": [*(_mount(path) for path in _paths(around)), *_shown(around)],
             "SecurityOpt": ["no-new-privileges"],
             "CapDrop": ["ALL"] if user else [],
             "GroupAdd": [str(other) for other in others],
@@ -170,6 +171,15 @@ def _paths(around: Surroundings) -> list[str]:
 def top_of(paths: Iterable[str]) -> list[str]:
     """What these paths have to be found through."""
     return list(dict.fromkeys(path.partition("/")[0] for path in paths))
+
+
+def _shown(around: Surroundings) -> list[dict[str, Any]]:
+    """What of the attempt's folder it sees elsewhere: the names of its peers."""
+    seen = shown(around.files, str(around.folder))
+    return [
+        {"Type": "bind", "Source": what, "Target": at, "ReadOnly": is_read_only}
+        for what, at, is_read_only in seen
+    ]
 
 
 def _mount(path: str) -> dict[str, Any]:

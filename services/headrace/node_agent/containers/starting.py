@@ -85,7 +85,8 @@ def prepare(
     )
     held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
     held.intent.enforcement, held.intent.outputs = bound.enforcement, list(place.outputs)
-    held.seen = msgspec.structs.replace(held.seen, enforcement=bound.enforcement)
+    held.intent.isolation = level = folders.DOCKER + place.recorded
+    held.seen = msgspec.structs.replace(held.seen, enforcement=bound.enforcement, isolation=level)
     held.kept = record.Kept(
         image=launch.image,
         grace_s=assignment.grace_s,

@@ -59,10 +59,11 @@ class Confinement:
             kernel.gain_no_privileges()
 
     def _mount(self) -> None:
-        """Show folders to this process and what it starts, and to nobody else. Raises `OSError`."""
+        """Show folders and files to this process and what it starts, and to nobody else. Raises `OSError`."""
         kernel.leave_mounts()
         for source, target, is_read_only in self._plan["mounts"]:
-            os.makedirs(target, mode=0o755, exist_ok=True)
+            if not os.path.exists(target):
+                os.makedirs(target, mode=0o755)
             kernel.show(source, target, is_read_only=is_read_only)
 
     def hand_over(self, *paths: str) -> None:

@@ -16,7 +16,7 @@ _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 
 
 _CLONE_NEWNS = 0x20000
-_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 32, 4096, 16384, 1 << 18
+_MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
 
 
 def syscall(number: int, *arguments: Any) -> int:
@@ -58,13 +58,15 @@ def rename(name: str) -> None:
 
 
 def leave_mounts() -> None:
-    """What this process mounts from now on nobody else sees. Raises `OSError`."""
+    """What this process mounts from now on nobody else sees; what is mounted on the machine later it
+    sees, such as a file system that is mounted on demand. Raises `OSError`.
+    """
     _checked(_LIBC.unshare(_CLONE_NEWNS))
-    _checked(_LIBC.mount(b"none", b"/", None, _MS_REC | _MS_PRIVATE, None))
+    _checked(_LIBC.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None))
 
 
 def show(source: str, target: str, *, is_read_only: bool) -> None:
-    """Have one folder at another's place, with what is mounted in it. Raises `OSError`."""
+    """Have one folder or file at another's place, with what is mounted in it. Raises `OSError`."""
     there = os.fsencode(target)
     _checked(_LIBC.mount(os.fsencode(source), there, None, _MS_BIND | _MS_REC, None), target)
     if is_read_only:
