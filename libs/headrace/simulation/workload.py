@@ -262,10 +262,12 @@ def _slice(chance: random.Random, fleet: Fleet, body: Body) -> None:
 
 
 def _sweep(chance: random.Random, _fleet: Fleet, body: Body) -> None:
-    """The same command with other parameters, two at a time."""
-    body["command"][1] = f"{chance.uniform(0.05, 1.5):.3f}"
-    params = {"lr": ["0.1", "0.2", "0.3"], "depth": ["2", "4"][: chance.randint(1, 2)]}
-    body["sweep"] = {"method": "grid", "params": params, "parallel": 2}
+    """The same command with other parameters, two at a time, to find what takes longest."""
+    body["command"][1] = "${{ params.seconds }}"
+    seconds = [f"{chance.uniform(0.05, 1.5):.3f}" for _ in range(3)]
+    params = {"seconds": seconds, "depth": ["2", "4"][: chance.randint(1, 2)]}
+    objective = {"metric": "seconds", "goal": "max"}
+    body["sweep"] = {"method": "grid", "params": params, "parallel": 2, "objective": objective}
 
 
 KINDS: dict[Callable[[random.Random, Fleet, Body], None], int] = {  # how often
