@@ -151,6 +151,9 @@ async def test_why_shows_what_placement_says_and_how_a_job_ended(world, headrace
         "  nodes   1 taken",
         "  sooner  nodes: 1 would start now",
     ]
+    said_wide = (await headrace("why", "hello-a", "-o", "wide"))[1]
+    assert (await headrace("why", "hello-a", "--verbose"))[1] == said_wide
+    assert "rule    no-room" in said_wide
     code, out, _ = await headrace("why", "hello-a", "-o", "json")
     assert (code, msgspec.json.decode(out)["excluded"]) == (0, {"taken": 1})
     await in_log(world, finished(outcome="cancelled", reason="cancelled"))
@@ -176,6 +179,13 @@ async def test_output_of_several_workers_says_whose_it_is(world, headrace):
     await in_log(world, requested(), admitted(), gang)
     _, out, _ = await headrace("logs", "hello-a")
     assert sorted(out.splitlines()) == ["0 | from zero", "1 | from one, unfinished"]
+    _, out, _ = await headrace("logs", "hello-a", "-o", "json")
+    pieces = [json.loads(line) for line in out.splitlines()]
+    assert "".join(p.get("text", "") for p in pieces if not p.get("rank")) == "from zero\n"
+    _, out, _ = await headrace("logs", "hello-a", "-o", "yaml")
+    assert "text:" in out
+    _, out, _ = await headrace("logs", "hello-a", "-o", "wide", "--rank", "0")
+    assert out.splitlines() == ["hello-a 0.0 | from zero"]
 
 
 async def test_events_are_lines_from_where_one_likes(world, headrace):

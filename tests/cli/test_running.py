@@ -62,6 +62,7 @@ async def test_run_sends_the_job_file_that_says_the_same(world, headrace):
         "--max-duration",
         "2h",
     ]
+    words += ["--setup", "pip install ."]
     words += ["-e", "A=1", "-e", "COPIED", "--secret", "KEY", "--workdir", ".", "--"]
     code, out, _ = await headrace(*words, "/usr/bin/python3", "-c", "print(1)", COPIED="here")
     assert code == 0
@@ -75,10 +76,30 @@ async def test_run_sends_the_job_file_that_says_the_same(world, headrace):
         "resources": {"gpus": "H100:2", "cpu": "4", "memory": "8GB"},
         "processes_per_node": "per-gpu",
         "max_duration": "2h",
+        "setup": "pip install .",
         "env": {"A": "1", "COPIED": "here"},
         "secrets": ["KEY"],
     }
     assert out == "python3-a  submitted  2 nodes × H100:2  project default\n"
+
+
+async def test_run_says_of_a_container_what_its_job_file_would(world, headrace):
+    await in_log(world, project_made("default"))
+    await accept(world, "job.submit", job="train-a")
+    words = ["--image", "org/train:1", "--framework", "pytorch",
+             "--pool", "a100", "--pool", "h100", "-v", "data:/data:ro", "--output", "model"]  # fmt: skip
+    code, _, err = await headrace("run", "-d", *words, "--", "train")
+    assert (code, err) == (0, "")
+    assert json.loads(world.asked[0].data) == {
+        "name": "train",
+        "project": "default",
+        "command": ["train"],
+        "image": "org/train:1",
+        "framework": "pytorch",
+        "pools": ["a100", "h100"],
+        "volumes": ["data:/data:ro"],
+        "outputs": ["model"],
+    }
 
 
 async def test_an_interrupted_run_leaves_the_job_running_and_says_how_to_end_it(world, start):

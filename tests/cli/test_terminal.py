@@ -14,6 +14,7 @@ import termios
 import pytest
 from tests.cli.program import accept, in_log
 from tests.gateway.histories import admitted, eligible, joined, placed, requested, started
+from tests.gateway.test_streams import Agent
 from tests.gateway.world import TOKEN
 
 DEADLINE_S = 20.0
@@ -185,3 +186,30 @@ async def test_markup_in_a_name_never_reaches_the_terminal(world, on_terminal):
     terminal = on_terminal("cancel", "hello-a")
     assert await terminal.end() == 0
     assert "\x1b" not in terminal.text
+
+
+HARM = b"\x1b]0;title\x07\x1b[31mred\x1b[0m\x1b[2J\x1b[H\x9b2Jup\rover\n"
+
+
+@pytest.mark.parametrize(("env", "red"), [({}, "\x1b[31mred\x1b[0m"), ({"NO_COLOR": "1"}, "red")])
+async def test_what_workers_wrote_keeps_its_colours_and_moves_no_cursor(
+    world, on_terminal, env, red
+):
+    agent = await Agent(world).start()
+    agent.output[1, 0] = HARM
+    agent.ended.add((1, 0))
+    await a_job_that_runs(world)
+    terminal = on_terminal("logs", "hello-a", **env)
+    assert await terminal.end() == 0
+    assert f"\\x1b]0;title\\x07{red}\\x1b[2J\\x1b[H" in terminal.text
+    assert "up\\rover" in terminal.text
+    for harm in ("\x1b]", "\x1b[2J", "\x1b[H", "\x9b", "\x07"):
+        assert harm not in terminal.text
+
+
+async def test_what_workers_wrote_goes_into_a_pipe_as_it_is(world, start):
+    agent = await Agent(world).start()
+    agent.output[1, 0] = b"\x1b[31mred\x1b[0m\n"
+    agent.ended.add((1, 0))
+    await a_job_that_runs(world)
+    assert await (await start("logs", "hello-a")).end() == (0, "\x1b[31mred\x1b[0m\n", "")

@@ -36,6 +36,12 @@ def test_a_verb_that_is_not_built_says_so(capsys, verb):
     assert run(capsys, verb) == (2, "", f"headrace {verb}: not yet\n")
 
 
+@pytest.mark.parametrize("words", [("ps", "--at", "-2m"), ("describe", "x", "--at=17")])
+def test_an_option_that_is_not_built_says_so(capsys, words):
+    code, _, err = run(capsys, *words)
+    assert (code, "not yet (see headrace" in err) == (2, True)
+
+
 def test_an_unknown_option_is_told_the_nearest_one(capsys):
     code, _, err = run(capsys, "ps", "--stat", "live")
     assert code == 2

@@ -124,6 +124,7 @@ def test_a_whole_job_file_is_understood():
         ({"outputs": ["model"], "workdir": "/srv"}, "refused: outputs = model — are below a working directory of the job's own, which a folder of the nodes is not; write into $HEADRACE_OUTPUT_DIR"),
         ({"python": 3.12}, 'refused: python = 3.12 — must be in quotes: 3.10 would be 3.1; "3.12"'),
         ({"python": "three"}, 'refused: python = three — is not a version of Python; "3.12"'),
+        ({"volumes": ["d:/d", "job/a-1:/in"], "image": "pytorch"}, "refused: volumes = job/a-1:/in — not yet; leave out image:"),
         ({"python": "3.12", "image": "pytorch"}, "refused: python = 3.12 — a job has either image: or python:"),
         ({"max_duration": "3w"}, "refused: max_duration = 3w — is not a duration; 90s, 15m, 8h or 3d"),
         ({"max_duration": "9999d"}, "refused: max_duration = 9999d — is longer than a year; leave it out"),

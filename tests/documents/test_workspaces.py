@@ -1,12 +1,14 @@
 """Workspaces, as job files say them."""
 
 import subprocess
+from pathlib import Path
 
 import pytest
 
 from headrace.documents import JobFile, plan, read_job
 from headrace.documents.apps import APPS
 from headrace.documents.plan import SHELL
+from headrace.documents.yaml_text import parse_documents
 from headrace.events import Refusal
 from headrace.events.asked import Workspace
 
@@ -35,7 +37,8 @@ def test_a_workspace_may_say_where_it_listens_and_that_it_may_be_preempted():
 
 
 def test_a_workspace_may_end_when_nobody_uses_it():
-    assert found(idle={"for": "1h", "action": "stop"}).workspace == Workspace(idle_us=3_600_000_000)
+    planned = found(idle={"for": "1h", "action": "stop"})
+    assert planned.workspace == Workspace(idle_us=3_600_000_000)
 
 
 @pytest.mark.parametrize("app", sorted(APPS))
@@ -47,6 +50,13 @@ def test_an_application_that_is_not_installed_ends_with_what_is_missing(app):
     assert ended.returncode == 127
     assert ended.stderr.startswith(f"app: {app} needs ")
     assert ended.stderr.count("\n") == 1
+
+
+def test_the_notebook_of_the_examples_is_understood():
+    example = Path(__file__).parents[2] / "examples" / "notebook.yaml"
+    (document,) = parse_documents(example.read_bytes())
+    planned = plan(read_job({**document.fields, "workdir": ""}))
+    assert planned.workspace == Workspace(idle_us=3_600_000_000, app="jupyter")
 
 
 def test_training_is_preemptible_and_no_workspace():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 import subprocess
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from headrace.node_agent.devices.static import Described, StaticDevices
 from headrace.node_agent.isolation import Limits, plan_of
 from headrace.node_agent.isolation.cgroups import Cgroup1, Cgroup2
 from headrace.node_agent.supervision import device_filter
+from headrace.node_agent.supervision.confinement import kill, pids_in
 
 SH = "/bin/sh"
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes device files")
@@ -69,6 +71,19 @@ def group2() -> Iterator[str]:
     device_filter.attach(isolation.base, ["c 1:3"])
     yield isolation.base
     os.rmdir(isolation.base)
+
+
+def test_a_group_of_version_2_is_killed_at_once_with_all_that_it_forks(group2: str) -> None:
+    forks = f"echo $$ > {group2}/cgroup.procs; while :; do (setsid env -i {SH} -c : &); done"
+    bomb = subprocess.Popen([SH, "-c", forks])
+    while bomb.pid not in pids_in([group2]):
+        assert bomb.poll() is None
+
+    kill([group2, "/no/such/group"])
+
+    assert bomb.wait() == -signal.SIGKILL
+    while pids_in([group2]):  # nobody is left to fork; the last ones are only to be reaped
+        pass
 
 
 def test_a_program_keeps_a_group_of_version_2_from_devices(group2: str) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.doctor import Check
+from headrace.node_agent.doctor.engine import check_engine
 from headrace.node_agent.doctor.examining import lines
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
@@ -135,6 +137,50 @@ def test_the_level_of_isolation_is_found(
         path.write_text(text)
     check = check_cgroups(tmp_path)
     assert (check.health, check.found[: len(line)]) == (health, line)
+
+
+DOCKER = Facts(name="docker", version="28.2", live_restore=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "gpus", "health", "line"),
+    [
+        ({}, False, "ok", "docker 28.2"),
+        ({"live_restore": False}, False, "warning", "docker 28.2: jobs are lost when it restarts"),
+        ({"remapped": True}, False, "warning", "docker 28.2 is rootless: its users are"),
+        ({}, True, "warning", "docker 28.2 shows GPUs by their device files only"),
+        ({"runtimes": ("nvidia", "runc")}, True, "ok", "docker 28.2, GPUs by the NVIDIA runtime"),
+        ({"cdi": frozenset({"nvidia.com/gpu=0"})}, True, "ok", "docker 28.2, GPUs by CDI"),
+    ],
+)
+def test_a_container_engine_is_judged_by_what_it_offers(
+    tmp_path: Path, changes: dict[str, object], gpus: bool, health: str, line: str
+) -> None:
+    socket_path = tmp_path / "docker.sock"
+    socket_path.touch()
+    root = machine(tmp_path, 0, "570.1" if gpus else "")
+
+    async def ask(_address: str) -> Facts:
+        return msgspec.structs.replace(DOCKER, **changes)
+
+    check = check_engine(f"unix://{socket_path}", root, ask)
+
+    assert (check.health, check.found[: len(line)]) == (health, line)
+    assert bool(check.fix) == (health != "ok")
+
+
+def test_a_node_without_an_engine_is_a_node_too(tmp_path: Path) -> None:
+    assert check_engine("", tmp_path).health == "ok"
+    check = check_engine(f"unix://{tmp_path}/docker.sock", tmp_path)
+    assert (check.health, "systemctl enable --now docker" in check.fix) == ("warning", True)
+
+
+def test_a_socket_that_is_no_engines_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "docker.sock"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        check = check_engine(f"unix://{path}", tmp_path)
+    assert (check.health, "\n" in check.found) == ("warning", False)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="who is not root runs jobs as itself")

@@ -7,12 +7,14 @@ import pytest
 
 from headrace.decider import fold
 from headrace.events import decode
-from headrace.events.asked import Accelerator, Gang
+from headrace.events.asked import Accelerator, Gang, Role
 from headrace.events.performance import PerformanceMeasured
 from headrace.events.pools import Pool, PoolConfigured
+from headrace.placement import evolve_performance
 from headrace.placement.decide import DECIDER
 from headrace.placement.evolve_performance import MEASURED_MAX
-from headrace.placement.option_rules import NOWHERE, family_of, options_of
+from headrace.placement.following import world_of
+from headrace.placement.option_rules import NOWHERE, family_of, options_by_role, options_of
 from headrace.placement.state import Measured
 
 LOG = Path(__file__).parents[1] / "events" / "performance.jsonl"
@@ -107,6 +109,51 @@ def test_an_unknown_pool_is_nowhere_and_a_job_without_gpus_has_no_price():
     assert order(workspace()) == [("", "")]
 
 
+def order_of_roles(gang, measured=()):
+    return [
+        tuple((option.pool_name, option.kind.model) for option in options)
+        for options in options_by_role(gang, POOLS, measured)
+    ]
+
+
+SERVER = Role(name="server", cpu_milli=1000)
+
+
+def test_a_gang_whose_workers_alone_have_gpus_prefers_the_cheapest_step_like_any_other():
+    worker = Role(name="worker", nodes=2, accelerators=(H100, A100))
+    gang = Gang(roles=(SERVER, worker), pools=("train", "spot"))
+    given = [
+        (("train", ""), ("train", "H100")), (("train", ""), ("train", "A100")),
+        (("spot", ""), ("spot", "H100")), (("spot", ""), ("spot", "A100")),
+    ]  # fmt: skip
+    assert order_of_roles(gang) == given
+    fast = Measured(model="H100-80GB", gpus=2, step_time_us=100)
+    slow = Measured(model="A100-80GB", gpus=2, step_time_us=150)
+    assert order_of_roles(gang, [fast]) == given
+    assert order_of_roles(gang, [fast, slow]) == [
+        (("spot", ""), ("spot", "H100")), (("train", ""), ("train", "A100")),
+        (("train", ""), ("train", "H100")), *given,
+    ]  # fmt: skip
+
+
+def test_roles_of_several_kinds_are_judged_by_what_they_cost_together():
+    many = Role(name="many", nodes=4, accelerators=(A100, H100))
+    one = Role(name="one", accelerators=(H100,))
+    gang = Gang(roles=(one, many), kind="workspace", by_price=True)
+    assert order_of_roles(gang) == [
+        (("spot", "H100"), ("spot", "H100")),  # 0.9 + 4 x 0.9
+        (("train", "H100"), ("train", "A100")),  # 2.1 + 4 x 1.2
+        (("train", "H100"), ("train", "H100")),
+        (("", "H100"), ("", "A100")),
+        (("", "H100"), ("", "H100")),
+    ]
+    measured = [Measured(model=model, gpus=1, step_time_us=9) for model in ("H100", "A100")]
+    trained = msgspec.structs.replace(gang, by_price=False, kind="training", pools=("train",))
+    assert order_of_roles(trained, measured) == [
+        (("train", "H100"), ("train", "A100")), (("train", "H100"), ("train", "H100")),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("job", "family"), [("pretrain-a2k4", "v/pretrain"), ("my-job-x1/3", "v/my-job"), ("j", "v/j")]
 )
@@ -169,6 +216,31 @@ def test_what_is_measured_while_a_gang_waits_changes_what_it_prefers(empty_histo
     assert (placed.act.numbers["option"], placed.act.numbers["predicted_step_us"]) == (1, 1100)
     again = fold(DECIDER, DECIDER.initial(), history.entries)
     assert msgspec.json.encode(again) == msgspec.json.encode(history.state)
+
+
+def test_a_family_that_is_forgotten_is_offered_what_nobody_measured(empty_history, monkeypatch):
+    history = empty_history
+    priced(history)
+    gang = Gang(accelerators=(H100, A100), pools=("train",))
+    history.job("full", gang=Gang(nodes=3, accelerators=(Accelerator(milli=2000),)))
+    history.job("pretrain-b2", gang=gang)
+    history.settled()
+    history.given(measured("H100-80GB", 1, 1000), measured("A100-80GB", 1, 1100))
+    history.settled()
+    assert offered(history) == ["A100", "H100"]
+    monkeypatch.setattr(evolve_performance, "FAMILIES_MAX", 1)
+    history.given(measured("H100-80GB", 1, 1000, job="other-c3"))
+    history.settled()
+    assert offered(history) == ["H100", "A100"]
+    history.cut()
+    history.decided()
+    assert offered(history) == ["H100", "A100"]
+
+
+def offered(history):
+    """The models that the waiting job is tried with in the world, in order."""
+    options = world_of(history.state).gangs["pretrain-b2"].options
+    return [shape.model for (shape,) in options]
 
 
 def test_what_the_log_says_of_performance_is_kept_by_family_and_bounded(empty_history):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headrace.events.asked import Accelerator, Gang
+from headrace.events.asked import Accelerator, Gang, Role
 from headrace.events.jobs import JobAdmitted, JobEligible, JobHeld
 from headrace.events.queues import Allowance, Queue, QueueApplyRequested
 
@@ -64,6 +64,26 @@ def test_another_kind_or_pool_that_it_accepts_lets_it_compete(history):
     asks(history, "d", "A100", gpus=1, nodes=3, pools=("train",))
     assert history.decided() == [
         held("d", "project vision may hold at most 2 GPUs of pool train, and this needs 3")
+    ]
+
+
+def test_what_roles_need_of_a_type_counts_together(history):
+    rationed(history, per_type={"H100": some(limit=4), "A100": some(limit=2)})
+    h100, a100 = (Accelerator(milli=1000, model=model) for model in ("H100", "A100"))
+    learner = Role(name="learner", nodes=2, accelerators=(h100,))
+    for name, kinds in (("a", (h100,)), ("b", (h100, a100)), ("c", (a100,))):
+        actor = Role(name="actor", nodes=3, accelerators=kinds)
+        gang = Gang(roles=(learner, actor, Role(name="server")))
+        fields = {"user": "ada", "name": name, "requested_at": 1, "priority": 40}
+        history.given(JobAdmitted(job=name, project="vision", gang=gang, **fields))
+    five_h100 = "project vision may hold at most 4 H100 GPUs, and this needs 5"
+    three_a100 = "project vision may hold at most 2 A100 GPUs, and this needs 3"
+    assert history.decided() == [held("a", five_h100), held("b", five_h100), held("c", three_a100)]
+    more = {"H100": some(limit=4), "A100": some(limit=3)}
+    assert rationed(history, per_type=more) == [
+        held("a", five_h100),
+        JobEligible(job="b", project="vision"),
+        JobEligible(job="c", project="vision"),
     ]
 
 

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from headrace.cli.exits import USAGE, report
 
 FORMATS = ("table", "wide", "json", "yaml")
+NOT_YET = ("--at",)  # options that will be there
 
 _DURATION = re.compile(r"^(\d+(?:\.\d+)?)(us|ms|s|m|h|d)$")
 _UNIT_US = {
@@ -53,6 +54,8 @@ class Parser(ArgumentParser):
         sys.exit(report(f"{self.prog}: {message} (see {self.prog} --help)", USAGE))
 
     def _unknown(self, word: str) -> NoReturn:
+        if word.partition("=")[0] in NOT_YET:
+            self.error(f"{word}: not yet")
         options = [name for action in self._actions for name in action.option_strings]
         near = difflib.get_close_matches(word.partition("=")[0], options, n=1)
         what = "option" if word.startswith("-") else "argument"

@@ -21,6 +21,9 @@ def why_options(parser: ArgumentParser) -> None:
     )
     add_connection(parser)
     add_output(parser)
+    parser.add_argument(
+        "-v", "--verbose", dest="output", action="store_const", const="wide", help="as -o wide"
+    )
     add_watch(parser)
 
 

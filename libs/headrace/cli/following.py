@@ -10,7 +10,7 @@ from headrace.cli.arguments import add_connection, add_output, duration_us
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import clock, columns, show
 from headrace.client.client import Client
-from headrace.client.model import Happening
+from headrace.client.model import Happening, LogPiece
 
 PIPED_LENGTH = 160  # of a line where there is no terminal to fit
 
@@ -26,6 +26,7 @@ def logs_options(parser: ArgumentParser) -> None:
     parser.add_argument("--process", type=int, help="only this process of each worker")
     parser.add_argument("--attempt", type=int, help="the latest by default")
     add_connection(parser)
+    add_output(parser)
 
 
 def logs(
@@ -39,17 +40,29 @@ def logs(
     url: str,
     token: str,
     project: str,
+    output: str,
 ) -> int:
-    """Print what a job's workers wrote; several workers' lines say whose they are."""
+    """Print what a job's workers wrote; several workers' lines say whose they are (`wide`: always).
+    JSON is an object a line, as the pieces come.
+    """
     del project
     from headrace.cli.follow import OutputLines, output_lines
 
     client = Client.from_config(url=url, token=token)
     found = client.job(job)
-    lines = output_lines("", found, found.attempts[-1]) if found.attempts else OutputLines("")
     pieces = client.logs(
         found.job.job, follow=follow, rank=rank, role=role, process=process, attempt=attempt
     )
+    if output == "yaml":
+        show(list(pieces), output)
+        return DONE
+    if output == "json":
+        for piece in pieces:
+            print(_json(piece), flush=follow)
+        return DONE
+    lines = output_lines("", found, found.attempts[-1]) if found.attempts else OutputLines("")
+    if output == "wide":
+        lines = OutputLines(found.job.job, ranks=True, processes=True)
     for piece in pieces:
         lines.add(piece)
     lines.close()
@@ -120,7 +133,7 @@ def _short(value: Any) -> str:
     return str(value)
 
 
-def _json(event: Happening) -> str:
+def _json(event: Happening | LogPiece) -> str:
     import msgspec
 
     return msgspec.json.encode(event).decode()

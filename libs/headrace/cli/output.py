@@ -57,13 +57,14 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool = 
 
 
 def terminal_safe(line: str) -> str:
-    """A line that a worker wrote: on a terminal its colours stay and nothing else moves the cursor;
-    into a pipe it goes as it is.
+    """A line that a worker wrote: on a terminal its colours stay (without, with `NO_COLOR`) and
+    nothing else moves the cursor; into a pipe it goes as it is.
     """
     if line.isprintable() or not sys.stdout.isatty():
         return line
+    color = r"\g<0>" if colorful() else ""
     return "".join(
-        part if _COLOR.match(part) or part == "\t" else printable(part)
+        _COLOR.sub(color, part) if _COLOR.match(part) or part == "\t" else printable(part)
         for part in _PARTS.split(line)
     )
 

@@ -32,6 +32,17 @@ def run_options(parser: ArgumentParser) -> None:
         help="NAME alone takes the value it has here",
     )  # fmt: skip
     parser.add_argument("--secret", action="append", default=[], metavar="NAME")
+    parser.add_argument("--image", help="run in a container of this image")
+    parser.add_argument("--framework", help="pytorch, jax, tensorflow, mpi, …: its environment")
+    parser.add_argument("--setup", help="run this first, once per node")
+    parser.add_argument("--pool", action="append", default=[], help="only there; may be repeated")
+    parser.add_argument(
+        "-v", "--volume", action="append", default=[], metavar="NAME:PATH[:ro]",
+        help="show the volume there",
+    )  # fmt: skip
+    parser.add_argument(
+        "--output", action="append", default=[], metavar="PATH", help="keep this when it ends"
+    )
     parser.add_argument("--workdir", default="", help="this folder travels with the job")
     parser.add_argument("-d", "--detach", action="store_true", help="do not follow it")
     parser.add_argument("--allow-plain-secret", action="store_true")
@@ -74,6 +85,12 @@ def _document(project: str, command: list[str], given: dict[str, Any]) -> dict[s
         "processes_per_node": "per-gpu" if given["per_gpu"] else None,
         "env": dict(_variable(word) for word in given["env"]),
         "secrets": given["secret"],
+        "image": given["image"],
+        "framework": given["framework"],
+        "setup": given["setup"],
+        "pools": given["pool"],
+        "volumes": given["volume"],
+        "outputs": given["output"],
         "workdir": workdir_from(Path.cwd(), given["workdir"]),
     }
     return {name: value for name, value in document.items() if value}

@@ -132,8 +132,9 @@ def _plan(job: JobFile) -> Plan:
 
 def _check_words(job: JobFile) -> None:
     """The fields whose value is one of a few words, and those that exclude each other."""
-    if job.image and job.volumes:
-        not_yet("volumes", value=job.volumes[0], instead="leave out image:")
+    left_behind = next((text for text in job.volumes if text.startswith("job/")), "")
+    if job.image and left_behind:
+        not_yet("volumes", value=left_behind, instead="leave out image:")
     _one_of("type", job.type, TYPES, built=("training", WORKSPACE))
     if job.framework:
         _one_of("framework", job.framework, tuple(filter(None, FRAMEWORKS)))

@@ -134,14 +134,13 @@ class Incidents:
         self._world.nodes[fault.target].machine.lose_launcher()
 
     def _kill_worker(self, fault: Fault) -> None:
-        """The worker that began last, on this node or else another: what grew loses it first."""
-        nodes = self._world.nodes
-        for name in dict.fromkeys([fault.target, *nodes]):
-            running = nodes[name].machine.running()
-            if running:
-                self._fired(msgspec.structs.replace(fault, target=name))
-                nodes[name].machine.kill(running[-1])
-                return
+        """The worker of the highest rank, on whichever node: a gang that grew goes on without it."""
+        nodes = sorted(self._world.nodes.items())
+        running = [(name, key) for name, node in nodes for key in node.machine.running()]
+        if running:
+            name, key = max(running, key=lambda one: one[1].rank)
+            self._fired(msgspec.structs.replace(fault, target=name))
+            self._world.nodes[name].machine.kill(key)
 
     def _fence(self, fault: Fault) -> None:
         node = self._world.nodes[fault.target]

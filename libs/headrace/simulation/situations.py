@@ -33,6 +33,7 @@ from headrace.events.pauses import (
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.events.scheduling import SchedulingConfigured
+from headrace.events.sweeps import SweepBest
 
 EVICTIONS = (
     "cancelled", "device-faulty", "finished", "image-dropped", "moved", "pause-broken", "paused",
@@ -79,6 +80,7 @@ SITUATIONS = (
     "reservation.made",
     "reservation.withdrawn",
     "scheduling.configured",
+    "sweep.better",
 )
 
 
@@ -226,6 +228,10 @@ def _configured(seen: _Seen, event: QueueConfigured) -> Iterator[str]:
         yield "queue.limit_lowered_below_use"
 
 
+def _best(_seen: _Seen, event: SweepBest) -> Iterator[str]:
+    yield from ("sweep.better",) if event.before else ()
+
+
 def _joined(seen: _Seen, event: NodeJoined) -> Iterator[str]:
     if seen.boots.get(event.node, event.boot) != event.boot:
         yield "node.rebooted_anew"
@@ -290,4 +296,5 @@ _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     NodeJoined: _joined,
     NodeChanged: _changed,
     PoolConfigured: _pool,
+    SweepBest: _best,
 }

@@ -26,7 +26,11 @@ from headrace.simulation.administration import (
 
 JOBS_MIN, JOBS_MAX = 6, 22
 RUN_S_MAX = 4.0
-PAUSED = 0.5  # of the jobs, and resumed
+PAUSED, PAUSED_FIRST = 0.5, 0.9  # of the jobs, and of those that come early; and resumed
+MIND_S_MAX, MIND_FIRST_S_MAX = (
+    4.0,
+    1.5,
+)  # until somebody changes their mind: of what runs at once soon
 FOLLOWED = 0.2  # of the jobs, by one that waits for their end
 FOLLOWED_ON_PURPOSE = 0.7  # of those that are to fail or to be cancelled
 ELASTIC_FIRST = 2  # jobs of every history that come early and take all there is
@@ -38,7 +42,6 @@ SETTINGS = {  # recorded with who leads: small, so that histories of seconds see
     "resume_elsewhere_after_s": 3,
     "release_s": 1,
 }
-
 APPLIED = {"pool": "pool.apply", "scheduling": "scheduling.apply"}
 
 Body = dict[str, Any]
@@ -79,9 +82,11 @@ def draw(chance: random.Random, until_s: float) -> Workload:
         if chance.random() < 0.15:
             asked.append(_about(chance, submitted, "cancel"))
             followed[-1] = (submitted, "finished")
-        if chance.random() < PAUSED:
-            asked.append(paused := _about(chance, submitted, "pause"))
-            asked.append(_about(chance, paused, "resume"))
+        is_first = number < ELASTIC_FIRST
+        if chance.random() < (PAUSED_FIRST if is_first else PAUSED):
+            within_s = MIND_FIRST_S_MAX if is_first else MIND_S_MAX
+            asked.append(paused := _about(chance, submitted, "pause", within_s))
+            asked.append(_about(chance, paused, "resume", within_s))
     asked += _followers(chance, fleet, followed)
     return Workload(nodes=fleet.nodes, asked=tuple(sorted(asked, key=lambda a: (a.at_s, a.key))))
 
@@ -262,10 +267,12 @@ def _slice(chance: random.Random, fleet: Fleet, body: Body) -> None:
 
 
 def _sweep(chance: random.Random, _fleet: Fleet, body: Body) -> None:
-    """The same command with other parameters, two at a time."""
-    body["command"][1] = f"{chance.uniform(0.05, 1.5):.3f}"
-    params = {"lr": ["0.1", "0.2", "0.3"], "depth": ["2", "4"][: chance.randint(1, 2)]}
-    body["sweep"] = {"method": "grid", "params": params, "parallel": 2}
+    """The same command with other parameters, two at a time, to find what takes longest."""
+    body["command"][1] = "${{ params.seconds }}"
+    seconds = [f"{chance.uniform(0.05, 1.5):.3f}" for _ in range(3)]
+    params = {"seconds": seconds, "depth": ["2", "4"][: chance.randint(1, 2)]}
+    objective = {"metric": "seconds", "goal": "max"}
+    body["sweep"] = {"method": "grid", "params": params, "parallel": 2, "objective": objective}
 
 
 KINDS: dict[Callable[[random.Random, Fleet, Body], None], int] = {  # how often
@@ -283,10 +290,10 @@ KINDS: dict[Callable[[random.Random, Fleet, Body], None], int] = {  # how often
 }
 
 
-def _about(chance: random.Random, earlier: Asked, what: str) -> Asked:
+def _about(chance: random.Random, earlier: Asked, what: str, within_s: float = MIND_S_MAX) -> Asked:
     """A change of mind about the job of an earlier request."""
     return Asked(
-        at_s=earlier.at_s + chance.uniform(0.0, 4.0),
+        at_s=earlier.at_s + chance.uniform(0.0, within_s),
         verb=f"job.{what}",
         project=earlier.project,
         key=f"{earlier.key}-{what}",

@@ -68,7 +68,7 @@ class Promises:
         self._nodes = Nodes()
         self._changed: dict[str, int] = {}  # nodes, queues: when last
         self._rules_changed = self._released_at = 0
-        self._full, self._told, self._alike = False, set[Hashable](), set[Hashable]()
+        self._full, self._alike = False, set[Hashable]()
         self._on: dict[type[Any], Check] = {
             ServiceLed: self._resettled,
             JobAdmitted: self._admitted,
@@ -96,8 +96,7 @@ class Promises:
         kind = type(entry.event)
         is_turn = bool(header.count) and kind.owner == "placement" and kind not in ANSWERS
         if is_turn and header.index == 0:
-            self._full, self._told = self._is_full(), self._kinds_told()
-            self._alike = set(self._told)
+            self._full, self._alike = self._is_full(), self._kinds_told()
         handle = self._on.get(kind)
         if handle is not None:
             yield from handle(entry, entry.event)
@@ -119,10 +118,9 @@ class Promises:
         """Remember who should have been told in what was decided at once."""
         now_us, basis = entry.header.decided_at_us, entry.header.basis
         after_us = self._settings["reserve_after_s"] * SECOND_US
-        told = self._kinds_told()
-        if self._full or len(told | self._told) >= self._settings["reservations_max"]:
-            return
-        alike = self._alike | told
+        alike = self._alike | self._kinds_told()
+        if self._full or len(alike) >= self._settings["reservations_max"]:
+            return  # who is placed in a turn may have been told at its beginning
         for job, wait in self._waits.items():
             has_waited = wait.since <= basis and now_us - wait.admitted_us >= after_us
             is_told = job in self._promised or now_us <= wait.room_us < NEVER or wait.kind in alike

@@ -31,6 +31,7 @@ from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.listing import Limit
 from headrace.gateway.logs import LogQuery, Offsets, parse_offsets
 from headrace.gateway.projection import Job
+from headrace.gateway.rows import job_row
 from headrace.gateway.selecting import Fields, selected
 from headrace.scheduling.explanation import Explanation
 
@@ -103,11 +104,11 @@ async def list_jobs(
     else:
         found, after = choosing.latest(gateway.projection, wish, limit, before), ""
         more = found[0].position if len(found) == limit else 0
-    sight = by.sight
+    sight, projection, now_us = by.sight, gateway.projection, gateway.follower.now_us()
     page = JobPage(
-        jobs=[sight.job_row(gateway.row(job)) for job in found],
-        as_of_us=gateway.follower.now_us(),
-        position=gateway.projection.position,
+        jobs=[sight.job_row(job_row(projection, job, now_us)) for job in found],
+        as_of_us=now_us,
+        position=projection.position,
         more=more,
         next=after,
     )

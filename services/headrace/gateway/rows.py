@@ -14,12 +14,12 @@ from headrace.gateway.projection import Job, Node, Projection, ProjectUse
 from headrace.gateway.wants import wants
 
 NOBODY: dict[str, int] = {}  # who holds a device that is free
+RUNNING = ("starting", "running", "stopping")
 STATES = {"cordon": "cordoned", "drain": "draining", "fence": "fenced", "forget": "fenced"}
 
 
 def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
     """One job, task or group."""
-    states = job.task_states
     row = JobRow(
         job=job.job,
         project=job.project,
@@ -34,9 +34,6 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
         index=job.index,
         tasks=job.tasks,
         tasks_parallel=job.tasks_parallel,
-        tasks_running=sum(states.get(name, 0) for name in ("starting", "running", "stopping")),
-        tasks_ended=sum(states.get(name, 0) for name in ENDED),
-        tasks_failed=states.get("failed", 0),
         attempt=job.attempt,
         evictions=job.evictions,
         exit_code=job.exit_code,
@@ -51,6 +48,10 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
         best=job.best,
     )
     if job.tasks:
+        states = job.task_states
+        row.tasks_running = sum(states.get(name, 0) for name in RUNNING)
+        row.tasks_ended = sum(states.get(name, 0) for name in ENDED)
+        row.tasks_failed = states.get("failed", 0)
         tasks = [task for name in job.task_ids if (task := projection.job(name))]
         row.held_milli = sum(task.held_milli for task in tasks)
         row.gpu_us = sum(task.gpu_us for task in tasks)

@@ -1,14 +1,14 @@
 """Which trial of a sweep is the best so far, by what trials last reported.
 
 Rule: what has succeeded counts, with the value of the first of its workers that reported one; what is
-no finite number does not. Values are compared as the decimals that they are.
+no finite number does not. Values are compared exactly.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from decimal import Decimal
+from fractions import Fraction
 
 import msgspec
 
@@ -136,7 +136,7 @@ def _forget(state: Sweeps, name: str, sweep: Sweep) -> None:
 
 
 def _is_better(value: str, than: str, goal: str) -> bool:
-    ours, theirs = Decimal(value), Decimal(than)
+    ours, theirs = Fraction(value), Fraction(than)
     return ours > theirs if goal == "max" else ours < theirs
 
 

@@ -7,7 +7,7 @@ decision may differ because of what is or is not remembered here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 
 from headrace.events.gangs import Worker
 from headrace.placement.kin import Kin
@@ -27,7 +27,7 @@ NO_WINDOW: Window = (-1, 0, None)
 class Index:
     """Who waits, who runs, who is stopping, when time alone matters, and the scheduler's world."""
 
-    def __init__(self) -> None:
+    def __init__(self, state: State) -> None:
         self.waiting: dict[str, None] = {}
         self.running: dict[str, tuple[Worker, ...]] = {}  # job: its workers
         self.growing: dict[str, None] = {}  # who runs and could do with more workers
@@ -45,9 +45,9 @@ class Index:
         self.changed_nodes: dict[str, None] = {}
         self.changed_queues: dict[str, None] = {}
         self.window: Window = NO_WINDOW  # by which usage was judged
-        self.kin = Kin()
+        self.kin = Kin(state.measured)
         self.learned = 0  # how many arrivals the world's policies know of
-        self.changed_pools = self.changed_users = False
+        self.changed_pools = self.changed_users = self.changed_settings = False
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
         self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
 
@@ -86,7 +86,7 @@ class Index:
         """The world follows the state again."""
         self.changed_jobs, self.changed_nodes = {}, {}
         self.changed_queues = {}
-        self.changed_pools = self.changed_users = False
+        self.changed_pools = self.changed_users = self.changed_settings = False
 
     def watch_pause(self, state: State, job_id: str, job: Job) -> None:
         """Remember when a pause, or a wait for devices that were left, has taken too long."""
@@ -105,10 +105,19 @@ class Index:
         self.changed_pools = True
         self.kin.repooled()
 
-    def resettled(self) -> None:
-        """The settings are others; who waits may matter at other moments."""
-        self.repooled()
-        self.changed_jobs.update(self.waiting)
+    def resettled(self, state: State, now_us: int) -> None:
+        """The settings are others; who waits may matter at other moments. Those that have passed
+        are looked at in any case.
+        """
+        self.changed_settings = True
+        afters_us = _patience_us(state)
+        for job_id in self.waiting:
+            job = state.jobs[job_id]
+            attempt = job.run.attempt if job.run is not None else 0
+            for after_us in afters_us:
+                if job.admitted_us + after_us > now_us:
+                    self.moments.append((job.admitted_us + after_us, job_id, attempt))
+        heapify(self.moments)
 
     def requeued(self, state: State, name: str, *, users_equal: bool) -> None:
         """A queue is new or has changed; its users shared it equally before, or did not."""
@@ -166,7 +175,7 @@ def index_of(state: State) -> Index:
 
 def build(state: State) -> Index:
     """Everything derived, from the state alone."""
-    index = Index()
+    index = Index(state)
     index.silent = {name: None for name, machine in state.machines.items() if machine.silent}
     for job_id, job in state.jobs.items():
         index.sync(job_id, job)
@@ -212,8 +221,8 @@ def _moments_of(state: State, job: Job) -> Iterator[int]:
     long enough to be taken from.
     """
     if job.waiting:
-        for setting in ("consolidate_after_s", "reserve_after_s"):
-            yield job.admitted_us + state.setting(setting) * SECOND_US
+        for after_us in _patience_us(state):
+            yield job.admitted_us + after_us
         if job.reserved is not None:
             yield job.reserved.at_us
         if job.gaining:
@@ -224,6 +233,12 @@ def _moments_of(state: State, job: Job) -> Iterator[int]:
             for after_us in (queue.reclaim_after_us, queue.preempt_after_us):
                 if after_us > 0:
                     yield started_us + after_us
+
+
+def _patience_us(state: State) -> list[int]:
+    """How long a job has waited when more may be done for it."""
+    settings = ("consolidate_after_s", "reserve_after_s")
+    return [state.setting(name) * SECOND_US for name in settings]
 
 
 def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:

@@ -71,7 +71,7 @@ def _led(state: State, entry: Entry, event: ServiceLed) -> None:
         before, state.settings = state.settings, dict(event.settings)
         usage_rules.retimed(state, entry.recorded_at_us)
         if before != state.settings:
-            index_of(state).resettled()
+            index_of(state).resettled(state, entry.recorded_at_us)
 
 
 def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:

@@ -26,6 +26,8 @@ def measured(state: State, _entry: Entry, event: PerformanceMeasured) -> None:
     others = [m for m in before if (m.model, m.gpus) != (one.model, one.gpus)]
     state.measured[family] = (*others, one)[-MEASURED_MAX:]
     if len(state.measured) > FAMILIES_MAX:
-        del state.measured[next(iter(state.measured))]
+        forgotten = next(iter(state.measured))
+        del state.measured[forgotten]
+        index_of(state).kin.measured(forgotten)
     if one not in before:
         index_of(state).kin.measured(family)

@@ -26,10 +26,11 @@ def world_of(state: State) -> World:
         index.repooled()
         index.changed_jobs = dict.fromkeys(state.jobs)
         index.changed_queues = dict.fromkeys(state.queues)
-    if index.changed_pools:
+    if index.changed_pools or index.changed_settings:
         world.set_settings(settings_of(state))
-        index.changed_nodes.update(dict.fromkeys(_repooled(state, world)))
         index.window = NO_WINDOW
+    if index.changed_pools:
+        index.changed_nodes.update(dict.fromkeys(_repooled(state, world)))
     index.changed_jobs.update(index.kin.moved(state))
     if index.learned != state.learned.number:
         index.learned = state.learned.number

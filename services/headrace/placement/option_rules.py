@@ -1,9 +1,10 @@
 """What a job may be given, the best first: the one place that decides the order of its options.
 
 Rule: an option is one kind of GPU in one pool (or anywhere), and no gang mixes options; of one with
-roles each has its own, all in the same pool and in the order given. What is
+roles each has its own, all in the same pool, and they are judged by what they cost together. What is
 known comes first: of a job whose pools have no order of their own the cheapest for an hour, of
-others the cheapest for a step, as soon as each of the kinds it names was measured with its family.
+others the cheapest for a step, as soon as each of the kinds it names was measured with its family
+(nobody can say how long a step takes where roles have GPUs of different kinds).
 Whatever is not known stays behind that in the order given. Prices of different currencies are not
 compared: one currency comes after the other, by name.
 """
@@ -51,10 +52,9 @@ def options_by_role(
     if not asked.roles:
         yield from ((option,) for option in options_of(asked, pools, measured))
         return
-    parts = [_given(part, pools) for part in asked.by_role().values()]
-    for name in dict.fromkeys(option.pool_name for option in parts[0]):
-        here = ([option for option in part if option.pool_name == name] for part in parts)
-        yield from islice(product(*here), RANKED_MAX)
+    parts = list(asked.by_role().values())
+    yield from _ranked_together(parts, pools, measured)
+    yield from _together([_given(part, pools) for part in parts])
 
 
 def options_of(
@@ -108,6 +108,39 @@ def _given(asked: Asked, pools: Mapping[str, Pool]) -> tuple[Option, ...]:
     return tuple(Option(kind=kind, pool=pool) for pool in named for kind in kinds)
 
 
+def _together(parts: Sequence[Sequence[Option]]) -> Iterator[tuple[Option, ...]]:
+    """One option of each role, all in one pool, pool by pool as the first role has them."""
+    for name in dict.fromkeys(option.pool_name for option in parts[0]):
+        here = ([option for option in part if option.pool_name == name] for part in parts)
+        yield from islice(product(*here), RANKED_MAX)
+
+
+def _ranked_together(
+    parts: Sequence[Asked], pools: Mapping[str, Pool], measured: Sequence[Measured]
+) -> list[tuple[Option, ...]]:
+    """What is known of all roles that ask for GPUs, what costs least together first; the others are
+    in the same pool.
+    """
+    asking = [part for part in parts if part.accelerators]
+    seen = measured if len(asking) == 1 else ()
+    known = [
+        _cheapest(part, pools) if part.by_price else _quickest(part, pools, seen) for part in asking
+    ]
+    if not known or not all(known):
+        return []
+    priced = iter(known)
+    there = {option.pool_name: Option(kind=_ANY, pool=option.pool) for option in known[0]}
+    every = [next(priced) if part.accelerators else list(there.values()) for part in parts]
+
+    def rank(numbered: tuple[int, tuple[Option, ...]]) -> tuple[str, int, str, int]:
+        number, options = numbered
+        each = zip(parts, options, strict=True)
+        cost = sum(part.nodes * _cost(option) for part, option in each)
+        return (_currency(options[0]), cost, options[0].pool_name, number)
+
+    return [options for _, options in sorted(enumerate(_together(every)), key=rank)][:RANKED_MAX]
+
+
 def _cheapest(asked: Asked, pools: Mapping[str, Pool]) -> list[Option]:
     """What has a price, the lowest for an hour first."""
     priced = [option for kind in asked.accelerators for option in _priced(asked, kind, pools)]
@@ -140,10 +173,17 @@ def _sorted(options: Sequence[Option]) -> list[Option]:
 
     def rank(numbered: tuple[int, Option]) -> tuple[str, int, str, int]:
         number, option = numbered
-        cost = (option.price_micro or 0) * option.kind.milli * max(1, option.step_time_us)
-        return (option.pool.currency if option.pool else "", cost, option.pool_name, number)
+        return (_currency(option), _cost(option), option.pool_name, number)
 
     return [option for _, option in sorted(enumerate(options), key=rank)]
+
+
+def _cost(option: Option) -> int:
+    return (option.price_micro or 0) * option.kind.milli * max(1, option.step_time_us)
+
+
+def _currency(option: Option) -> str:
+    return option.pool.currency if option.pool is not None else ""
 
 
 def _priced(asked: Asked, kind: Accelerator, pools: Mapping[str, Pool]) -> Iterator[Option]:

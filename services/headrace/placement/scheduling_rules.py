@@ -60,7 +60,7 @@ def _configured(state: State, entry: Entry, event: SchedulingConfigured) -> None
     state.scheduling_applied.pop(entry.header.causation, None)
     state.scheduling = event.scheduling
     usage_rules.retimed(state, entry.recorded_at_us)
-    index_of(state).resettled()
+    index_of(state).resettled(state, entry.recorded_at_us)
 
 
 def _refused(state: State, entry: Entry, _event: SchedulingRefused) -> None:

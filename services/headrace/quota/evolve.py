@@ -93,15 +93,16 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
     _want(state, entrant, entrant.milli)
 
 
-def _kinds_of(gang: Gang) -> tuple[tuple[str, int], ...]:
-    """None of a job that asks for a GPU's memory: how much of one that is depends on the GPU; nor of
-    one with several roles that have GPUs: which of them is of which kind is placement's to choose.
-    """
-    parts = [p for p in gang.by_role().values() if p.accelerators or p.gpu_memory_bytes]
-    if len(parts) != 1 or parts[0].gpu_memory_bytes:
+def _kinds_of(gang: Gang) -> tuple[tuple[tuple[str, int], ...], ...]:
+    """None of a job that asks for a GPU's memory: how much of one that is depends on the GPU."""
+    parts = gang.by_role().values()
+    if any(part.gpu_memory_bytes for part in parts):
         return ()
-    (part,) = parts
-    return tuple((kind.model, kind.milli * part.nodes) for kind in part.accelerators)
+    return tuple(
+        tuple((kind.model, kind.milli * part.nodes) for kind in part.accelerators)
+        for part in parts
+        if part.accelerators
+    )
 
 
 def _eligible(state: State, _entry: Entry, event: JobEligible) -> None:

@@ -22,8 +22,8 @@ SETTINGS = {
 
 
 class Entrant(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A live job. `kinds` are the models that it accepts, with the milli-GPUs it needs of each, and
-    `pools` where. `firm`: it, or its minimum, cannot be preempted. `held` is why it may not compete
+    """A live job. `kinds` are the models that each role with GPUs accepts, with the milli-GPUs it
+    needs of each, and `pools` where. `firm`: it, or its minimum, cannot be preempted. `held` is why it may not compete
     ("": it may, or nothing was decided yet). `pausing`: its people want it paused; `paused`: it is.
     `after` has what it still waits for, by job.
     """
@@ -31,7 +31,7 @@ class Entrant(msgspec.Struct, kw_only=True, omit_defaults=True):
     project: str
     milli: int
     admitted_at: int
-    kinds: tuple[tuple[str, int], ...] = ()
+    kinds: tuple[tuple[tuple[str, int], ...], ...] = ()
     pools: tuple[str, ...] = ()
     firm: bool = False
     group: str = ""

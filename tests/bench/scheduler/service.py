@@ -5,11 +5,17 @@ Rule: the fleet is full, every project holds as much as any other, and what wait
 
 from __future__ import annotations
 
-from headrace.events import encode
+from collections.abc import Iterator
+
+import msgspec
+
+from headrace.events import Event, encode
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangPlaced
 from headrace.events.jobs import JobAdmitted, JobEligible
-from headrace.events.queues import Queue, QueueConfigured
+from headrace.events.pools import Pool, PoolConfigured
+from headrace.events.queues import Allowance, Queue, QueueConfigured
+from headrace.events.scheduling import Scheduling, SchedulingConfigured
 from headrace.placement.bench import History, fleet, report
 from headrace.placement.explain_rules import explain
 from headrace.placement.following import world_of
@@ -36,6 +42,23 @@ def full(nodes: int, pending: int) -> History:
         submit(history, f"wait-{number}", number % PROJECTS, milli=milli, cpu_milli=1000 + kind)
     world_of(history.state)  # no turn hears of so many at once
     return history
+
+
+def documents() -> Iterator[tuple[str, Event]]:
+    """What administrators change, one after the other, by what it says."""
+    rationed = {"H100": Allowance(quota_milli=GPUS * 1000)}
+    for name, fields in (
+        ("a queue's limit", {"limit_milli": GPUS * 1000}),
+        ("a queue's quota", {"quota_milli": GPUS * 1000}),
+        ("a queue's quota of a type", {"quota_milli": GPUS * 1000, "per_type": rationed}),
+    ):
+        queue = msgspec.convert({"queue": "p3", "kind": "project", **fields}, Queue)
+        yield name, QueueConfigured(name=queue.queue, queue=queue, change="updated")
+    for placement in ("binpack", "spread"):
+        pool = Pool(pool="train", label="pool", value="train", placement=placement)
+        yield f"a pool that {placement}s", PoolConfigured(name="train", pool=pool, change="updated")
+    scheduling = Scheduling(usage_strength_milli=1000)
+    yield "how turns are taken", SchedulingConfigured(scheduling=scheduling, change="created")
 
 
 def submit(history: History, job: str, project: int, *, milli: int, cpu_milli: int) -> None:

@@ -38,7 +38,8 @@ def around(**changes: object) -> plan.Surroundings:
         "node": "n1", "node_dir": Path("/n"), "folder": Path("/n/attempts/a.1.0"),
         "bound": Bound("none", {"CUDA_VISIBLE_DEVICES": "GPU-0"}), "devices": [], "account": None,
         "own": (1000, 1000), "names": {},
-        "facts": DOCKER, "files": {}, "cwd": "", "host_memory_bytes": 2**40, "marker": "mark",
+        "facts": DOCKER, "files": {}, "cwd": "", "mounts": (), "told": {},
+        "host_memory_bytes": 2**40, "marker": "mark",
     }  # fmt: skip
     return plan.Surroundings(**(given | changes))
 
@@ -53,6 +54,16 @@ def config(launch: Launch | None = None, asked: dict | None = None, **changes: o
 
 def environment(made: dict) -> dict[str, str]:
     return dict(entry.split("=", 1) for entry in made["Env"])
+
+
+def test_volumes_are_mounted_and_where_they_are_is_told() -> None:
+    mounts = [("/mnt/sets", "/data", True), ("/mnt/out", "/n/attempts/a.1.0/work/out", False)]
+    made = config(mounts=mounts, told={"HEADRACE_VOLUME_SETS": "/data"})
+    assert made["HostConfig"]["Mounts"][-2:] == [
+        {"Type": "bind", "Source": "/mnt/sets", "Target": "/data", "ReadOnly": True},
+        {"Type": "bind", "Source": "/mnt/out", "Target": "/n/attempts/a.1.0/work/out"},
+    ]
+    assert environment(made)["HEADRACE_VOLUME_SETS"] == "/data"
 
 
 def test_the_command_replaces_the_images_entry_point() -> None:

@@ -18,10 +18,10 @@ from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.events.nodes import Device
+from headrace.node_agent import gang_files
 from headrace.node_agent.containers import gpus
 from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.enforcement import Bound
-from headrace.node_agent.gang_files import shown
 from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.isolation.cgroups import PERIOD_US, QUOTA_US_MIN, TASKS_MAX
 from headrace.node_agent.machine import AttemptKey
@@ -42,7 +42,8 @@ class Surroundings:
     """What a worker's container is made with: the node, its folder, the attempt's folder, how the
     worker is bound to which devices, its account (None: the agent's own, `own`) and what that is
     called (`names`), the engine, the `files` it finds in its folder, where in the image it works if not in
-    its own folder (`cwd`), the host's memory and the mark of the attempt.
+    its own folder (`cwd`), its volumes (`mounts`: source, target, whether read only) and what it is
+    `told` of them, the host's memory and the mark of the attempt.
     """
 
     node: str
@@ -56,6 +57,8 @@ class Surroundings:
     facts: Facts
     files: Mapping[str, tuple[int, str]]
     cwd: str
+    mounts: Sequence[tuple[str, str, bool]]
+    told: dict[str, str]
     host_memory_bytes: int
     marker: str
 
@@ -83,7 +86,11 @@ def config_of(
             "Init": around.facts.init,
             "IpcMode": "host" if around.bound.folders else "private",
             "UsernsMode": "host",
-            "Mounts": [*(_mount(path) for path in _paths(around)), *_shown(around)],
+            "Mounts": [
+                *(_mount(path, path) for path in _paths(around)),
+                *(_mount(*mount) for mount in gang_files.shown(around.files, str(around.folder))),
+                *(_mount(*mount) for mount in around.mounts),
+            ],
             "SecurityOpt": ["no-new-privileges"],
             "CapDrop": ["ALL"] if user else [],
             "GroupAdd": [str(other) for other in others],
@@ -111,7 +118,7 @@ def environment(
         folder=str(around.folder),
         marker=around.marker,
     )
-    return env | processes_of(assignment, launch, str(around.folder))[0]
+    return env | around.told | processes_of(assignment, launch, str(around.folder))[0]
 
 
 def name_of(node_dir: Path, key: AttemptKey) -> str:
@@ -173,17 +180,9 @@ def top_of(paths: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(path.partition("/")[0] for path in paths))
 
 
-def _shown(around: Surroundings) -> list[dict[str, Any]]:
-    """What of the attempt's folder it sees elsewhere: the names of its peers."""
-    seen = shown(around.files, str(around.folder))
-    return [
-        {"Type": "bind", "Source": what, "Target": at, "ReadOnly": is_read_only}
-        for what, at, is_read_only in seen
-    ]
-
-
-def _mount(path: str) -> dict[str, Any]:
-    return {"Type": "bind", "Source": path, "Target": path}
+def _mount(source: str, target: str, is_read_only: bool = False) -> dict[str, Any]:
+    mount = {"Type": "bind", "Source": source, "Target": target}
+    return mount | {"ReadOnly": True} if is_read_only else mount
 
 
 def _with_setup(launch: Launch, folder: Path) -> list[str]:

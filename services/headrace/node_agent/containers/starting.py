@@ -66,9 +66,40 @@ def prepare(
     `ValueError`, `OSError`.
     """
     settings, facts, engine = on
+    around = _around(held, assignment, launch, place, settings=settings, facts=facts)
+    held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
+    held.intent.enforcement, held.intent.outputs = around.bound.enforcement, list(place.outputs)
+    held.intent.isolation = level = folders.DOCKER + place.recorded
+    enforcement = around.bound.enforcement
+    held.seen = msgspec.structs.replace(held.seen, enforcement=enforcement, isolation=level)
+    held.kept = record.Kept(
+        image=launch.image,
+        grace_s=assignment.grace_s,
+        engine=engine,
+        max_duration_s=assignment.max_duration_s,
+        memory_bytes=assignment.memory_bytes,
+        init=facts.init,
+    )
+    record.prepare(held.folder, held.intent, held.kept, place.tree)
+    record.hand_over(held.folder, around.files, around.account)
+
+
+def _around(
+    held: Held,
+    assignment: Assignment,
+    launch: Launch,
+    place: Workplace,
+    *,
+    settings: MachineSettings,
+    facts: Facts,
+) -> plan.Surroundings:
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
     files = files_of(place_of(assignment, launch, str(held.folder)), launch.framework)
-    around = plan.Surroundings(
+
+    def at(text: str) -> str:
+        return text.replace("{}", str(held.folder))
+
+    return plan.Surroundings(
         node=settings.node,
         node_dir=settings.node_dir,
         folder=held.folder,
@@ -80,20 +111,8 @@ def prepare(
         facts=facts,
         files=files,
         cwd=place.cwd,
+        mounts=[(source, at(target), ro) for source, target, ro in place.mounts],
+        told={name: at(value) for name, value in place.env.items()},
         host_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         marker=held.intent.marker,
     )
-    held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
-    held.intent.enforcement, held.intent.outputs = bound.enforcement, list(place.outputs)
-    held.intent.isolation = level = folders.DOCKER + place.recorded
-    held.seen = msgspec.structs.replace(held.seen, enforcement=bound.enforcement, isolation=level)
-    held.kept = record.Kept(
-        image=launch.image,
-        grace_s=assignment.grace_s,
-        engine=engine,
-        max_duration_s=assignment.max_duration_s,
-        memory_bytes=assignment.memory_bytes,
-        init=facts.init,
-    )
-    record.prepare(held.folder, held.intent, held.kept, place.tree)
-    record.hand_over(held.folder, files, account)

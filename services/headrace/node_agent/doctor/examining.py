@@ -9,6 +9,7 @@ import msgspec
 
 from headrace.node_agent.devices import nvml
 from headrace.node_agent.doctor import Check
+from headrace.node_agent.doctor.engine import check_engine
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
     check_account,
@@ -50,6 +51,7 @@ def _checks(settings: NodeSettings, head: str) -> Iterator[Check]:
     yield from check_gpus(ROOT, nvml.binding())
     yield check_cgroups(ROOT)
     yield check_account(settings.accounts)
+    yield check_engine(settings.engine, ROOT)
     yield check_clock(kernel_adjtimex)
     yield check_ports(*settings.ports, ROOT)
     yield check_disk(settings.node_dir)

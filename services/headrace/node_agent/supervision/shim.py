@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
-from headrace.node_agent.supervision.confinement import Confinement, remove
+from headrace.node_agent.supervision.confinement import Confinement, kill, remove
 from headrace.node_agent.supervision.deadline import Deadline
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.own_files import put_files
@@ -215,6 +215,7 @@ class _Attempt:
             self._ask_orphans()
         now_ns = kernel.boottime_ns()
         if self._ending and now_ns >= self._kill_at_ns:
+            kill(self._confinement.folders)
             tree.send(tree.descendants(os.getpid()), signal.SIGKILL)
             self._kill_at_ns = now_ns + int(self._kill_again_s * 1e9)
             self._kill_again_s = min(self._kill_again_s * 2, KILL_AGAIN_S_MAX)

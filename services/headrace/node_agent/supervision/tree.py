@@ -9,7 +9,7 @@ import signal
 import time
 
 from headrace.node_agent.supervision import kernel
-from headrace.node_agent.supervision.confinement import pids_in, remove
+from headrace.node_agent.supervision.confinement import kill, pids_in, remove
 from headrace.node_agent.supervision.protocol import MARKER
 
 SWEEP_S_FIRST = 0.005  # between two looks while something is being killed
@@ -78,6 +78,7 @@ def sweep(marker: str, sessions: list[int], groups: list[str]) -> int:
         found = of_attempt(marker, sessions, groups)
         empty = 0 if found else empty + 1
         killed.update(found)
+        kill(groups)
         send(found, signal.SIGKILL)
         if found:
             time.sleep(pause_s)

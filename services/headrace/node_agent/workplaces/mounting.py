@@ -2,7 +2,7 @@
 
 Rule: a path below the working directory is a link or a copy, which needs no privilege. An absolute
 one is mounted where only the worker's processes see it, which takes root; without root it must be
-where the volume is on the node anyway.
+where the volume is on the node anyway. A container is shown both by its engine.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ import os
 import re
 
 from headrace.events.asked import Mount
+from headrace.node_agent.supervision.protocol import WORK
 from headrace.node_agent.workplaces import Unprepared
 
 INPUTS = "{}/inputs"  # of the attempt, whose folder takes the place of {}
 
 
-def volume_at(mount: Mount, path: str) -> tuple[str, str, bool] | None:
+def volume_at(mount: Mount, path: str, *, contained: bool) -> tuple[str, str, bool] | None:
     """How the volume at `path` of this node is mounted for a worker; None when it is there already
-    (or linked). Raises `Unprepared`.
+    (or linked). A container is shown it by its engine. Raises `Unprepared`.
     """
     if not os.path.isdir(path):
         raise Unprepared(f"volume {mount.volume} is not on this node: there is no folder {path}")
@@ -27,6 +28,9 @@ def volume_at(mount: Mount, path: str) -> tuple[str, str, bool] | None:
     except OSError as error:
         why = error.strerror
         raise Unprepared(f"volume {mount.volume} cannot be read at {path}: {why}") from None
+    if contained:
+        below = "" if mount.path.startswith("/") else f"{{}}/{WORK}/"
+        return path, f"{below}{mount.path}", mount.read_only
     if not mount.path.startswith("/"):
         return None
     if os.geteuid() == 0:

@@ -156,8 +156,9 @@ class Workplaces:
                 moves.append((await self._input(assignment, mount.job, number, owner), where))
             else:
                 path = launch.volumes.get(mount.volume, "")
-                shown = await asyncio.to_thread(volume_at, mount, path)
-                links += [(mount.path, path)] if is_below else []
+                contained = bool(launch.image)
+                shown = await asyncio.to_thread(volume_at, mount, path, contained=contained)
+                links += [(mount.path, path)] if is_below and not contained else []
                 where = f"{{}}/{WORK}/{mount.path}" if is_below else mount.path
                 env[variable_of(mount.volume)] = where
             mounts += [shown] if shown is not None else []
