@@ -61,7 +61,39 @@ async def test_the_same_key_gets_the_same_answer_and_one_job(platform):
     assert len(platform.events(JobRequested)) == 1
     other = await platform.submit(key="once", name="b")
     assert not other["accepted"]
-    assert "was used at position" in other["message"]
+    assert other["message"].endswith("for a different job (differs in: name)")
+
+
+FIRST = {"command": ["a"], "env": {"DATE": "1", "SAME": "x"}, "resources": {"gpus": 1}}
+
+
+@pytest.mark.parametrize(
+    ("changed", "names"),
+    [
+        ({"command": ["b"], "env": {"DATE": "2", "SAME": "x"}}, "command, env.DATE"),
+        ({"env": {"DATE": "1"}}, "env.SAME"),
+        ({"resources": {"gpus": 2, "cpu": 4}}, "resources.gpus, resources.cpu"),
+        ({"nodes": "1..2", "priority": "high"}, "priority, nodes"),
+        ({"array": "0..3"}, "array or sweep"),
+    ],
+)
+async def test_a_used_key_says_in_which_fields_the_jobs_differ(platform, changed, names):
+    await platform.submit(key="once", **FIRST)
+    other = await platform.submit(key="once", **{**FIRST, **changed})
+    (first,) = platform.events(JobRequested)
+    where = next(e.position for e in platform.log.events if e.type == "job.requested.v1")
+    said = f"was used at position {where} for a different job (differs in: {names})"
+    assert other["message"] == f"refused: idempotency key once — {said}"
+    assert first.job.startswith("j")
+
+
+async def test_what_was_erased_is_not_compared(platform):
+    await platform.submit(key="once", **FIRST)
+    await platform.store.drop_project_keys("vision")
+    await platform.stop()
+    await platform.start()
+    other = await platform.submit(key="once", **{**FIRST, "command": ["b"]})
+    assert other["message"].endswith("for a different request")
 
 
 async def test_a_sweep_is_drawn_once_and_its_seed_draws_it_again(platform):

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from headrace.bus.interface import BusError
-from headrace.events import CATALOGUE, Decision, Entry, Refusal
+from headrace.events import CATALOGUE, Decision, Entry, Refusal, decode
 from headrace.runtime.inbox import refusal_answer
 from headrace.runtime.pending import PendingFact, Reply
 from headrace.runtime.reader import entry_of
@@ -88,7 +88,7 @@ class Answers:
     async def _repeat(self, fact: PendingFact, reply: Reply, position: int, same: bool) -> None:
         key = fact.event.request_key
         if not same:
-            rule = f"was used at position {position} for a different request"
+            rule = f"was used at position {position} for a different {await self._other(fact, position)}"
             refusal = Refusal(field=f"idempotency key {key}", rule=rule)
             await self._send(reply, refusal_answer(refusal, position))
             return
@@ -102,6 +102,21 @@ class Answers:
         if answer is not None and reply in self._waiting.get(position, ()):
             self._waiting[position].remove(reply)
             await self._send(reply, answer)
+
+    async def _other(self, fact: PendingFact, position: int) -> str:
+        """What a key was used for before, and how this differs, as far as that can be told."""
+        differing, new = self._host.service.differing, fact.event
+        names: Sequence[str] = ()
+        if differing is not None:
+            try:
+                old = (await self._host.store.read(position - 1, 1))[0]
+                if old.type == new.type:
+                    events = decode(old.type, old.data), decode(new.type, new.data)
+                    names = await differing(*events, self._host)
+            except StoreError as error:
+                _LOG.warning("used key not looked into error=%s", error)
+        noun = new.type.partition(".")[0]
+        return f"{noun} (differs in: {', '.join(names)})" if names else "request"
 
     async def _original(self, position: int) -> dict[str, Any] | None:
         fact = (await self._host.store.read(position - 1, 1))[0]

@@ -114,6 +114,11 @@ Answer = Callable[[Event, Runtime], Awaitable[dict[str, Any]]]
 and `position`. A decision with a `refusal` field answers `accepted: false` with it."""
 
 
+Differing = Callable[[Event, Event, Runtime], Awaitable[Sequence[str]]]
+"""In which fields a request differs from the one that had its key before; empty: not known. Both are
+facts of the same type."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Service:
     """A service: its decider, what it can be asked (verb to `Receive`), what it answers beyond the
@@ -123,6 +128,7 @@ class Service:
     decider: Decider[Any]
     requests: Mapping[str, Receive] = field(default_factory=dict)
     answer: Answer | None = None
+    differing: Differing | None = None
     shell: Shell | None = None
     settings: Mapping[str, int] = field(default_factory=dict)
     metrics: Callable[[Any], str] | None = None  # the state as Prometheus text, for `/metrics`

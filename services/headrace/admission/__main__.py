@@ -28,6 +28,7 @@ def service_of(environment: Environment, revoker: Revoker | None = None) -> Serv
         decider=DECIDER,
         requests=requests.receivers(),
         answer=requests.answer,
+        differing=requests.differing,
         shell=AdmissionShell(requests, revoker),
         settings=SETTINGS,
         relay=True,

@@ -21,6 +21,7 @@ from headrace.admission.bodies import (
     WayNamed,
 )
 from headrace.admission.cancel_rules import full_id
+from headrace.admission.differing import differing
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import MEMBER_RECEIVERS, credential_of
@@ -166,6 +167,10 @@ class Requests:
         permissions = publisher_permissions(event.project, event.name)
         name = f"{event.project}/{event.name}"
         return {"jwt": user_jwt(self._account_seed, event.public_key, name, permissions)}
+
+    async def differing(self, original: Event, other: Event, runtime: Runtime) -> tuple[str, ...]:
+        """In which fields two job files differ that came under one key. Raises `StoreError`."""
+        return await differing(original, other, self.keys(runtime))
 
     async def _sealed(
         self, project: str, job_id: str, planned: Plan, runtime: Runtime

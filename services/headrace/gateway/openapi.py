@@ -20,7 +20,7 @@ from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 
 from headrace.client.model import Answer
-from headrace.client.protocol import AFTER_POSITION
+from headrace.client.protocol import AFTER_POSITION, POSITION
 from headrace.documents.fleet import QueueDocument
 from headrace.documents.job_file import JobFile
 from headrace.documents.pool_file import PoolDocument
@@ -34,8 +34,9 @@ ABOUT = (
     "`Idempotency-Key`; sent again under the same key it is the same request. Whatever goes wrong is "
     "an `Answer` with one line in `message`; 429 and `Retry-After` mean that it was not looked at. "
     "Answers to changes have the `position` of the log at which they hold: who names one in the header "
-    f"`{AFTER_POSITION}` is shown nothing older. What is shown is as of now: `at` is not yet "
-    "supported. Amounts of GPU are thousandths, times µs since 1970."
+    f"`{AFTER_POSITION}` is shown nothing older. Lists hold at the position in their `{POSITION}`, and "
+    "their next page is where their `Link` leads (RFC 8288). What is shown is as of now: `at` is not "
+    "yet supported. Amounts of GPU are thousandths, times µs since 1970."
 )
 
 _REF = "#/components/schemas/{name}"

@@ -7,6 +7,7 @@ been used. What comes of it is admission's to decide, on what is recorded here.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 
 import msgspec
 
@@ -14,7 +15,7 @@ from headrace.bus import subjects
 from headrace.bus.agents import Progress, Signal
 from headrace.bus.interface import Message, Subscription
 from headrace.bus.uses import Uses
-from headrace.events.workspaces import stage_of
+from headrace.events.workspaces import WorkspaceSeen, stage_of
 from headrace.metrics.state import State
 from headrace.metrics.watch_rules import Watch
 from headrace.runtime.service import Runtime
@@ -64,12 +65,17 @@ class Watching:
         """Look at every workspace, and put on record what there is to say."""
         state, now_us = self._runtime.state, self._runtime.now_us()
         self._keep_to(state, now_us)
+        for seen in [*self._seen(state, now_us)]:
+            await self._runtime.record(seen)
+
+    def _seen(self, state: State, now_us: int) -> Iterator[WorkspaceSeen]:
+        """What there is to say, of workspaces that are not as they were said to be."""
         for job, watch in self._watches.items():
             workspace = state.workspaces[job]
             watch.look(workspace, self._gateway_heard_us, now_us)
             seen = watch.seen(job, workspace, now_us)
             if stage_of(seen.unused_us, workspace.idle_us) != workspace.stage:
-                await self._runtime.record(seen)
+                yield seen
 
     def _keep_to(self, state: State, now_us: int) -> None:
         """Watch what runs, and forget what does not."""
