@@ -213,20 +213,14 @@ def test_no_name_widens_what_is_allowed(name):
         c.publisher_permissions("ads", name)
 
 
-@pytest.fixture
-def impatient(monkeypatch):
-    """Give up soon: nobody will be let in later either."""
-    monkeypatch.setattr("headrace.bus.nats.CONNECT_S_MAX", 0.5)
-
-
-async def test_who_has_no_credential_or_a_strangers_is_not_let_in(server, impatient):
+async def test_who_has_no_credential_or_a_strangers_is_not_let_in(server):
     stranger = c.new_creds(c.new_account_seed(), "admission", EVERYTHING)
     for creds in ("", stranger):
         with pytest.raises(NotConnected, match=r"(?i)authoriz"):
             await let_in(server.url, creds)
 
 
-async def test_a_stolen_token_without_its_key_is_not_let_in(server, impatient):
+async def test_a_stolen_token_without_its_key_is_not_let_in(server):
     user = c.public_key(c.new_user_seed())
     jwt = c.user_jwt(ACCOUNT_SEED, user, "admission", EVERYTHING)
     with pytest.raises(NotConnected):

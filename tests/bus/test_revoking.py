@@ -8,7 +8,6 @@ import pytest
 from tests.conftest import NatsServer
 
 from headrace.bus import credentials as c
-from headrace.bus import nats as driver
 from headrace.bus import revoking
 from headrace.bus.handling import end
 from headrace.bus.interface import NotConnected
@@ -44,12 +43,6 @@ class Node:
             else:
                 await bus.close()
                 return False
-
-
-@pytest.fixture(autouse=True)
-def gives_up_soon(monkeypatch):
-    """Who is refused tries again for as long as this."""
-    monkeypatch.setattr(driver, "CONNECT_S_MAX", 1.0)
 
 
 @pytest.fixture

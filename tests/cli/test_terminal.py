@@ -1,6 +1,7 @@
 """The command line on a real terminal: colours, widths, repainting, and what Tab offers."""
 
 import asyncio
+import codecs
 import fcntl
 import os
 import pty
@@ -17,7 +18,7 @@ from tests.gateway.histories import admitted, eligible, joined, placed, requeste
 from tests.gateway.test_streams import Agent
 from tests.gateway.world import TOKEN
 
-DEADLINE_S = 20.0
+DEADLINE_S = 60.0
 
 
 class Terminal:
@@ -25,27 +26,33 @@ class Terminal:
 
     def __init__(self, process, master):
         self.process, self._master, self.text = process, master, ""
+        self._decoder = codecs.getincrementaldecoder("utf-8")()
+        self._is_over = False
 
     async def until(self, pattern):
         """Read until the pattern is there."""
 
         async def reading():
             while not re.search(pattern, self.text):
+                assert not self._is_over, f"{pattern} is not in {self.text}"
                 self.text += await asyncio.to_thread(self._read)
 
         await asyncio.wait_for(reading(), DEADLINE_S)
 
     async def end(self):
         """Read to the end; the exit code."""
-        while piece := await asyncio.to_thread(self._read):
-            self.text += piece
+        while not self._is_over:
+            self.text += await asyncio.to_thread(self._read)
         return await asyncio.to_thread(self.process.wait, DEADLINE_S)
 
     def _read(self):
+        """What came; a read may end in the middle of a character."""
         try:
-            return os.read(self._master, 65_536).decode()
+            read = os.read(self._master, 65_536)
         except OSError:  # the other side is closed
-            return ""
+            read = b""
+        self._is_over = not read
+        return self._decoder.decode(read)
 
 
 @pytest.fixture

@@ -93,20 +93,12 @@ async def test_a_node_signs_in_over_tls_and_anew_when_its_login_was_renewed(serv
         await service.close()
 
 
-@pytest.fixture
-def impatient(monkeypatch):
-    """Who is refused is told soon: the library would try again and again."""
-    monkeypatch.setattr("headrace.bus.nats.CONNECT_S_MAX", 1.0)
-
-
-@pytest.mark.usefixtures("impatient")
 async def test_a_login_that_has_expired_is_refused(server, layout):
     write_login(layout, "n1", expires_at_s=int(time.time()) - 1)
     with pytest.raises(NotConnected):
         await connect(server, layout)
 
 
-@pytest.mark.usefixtures("impatient")
 async def test_a_bus_with_another_certificate_is_not_ours(server, layout, tmp_path):
     write_login(layout, "n1")
     other = tmp_path / "other.pem"

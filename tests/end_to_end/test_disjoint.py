@@ -19,6 +19,7 @@ here.mkdir()
 (here / f"part-{rank}.txt").write_text(f"{model.NAME} {rank}")
 print("seen:", [path for path in os.environ["OTHERS"].split(":") if os.path.exists(path)])
 """
+READ = "cat in/0/0/features/* in/1/0/features/* in/1/1/features/*"
 SHARED = """
 type: training
 name: {name}
@@ -55,15 +56,16 @@ def test_code_and_outputs_reach_nodes_that_share_no_file(platform, machines, tmp
         more = f"outputs: [features/]\nenv: {{OTHERS: '{others}'}}\ncommand: python3 features.py\n"
         text = SHARED.format(name=name, nodes=2) + more
         earlier.append(submitted(platform, laptop / "job.yaml", text))
+    volumes = ", ".join(f"job/{job}:in/{number}" for number, job in enumerate(earlier))
+    after = ", ".join(f"{{job: {job}, state: succeeded}}" for job in earlier)
+    text = SHARED.format(name="after", nodes=2).replace("workdir: .\n", "")
+    text += f"volumes: [{volumes}]\nafter: [{after}]\ncommand: {READ}\n"
+    last = submitted(platform, tmp_path / "after.yaml", text)
     for job in earlier:
         ended = platform.ended(job)
         assert (ended["state"], sorted(ended["where"])) == ("succeeded", ["apart1", "apart2"])
         assert platform.headrace("logs", job).stdout.count("seen: []") == 2
 
-    volumes = ", ".join(f"job/{job}:in/{number}" for number, job in enumerate(earlier))
-    read = f"volumes: [{volumes}]\ncommand: cat in/0/0/features/* in/1/0/features/* in/1/1/features/*\n"
-    text = SHARED.format(name="after", nodes=2).replace("workdir: .\n", "") + read
-    last = submitted(platform, tmp_path / "after.yaml", text)
     assert platform.ended(last)["state"] == "succeeded"
     said = platform.headrace("logs", last).stdout
     assert re.findall("digits 0letters 0letters 1", said) == ["digits 0letters 0letters 1"] * 2

@@ -10,8 +10,10 @@ from http.cookies import SimpleCookie
 from urllib.parse import parse_qsl, urlsplit
 
 import pytest
+from tests.gateway.histories import finished, requested
 from tests.gateway.issuer import AUDIENCE, Issuer
 from tests.gateway.people import configured, tree
+from tests.gateway.world import TOKEN
 
 from headrace.events.people import UserRemoved
 from headrace.events.queues import Listed
@@ -191,3 +193,21 @@ def test_who_stays_away_too_long_begins_anew():
     assert page.startswith("https://p/?a=1&response_type=code&")
     now_s = AWAY_S_MAX
     assert browsers.came_back(state, {"cookie": f"headrace_away={state}"}) is None
+
+
+async def test_no_answer_is_ever_a_page(world):
+    await world.append(requested("hello-a"), finished("hello-a"))
+    markup = "/v1/jobs?user=%3Cscript%3Ealert(1)%3C/script%3E&sort=%3Cb%3E"
+    for path in ("/v1/me", markup, "/v1/jobs/hello-a/logs", "/nothing", "/livez", "/v1/login"):
+        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=10)
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+
+        def ask(connection=connection, path=path, headers=headers):
+            connection.request("GET", path, headers=headers)
+            return connection.getresponse()
+
+        answer = await asyncio.to_thread(ask)
+        assert answer.headers["X-Content-Type-Options"] == "nosniff", path
+        assert answer.headers["Content-Security-Policy"].startswith("default-src 'none'"), path
+        assert "html" not in answer.headers.get("Content-Type", ""), path
+        connection.close()

@@ -8,6 +8,7 @@ from headrace.events.gangs import GangPlaced, GangReleased
 from headrace.events.jobs import JobFinished, JobRetries
 from headrace.placement.decide import DECIDER
 from headrace.placement.explain_rules import explain
+from headrace.placement.port_rules import SKIPPED
 
 SECOND_US = 1_000_000
 GB = 10**9
@@ -170,6 +171,15 @@ def test_a_job_that_ran_out_of_its_nodes_memory_keeps_its_choice_of_gpus(empty_h
     assert (released.outgrown, placed.workers[0].node) == ((), "n1")
 
 
+def test_more_of_the_same_gpus_is_larger_too(history):
+    kinds = (Accelerator(milli=1000), Accelerator(milli=2000))
+    begins(history, "a", gang=Gang(accelerators=kinds), retry=retry("oom"))
+    history.exits("a", reason="gpu-oom", exit_code=1)
+    released, placed = history.settled()
+    assert released.outgrown == kinds[:1]
+    assert len(placed.workers[0].devices) == 2
+
+
 def test_only_the_role_that_ran_out_of_memory_moves_on(empty_history):
     history = empty_history
     kinds = two_sizes(history)
@@ -219,4 +229,22 @@ def test_ports_that_somebody_outside_has_are_not_given_again(history):
     history.exits("a", reason="ports-taken", exit_code=126, message="port 20000 is taken")
     released, placed = history.settled()
     assert (released.again, released.reason) == (True, "ports-taken")
-    assert placed.workers[0].port >= first.port + first.ports
+    assert placed.workers[0].port == first.port + SKIPPED
+
+
+def test_nodes_of_one_machine_go_through_ports_of_their_own(empty_history):
+    history = empty_history
+    for name, first in (("n1", 20_000), ("n2", 20_500)):
+        ports = {"port_first": first, "port_last": first + 499}
+        history.node(name, gpus=1, address="10.0.0.1", **ports)
+    history.queue("default")
+    begins(history, "a", nodes=2)
+    first = history.placed("a").workers
+    history.exits("a", ranks=[0], reason="ports-taken", exit_code=126, message="port is taken")
+    history.settled()
+    history.exits("a", ranks=[1], reason="stopped", exit_code=143)
+    (placed,) = of(GangPlaced, history.settled())
+    assert [w.port for w in placed.workers] == [
+        first[0].port + SKIPPED,
+        first[1].port + first[1].ports,
+    ]

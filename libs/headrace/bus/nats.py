@@ -11,8 +11,9 @@ import contextlib
 import logging
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from nats.aio.client import RawCredentials
 from nats.aio.msg import Msg
@@ -46,10 +47,11 @@ from headrace.bus.nats_client import HardenedClient, Undecodable
 from headrace.bus.nats_streams import NatsConsumer, NatsStreams
 
 CONNECT_S = 5
-CONNECT_S_MAX = 10.0  # the library would try for ever, also with credentials that are refused
+CONNECT_S_MAX = 10.0  # the library would try for ever, also where nobody is
 PING_S = 5  # two unanswered pings are a dead peer
 RECONNECT_WAIT_S = 0.25  # the library takes fractions, whatever its annotation says
 DISCONNECTED_S_MAX = 20.0  # the library can hang on a black-holed connection: abort it after this
+REFUSALS = ("authorization violation", "authentication expired", "authentication revoked")
 FLUSH_S, CLOSE_S = 1, 1.0  # both together: a supervisor waits
 
 _LOG = logging.getLogger("headrace.bus")
@@ -81,6 +83,7 @@ class NatsBus:
         self._consumers: list[NatsConsumer] = []
         self._said: set[str] = set()
         self._watchdog: asyncio.Task[None] | None = None
+        self._refused: asyncio.Future[None] | None = None  # while it connects
 
     @classmethod
     async def connect(
@@ -100,6 +103,7 @@ class NatsBus:
         not there, is another, or refuses them.
         """
         bus = cls(on_lost)
+        bus._refused = asyncio.get_running_loop().create_future()
         credentials = RawCredentials(creds_text) if creds_text else str(creds_path) or None
         try:
             connecting = bus._client.connect(
@@ -120,7 +124,7 @@ class NatsBus:
                 reconnected_cb=bus._reconnected,
                 tls=_tls(certificate) if url.startswith("tls://") else None,
             )
-            await asyncio.wait_for(connecting, CONNECT_S_MAX)
+            await asyncio.wait_for(_unless(bus._refused, connecting), CONNECT_S_MAX)
         except (TimeoutError, NatsError, OSError, ValueError) as error:
             await bus.close()
             why = bus._client.last_error or error
@@ -215,6 +219,8 @@ class NatsBus:
         if isinstance(error, Undecodable):
             self.counters["undecodable"] += 1
         text = f"{type(error).__name__}: {error}"
+        if self._refused is not None and not self._refused.done() and _is_final(error):
+            self._refused.set_exception(error)
         kind = text[:120]
         self.counters["permission_errors"] += "permissions violation" in text.lower()
         if kind not in self._said and not self._closing:
@@ -243,6 +249,23 @@ class NatsBus:
                 writer = getattr(self._client._transport, "_io_writer", None)  # noqa: SLF001
                 if writer is not None:
                     writer.transport.abort()
+
+
+def _is_final(error: Exception) -> bool:
+    """Whether a server would say the same again: it is another one, or does not take the login."""
+    refused = any(word in str(error).lower() for word in REFUSALS)
+    return refused or isinstance(error, ssl.SSLCertVerificationError)
+
+
+async def _unless(refused: asyncio.Future[None], connecting: Coroutine[Any, Any, None]) -> None:
+    """Connect, unless that is refused meanwhile. Raises what it was refused with."""
+    trying = asyncio.ensure_future(connecting)
+    try:
+        await asyncio.wait({trying, refused}, return_when=asyncio.FIRST_COMPLETED)
+        await (trying if trying.done() else refused)
+    finally:
+        await end(trying)
+        refused.cancel()
 
 
 def _tls(certificate: str | Path) -> ssl.SSLContext:

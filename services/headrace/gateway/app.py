@@ -25,6 +25,7 @@ from headrace.gateway.caller import caller_of, guard
 from headrace.gateway.errors import GatewayError
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.listing import page_of
+from headrace.gateway.origins import harmless
 from headrace.gateway.routes import PREFIX, ROUTES
 from headrace.gateway.workspaces_api import with_workspaces
 from headrace.store.interface import Unavailable
@@ -32,7 +33,7 @@ from headrace.store.interface import Unavailable
 
 def application(gateway: Gateway) -> ASGIApp:
     """The ASGI application of one gateway."""
-    return with_workspaces(gateway, api(gateway))
+    return with_workspaces(gateway, harmless(api(gateway)))
 
 
 def api(gateway: Gateway) -> Litestar:

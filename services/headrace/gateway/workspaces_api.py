@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from litestar import Litestar, Request, post
+from litestar import Request, post
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from headrace.client.session_model import Opening, Visit
@@ -62,7 +62,7 @@ async def open_workspace(
     return Opening(job=found.job, host=host, path=f"/?{TICKET}={ticket}")
 
 
-def with_workspaces(gateway: Gateway, api: Litestar) -> ASGIApp:
+def with_workspaces(gateway: Gateway, api: ASGIApp) -> ASGIApp:
     """The application that answers at the gateway's host and at those of workspaces."""
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:

@@ -88,7 +88,12 @@ def again(state: State, job: Job, run: Run, found: Ending) -> Again:
     mine = {share.device for share in worker.devices}
     node = state.nodes.get(worker.node)
     had = [device for device in node.devices if device.device in mine] if node else []
-    outgrown = tuple(kind for kind in kinds if any(is_kind(device, kind) for device in had))
+    milli = sum(share.milli for share in worker.devices)
+    outgrown = tuple(
+        kind
+        for kind in kinds
+        if kind.milli <= milli and any(is_kind(device, kind) for device in had)
+    )
     if len(outgrown) == len(kinds):
         return told
     return msgspec.structs.replace(told, role=worker.role, outgrown=outgrown)

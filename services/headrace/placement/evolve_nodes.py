@@ -127,6 +127,7 @@ def _delete(state: State, node: str) -> None:
     state.members[node] = ""
     state.forgotten.pop(node, None)
     state.machines.pop(node, None)
+    state.ports_next.pop(node, None)
     state.nodes.pop(node, None)
     index = index_of(state)
     index.silent.pop(node, None)

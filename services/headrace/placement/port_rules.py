@@ -2,7 +2,9 @@
 
 Rule: a worker has one port as a whole and one for each of its processes, side by side, of the range
 that its node's agent said is its own, in turn: what was given back is the last to be given again.
-That nobody else listens there the agent sees before it starts the worker.
+Nodes that are one machine share its address, and each goes through its own range.
+That nobody else listens there the agent sees before it starts the worker; where somebody did, the
+next ports are far off, for who listens at one often has its neighbours too.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from collections.abc import Iterable
 import msgspec
 
 from headrace.events.gangs import Worker
+from headrace.placement.end_rules import PORTS_TAKEN
 from headrace.placement.gang_environment import processes_of
 from headrace.placement.state import Job, State
+
+SKIPPED = 128  # ports, from those that somebody outside had
 
 
 class Ports:
@@ -21,8 +26,8 @@ class Ports:
 
     def __init__(self, state: State) -> None:
         self._state = state
-        self._next: dict[str, int] = {}  # by address
-        self._taken: dict[str, set[int]] = {}
+        self._next: dict[str, int] = {}  # by node
+        self._taken: dict[str, set[int]] = {}  # by address
 
     def given(self, job: Job, workers: tuple[Worker, ...]) -> tuple[Worker, ...]:
         """The workers with their ports; none when an address has not got so many."""
@@ -40,14 +45,14 @@ class Ports:
         said, address = self._state.machines[worker.node].said, worker.address
         first, last = said.port_first, said.port_last
         theirs, mine = self._state.ports.get(address, {}), self._taken.setdefault(address, set())
-        start = self._next.get(address, self._state.ports_next.get(address, first))
+        start = self._next.get(worker.node, self._state.ports_next.get(worker.node, first))
         for low, high in ((max(first, start), last), (first, min(last, start + count))):
             port = low
             while port + count <= high + 1:
                 taken = [p for p in range(port, port + count) if p in theirs or p in mine]
                 if not taken:
                     mine.update(range(port, port + count))
-                    self._next[address] = port + count
+                    self._next[worker.node] = port + count
                     return port
                 port = taken[-1] + 1
         return None
@@ -59,7 +64,7 @@ def take(state: State, job_id: str, workers: Iterable[Worker]) -> None:
         if worker.ports:
             ports = dict.fromkeys(range(worker.port, worker.port + worker.ports), job_id)
             state.ports.setdefault(worker.address, {}).update(ports)
-            state.ports_next[worker.address] = worker.port + worker.ports
+            state.ports_next[worker.node] = worker.port + worker.ports
 
 
 def give(state: State, job_id: str, workers: Iterable[Worker]) -> None:
@@ -69,3 +74,10 @@ def give(state: State, job_id: str, workers: Iterable[Worker]) -> None:
         for port in range(worker.port, worker.port + worker.ports):
             if taken.get(port) == job_id:
                 del taken[port]
+
+
+def ended(state: State, worker: Worker | None, reason: str) -> None:
+    """A worker ended; if somebody outside had its ports, those around them are left alone."""
+    if worker is not None and reason == PORTS_TAKEN:
+        past = worker.port + SKIPPED
+        state.ports_next[worker.node] = max(past, state.ports_next.get(worker.node, 0))

@@ -285,7 +285,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     measured: dict[str, tuple[Measured, ...]] = {}  # by family, who was measured last at the end
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
-    ports_next: dict[str, int] = {}
+    ports_next: dict[str, int] = {}  # by node
     scheduling: Scheduling | None = None
     scheduling_applied: dict[int, SchedulingApply] = {}  # by position of the request
 
