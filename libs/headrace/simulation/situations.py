@@ -230,10 +230,6 @@ def _configured(seen: _Seen, event: QueueConfigured) -> Iterator[str]:
         yield "queue.limit_lowered_below_use"
 
 
-def _best(_seen: _Seen, event: SweepBest) -> Iterator[str]:
-    yield from ("sweep.better",) if event.before else ()
-
-
 def _joined(seen: _Seen, event: NodeJoined) -> Iterator[str]:
     if seen.boots.get(event.node, event.boot) != event.boot:
         yield "node.rebooted_anew"
@@ -298,5 +294,5 @@ _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     NodeJoined: _joined,
     NodeChanged: _changed,
     PoolConfigured: _pool,
-    SweepBest: _best,
+    SweepBest: lambda _, event: iter(("sweep.better",) if event.before else ()),
 }
