@@ -1,13 +1,24 @@
 """What prepares a worker: once on a node for all that are prepared alike."""
 
 import asyncio
+import os
+import subprocess
 import sys
 
 import pytest
 from tests.node_agent.placement_twin import until
 from tests.node_agent.workplaces.jobs import kept, place, ran, shell
 
+from headrace.node_agent.workplaces import setups
+
 SHELL = ("/bin/sh", "-euc")
+IN_USE = """\
+import fcntl, sys
+lock = open(sys.argv[1], "r+")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+print("on", flush=True)
+sys.stdin.read()
+"""
 
 
 def setup(script):
@@ -108,3 +119,22 @@ async def test_the_interpreter_that_is_asked_for_runs_the_job_without_the_nodes_
     show = "import sys, importlib.util as u; print(sys.version_info[:2], u.find_spec('pytest'))"
     said, _ = await ran(node, "one", "python", "-c", show, python=version)
     assert said == f"{sys.version_info[:2]} None\n"
+
+
+def test_the_setups_used_last_are_kept_and_those_in_use(tmp_path):
+    for number in range(setups.SETUPS_MAX + 3):
+        (tmp_path / f"s{number:02}").mkdir()
+        lock = tmp_path / f"s{number:02}.lock"
+        lock.touch()
+        os.utime(lock, (number, number))
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_USE, str(tmp_path / "s00.lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as user:
+        assert user.stdout.readline() == b"on\n"
+        setups.tidy(tmp_path)
+        user.stdin.close()
+
+    left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert left == ["s00", *(f"s{number:02}" for number in range(3, setups.SETUPS_MAX + 3))]
