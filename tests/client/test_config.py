@@ -35,7 +35,14 @@ def test_the_current_context_of_the_file_is_taken():
 def test_the_environment_wins_over_the_file(monkeypatch):
     monkeypatch.setenv("HEADRACE_URL", "http://other:1")
     monkeypatch.setenv("HEADRACE_PROJECT", "ads")
-    assert context()[:3] == ("http://other:1", "lab-token", "ads")
+    assert context()[:3] == ("http://other:1", "", "ads")
+
+
+def test_a_kept_token_goes_to_its_own_platform_alone():
+    assert context(url="http://127.0.0.1:7400/").token == "local-token"
+    assert context(url="http://lab:7400").token == "lab-token"
+    assert context(url="http://lab:7401").token == ""
+    assert context(url="http://lab:7401", token="given").token == "given"
 
 
 def test_an_option_wins_over_the_environment(monkeypatch):

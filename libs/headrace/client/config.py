@@ -1,7 +1,8 @@
 """Which gateway, with which token, in which project.
 
 Rule: an option given wins over the environment, the environment over the context in force: the one
-that `HEADRACE_CONTEXT` names, else the current one of `~/.config/headrace/config.toml`.
+that `HEADRACE_CONTEXT` names, else the current one of `~/.config/headrace/config.toml`. A token that
+is kept goes to its own platform alone.
 """
 
 from __future__ import annotations
@@ -39,10 +40,8 @@ def context(*, url: str = "", token: str = "", project: str = "") -> Context:
     url = url or os.environ.get("HEADRACE_URL", "")
     token = token or os.environ.get("HEADRACE_TOKEN", "")
     project = project or os.environ.get("HEADRACE_PROJECT", "")
-    certificate = os.environ.get("HEADRACE_CERTIFICATE", "")
-    kept = {} if url and token and project else _kept()
-    if not url:
-        certificate = certificate or kept.get("certificate", "")
+    kept = {} if url and token and project else _kept(url)
+    certificate = os.environ.get("HEADRACE_CERTIFICATE", "") or kept.get("certificate", "")
     url = url or kept.get("url", "")
     if not url:
         raise ClientError(
@@ -91,9 +90,19 @@ def unknown_context(name: str, known: Iterable[str]) -> ClientError:
     return ClientError(f"no context is called {name}; there are: {there} ({config_file()})")
 
 
-def _kept() -> dict[str, str]:
-    """The context in force; empty when there is none. Raises `ClientError`."""
+def _kept(url: str) -> dict[str, str]:
+    """The context in force, or with a `url` one of that platform, so that no platform is sent the
+    token of another; empty when there is none. Raises `ClientError`.
+    """
     current, known = contexts()
     if current not in known and os.environ.get(CONTEXT):
         raise unknown_context(current, known)
-    return known.get(current, {})
+    in_force = known.get(current, {})
+    if not url:
+        return in_force
+    of_it = (each for each in (in_force, *known.values()) if _is_same(each.get("url", ""), url))
+    return next(of_it, {})
+
+
+def _is_same(one: str, other: str) -> bool:
+    return one.rstrip("/") == other.rstrip("/")
