@@ -1,5 +1,6 @@
 """What is typed wrong, and how little is loaded for what is typed right."""
 
+import argparse
 import importlib
 import shlex
 import subprocess
@@ -9,7 +10,7 @@ import pytest
 
 from headrace.cli import output
 from headrace.cli.app import NOT_YET, VERBS, main
-from headrace.cli.arguments import Parser
+from headrace.cli.arguments import FORMATS, Parser
 from headrace.cli.examples import EXAMPLES
 from headrace.cli.exits import printable
 
@@ -159,3 +160,24 @@ def parsed(verb, words):
     getattr(module, f"{verb.replace('-', '_')}_options")(parser)
     before_pipe = words[: words.index("|")] if "|" in words else words
     parser.keywords(before_pipe)
+
+
+READING = (
+    "ps", "describe", "why", "logs", "events", "projects", "usage", "whoami", "verify", "status",
+    "doctor", "rebuild", "node list", "node describe", "node tokens", "pool list", "volume list",
+    "secret list", "publisher list", "webhook list", "context list", "user list", "role list",
+    "token list",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("words", READING)
+def test_every_reading_command_has_all_forms(words):
+    name, *action = words.split()
+    parser = Parser(prog="headrace")
+    module = importlib.import_module(f"headrace.cli.{VERBS[name].module}")
+    getattr(module, f"{name}_options")(parser)
+    for each in action:
+        (actions,) = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+        parser = actions.choices[each]
+    (output,) = (a for a in parser._actions if "-o" in a.option_strings)
+    assert output.choices == FORMATS

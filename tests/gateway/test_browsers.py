@@ -52,7 +52,7 @@ class Browser:
         return await self.ask("GET", issuer.authorize(page, **claims))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def issuer():
     made = Issuer()
     yield made
@@ -121,38 +121,38 @@ async def test_a_login_of_another_sign_in_or_of_nobody_is_none(world, issuer):
     assert (await browser.ask("GET", "/v1/me"))[0] == 401
 
 
-@pytest.mark.parametrize("to", ["//evil.example/", "/%5Cevil.example", "https://evil.example", "a"])
-async def test_nobody_is_sent_to_another_host(world, to):
-    assert (await Browser(world.url).ask("GET", f"/v1/login/browser?to={to}"))[0] == 400
+async def test_nobody_is_sent_to_another_host(world):
+    for to in ("//evil.example/", "/%5Cevil.example", "https://evil.example", "a"):
+        status, _, _ = await Browser(world.url).ask("GET", f"/v1/login/browser?to={to}")
+        assert status == 400, to
 
 
 OWN = {"Sec_Fetch_Site": "same-origin"}
 LINK = {"Sec_Fetch_Mode": "navigate", "Sec_Fetch_Dest": "document"}
 
 
-@pytest.mark.parametrize(
-    ("method", "headers", "status"),
-    [
-        ("GET", {}, 200),
-        ("GET", OWN, 200),
-        ("GET", {"Sec_Fetch_Site": "cross-site", **LINK}, 200),
-        ("GET", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors"}, 403),
-        ("GET", {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "cors"}, 403),
-        ("GET", {"Origin": "http://evil.example"}, 403),
-        ("POST", {"Origin": "http://notebook.head.example"}, 403),
-        ("POST", {"Sec_Fetch_Site": "cross-site", **LINK}, 403),
-    ],
+ASKED = (
+    ("GET", {}, 200),
+    ("GET", OWN, 200),
+    ("GET", {"Sec_Fetch_Site": "cross-site", **LINK}, 200),
+    ("GET", {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "no-cors"}, 403),
+    ("GET", {"Sec_Fetch_Site": "same-site", "Sec_Fetch_Mode": "cors"}, 403),
+    ("GET", {"Origin": "http://evil.example"}, 403),
+    ("POST", {"Origin": "http://notebook.head.example"}, 403),
+    ("POST", {"Sec_Fetch_Site": "cross-site", **LINK}, 403),
 )
-async def test_only_our_own_pages_ask_with_a_cookie(world, issuer, method, headers, status):
+
+
+async def test_only_our_own_pages_ask_with_a_cookie(world, issuer):
     browser = Browser(world.url)
     await browser.signed_in(issuer)
-    path = "/v1/me" if method == "GET" else "/v1/tokens"
-    got, _, said = await browser.ask(method, path, **headers)
-    assert got == status
-    assert (b"a page of another place" in said) is (status == 403)
-    if method == "GET":  # a program that shows its token is no page
-        bearer = {"Authorization": f"Bearer {issuer.token()}"}
-        assert (await browser.ask(method, path, **headers, **bearer))[0] == 200
+    for method, headers, status in ASKED:
+        path = "/v1/me" if method == "GET" else "/v1/tokens"
+        got, _, said = await browser.ask(method, path, **headers)
+        assert (got, b"a page of another place" in said) == (status, status == 403), headers
+        if method == "GET":  # a program that shows its token is no page
+            bearer = {"Authorization": f"Bearer {issuer.token()}"}
+            assert (await browser.ask(method, path, **headers, **bearer))[0] == 200
 
 
 async def test_who_signs_out_or_is_let_in_no_more_is_out(world, issuer):

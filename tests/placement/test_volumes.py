@@ -28,7 +28,7 @@ def test_why_counts_the_nodes_that_do_not_reach_it(history):
     history.job("train", gang=wants(nodes=2))
     history.settled()
     why = explain(history.state, "train", history.now_us)
-    assert why.excluded["outside its pools, volumes or labels"] == 2
+    assert why.excluded == {"not at volume datasets (site=berlin)": 2}
 
 
 def test_a_volume_that_moves_takes_those_that_wait_with_it(history):

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.cli.arguments import add_watch
+from headrace.cli.arguments import add_output, add_watch
 from headrace.cli.exits import DONE, FAILED, REFUSED
 from headrace.cli.exits import report as report_line
+from headrace.cli.output import show
 from headrace.embedded import EmbeddedError, daemon, ending, processes, secrets, settings
 from headrace.embedded import status as _status
 from headrace.embedded.announcement import announce
@@ -112,7 +113,7 @@ def status_options(parser: ArgumentParser) -> None:
     """The arguments of `status`."""
     _data_dir_option(parser)
     parser.add_argument("--check", action="store_true", help="exit with 1 unless all is ready")
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table")
+    add_output(parser)
     add_watch(parser)
 
 
@@ -122,7 +123,10 @@ def status(data_dir: Path, *, check: bool, output: str) -> int:
         report = _status.report(Layout(data_dir))
     except EmbeddedError as error:
         return _failed(error)
-    print(msgspec.json.encode(report).decode() if output == "json" else _table(report))
+    if output in ("json", "yaml"):
+        show(report, output)
+    else:
+        print(_table(report))
     return FAILED if check and not report.ready else DONE
 
 

@@ -58,8 +58,10 @@ def stakes_of(world: World, gang: Gang, *, again: bool) -> list[tuple[int, int]]
 
 def part_takers(world: World, gang: Gang, *, again: bool) -> Iterator[PartTaker]:
     """The gang, for each part that all of what it asks for next has to be of."""
+    if not world.parted.any:
+        return
     tasks = [task for task in next_tasks(gang, again=again) if task.shape.devices]
-    if not world.parted.any or not tasks:
+    if not tasks:
         return
     milli = sum(world.request_of(task)[GPU] for task in tasks)
     shapes = dict.fromkeys(task.shape for task in tasks)

@@ -55,7 +55,7 @@ class Turns:
         if gang.queue not in self._accounts or self._accounts.by_name[gang.queue].children:
             return
         self._amounts[gang.name] = self._amounts_of(gang.name)
-        self._stakes[gang.name] = self._stakes_of(gang.name)
+        self._stakes[gang.name] = self._stakes_of(gang.name) if self._accounts.parts.all else ()
         insort(self._waiting.setdefault(gang.queue, []), gang_key(gang, standing))
         self._changed(gang.queue, 1)
 

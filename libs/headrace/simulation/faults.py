@@ -42,7 +42,7 @@ KINDS = (
 )
 DECIDING = ("admission", "quota", "placement", "metrics")
 FAULTS_MIN, FAULTS_MAX = 4, 9  # of any kind
-OUT_OF_TOUCH_SHARE = 0.12  # of histories: each is that much longer
+OUT_OF_TOUCH_SHARE = 0.2  # of histories: each is that much longer
 OUT_OF_TOUCH_S = 100.0  # longer than the shortest lease with grace and margin
 SERVICE_CRASHES_MAX, AGENT_CRASHES_MAX = 4, 3  # besides those, at named points
 

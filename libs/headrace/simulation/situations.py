@@ -63,6 +63,7 @@ SITUATIONS = (
     "job.semi_preemptible",
     "job.slice",
     "job.sweep",
+    "job.timed_out",
     "job.topology_preferred",
     "job.topology_required",
     "node.fenced_out",
@@ -135,8 +136,9 @@ def _placed(seen: _Seen, event: GangPlaced) -> Iterator[str]:
 
 
 def _finished(seen: _Seen, event: JobFinished) -> Iterator[str]:
+    if event.reason == "timeout":
+        yield "job.timed_out"
     seen.ended[event.job] = event.outcome
-    return iter(())
 
 
 def _cancelling(_seen: _Seen, event: JobCancelling) -> Iterator[str]:

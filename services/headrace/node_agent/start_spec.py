@@ -88,7 +88,8 @@ def spec_of(
 def _kept_apart(plan: dict[str, Any], place: Workplace, files: Files, path: str) -> dict[str, Any]:
     """What its workplace adds to the host's plan."""
     mounts = [(_at(path, source), *how) for source, *how in place.mounts]
-    return {"mounts": mounts + shown(files, path), "level": plan["level"] + place.recorded}
+    mounts += shown(files, path) if os.geteuid() == 0 else []
+    return {"mounts": mounts, "level": plan["level"] + place.recorded}
 
 
 def _placed(place: Workplace) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from headrace.placement import (
     evolve_pauses,
     evolve_performance,
     pool_rules,
+    port_rules,
     scheduling_rules,
     usage_rules,
 )
@@ -189,6 +190,7 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
         at_us=entry.recorded_at_us,
         node_us=event.at_us,
     )
+    port_rules.ended(state, job.run.worker(event.rank), event.reason)
     exited(state, event.job, (event.rank, end), entry.position)
 
 

@@ -15,6 +15,7 @@ from headrace.placement.modelling import gang_of
 from headrace.placement.reservation_rules import reserved_in
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
+from headrace.scheduling.exclusions import ELSEWHERE
 from headrace.scheduling.explain import why_waiting
 from headrace.scheduling.explanation import Explanation
 from headrace.scheduling.gangs import Gang
@@ -53,7 +54,7 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
         return Explanation(rule="rests", text=text, numbers=waited)
     world = world_at(state, now_us)
     gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
-    found = _unless_reserved(state, world, gang)
+    found = _naming_volumes(state, job, _unless_reserved(state, world, gang))
     stopping = [j for j in sorted(index_of(state).stopping) if _gainer(state, j) == job_id]
     if job.gaining and stopping:
         names = ", ".join(stopping[:NAMED_MAX])
@@ -72,6 +73,23 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
         return found
     text = f"fits; {ahead} comes first"
     return msgspec.structs.replace(found, text=text, names={"behind": ahead})
+
+
+def _naming_volumes(state: State, job: Job, found: Explanation) -> Explanation:
+    """With the volumes that keep it from nodes, which the scheduling core knows as labels only."""
+    excluded, beyond = dict(found.excluded), set[str]()
+    for name in job.gang.volumes:
+        volume = state.volumes.get(name)
+        if volume is None or not volume.label or ELSEWHERE not in found.excluded:
+            continue
+        said = {node: state.machines[node].said.labels for node in state.machines}
+        without = {node for node in said if said[node].get(volume.label) != volume.value}
+        if without:
+            excluded[f"not at volume {name} ({volume.label}={volume.value})"] = len(without)
+            beyond |= without
+    left = excluded.pop(ELSEWHERE, 0) - len(beyond)
+    others = {ELSEWHERE: left} if left > 0 else {}
+    return msgspec.structs.replace(found, excluded=excluded | others)
 
 
 def _unless_reserved(state: State, world: World, gang: Gang) -> Explanation:

@@ -3,7 +3,8 @@
 Rule: a worker has one port as a whole and one for each of its processes, side by side, of the range
 that its node's agent said is its own, in turn: what was given back is the last to be given again.
 Nodes that are one machine share its address, and each goes through its own range.
-That nobody else listens there the agent sees before it starts the worker.
+That nobody else listens there the agent sees before it starts the worker; where somebody did, the
+next ports are far off, for who listens at one often has its neighbours too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ from collections.abc import Iterable
 import msgspec
 
 from headrace.events.gangs import Worker
+from headrace.placement.end_rules import PORTS_TAKEN
 from headrace.placement.gang_environment import processes_of
 from headrace.placement.state import Job, State
+
+SKIPPED = 128  # ports, from those that somebody outside had
 
 
 class Ports:
@@ -70,3 +74,10 @@ def give(state: State, job_id: str, workers: Iterable[Worker]) -> None:
         for port in range(worker.port, worker.port + worker.ports):
             if taken.get(port) == job_id:
                 del taken[port]
+
+
+def ended(state: State, worker: Worker | None, reason: str) -> None:
+    """A worker ended; if somebody outside had its ports, those around them are left alone."""
+    if worker is not None and reason == PORTS_TAKEN:
+        past = worker.port + SKIPPED
+        state.ports_next[worker.node] = max(past, state.ports_next.get(worker.node, 0))

@@ -66,6 +66,12 @@ def test_volumes_are_mounted_and_where_they_are_is_told() -> None:
     assert environment(made)["HEADRACE_VOLUME_SETS"] == "/data"
 
 
+def test_the_names_of_its_peers_are_where_every_program_looks_for_them() -> None:
+    made = config(files={"hosts": (0o644, "10.0.0.1 n1 rank-0\n")})
+    shown = {mount["Target"]: mount for mount in made["HostConfig"]["Mounts"]}["/etc/hosts"]
+    assert (shown["Source"], shown["ReadOnly"]) == ("/n/attempts/a.1.0/hosts", True)
+
+
 def test_the_command_replaces_the_images_entry_point() -> None:
     made = config()
     assert (made["Image"], made["Entrypoint"], made["Cmd"]) == ("torch:2", ["python"], ["train.py"])

@@ -4,11 +4,15 @@ import asyncio
 import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 from tests.node_agent.placement_twin import until
+from tests.node_agent.rig import Node
 from tests.node_agent.workplaces.jobs import kept, place, ran, shell
 
+from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.workplaces import setups
 
 SHELL = ("/bin/sh", "-euc")
@@ -119,6 +123,54 @@ async def test_the_interpreter_that_is_asked_for_runs_the_job_without_the_nodes_
     show = "import sys, importlib.util as u; print(sys.version_info[:2], u.find_spec('pytest'))"
     said, _ = await ran(node, "one", "python", "-c", show, python=version)
     assert said == f"{sys.version_info[:2]} None\n"
+
+
+@pytest.fixture
+async def shared(world):
+    """A node whose jobs run in accounts, in a folder that everybody can get to."""
+    with tempfile.TemporaryDirectory(prefix="headrace-node-") as folder:
+        os.chmod(folder, 0o711)
+        node = Node(Path(folder), world.broker)
+        node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon"})
+        await node.placement.open()
+        await node.start()
+        await node.ready()
+        yield node
+        await node.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="accounts take root")
+async def test_every_account_has_setups_of_its_own_that_nobody_else_can_change(shared, monkeypatch):
+    monkeypatch.setenv("PATH", "/usr/local/bin:/usr/bin:/bin")  # an interpreter for everybody
+    script = setup("id -un > made; touch $VIRTUAL_ENV/mine")
+    prefixes = {}
+    for job, user, account in (
+        ("a", "bob", "nobody"),
+        ("b", "ada", "daemon"),
+        ("c", "bob", "nobody"),
+    ):
+        show = "cat made; stat -c %U $VIRTUAL_ENV/mine; echo $VIRTUAL_ENV"
+        said, end = await ran(shared, job, *shell(show), setup=script, user=user)
+        assert (said.split()[:2], end.exit_code) == ([account, account], 0)
+        prefixes[job] = said.split()[2]
+    assert prefixes["a"] == prefixes["c"] != prefixes["b"]
+    spoil = f"touch {prefixes['a']}/spoiled || echo kept out"
+    said, _ = await ran(shared, "d", *shell(spoil), user="ada")
+    assert said.endswith("kept out\n")
+
+
+def test_beyond_the_cap_the_setups_used_longest_ago_go(tmp_path):
+    for number in range(setups.SETUPS_MAX + 3):
+        (tmp_path / f"s{number}").mkdir()
+        lock = tmp_path / f"s{number}.lock"
+        lock.touch()
+        os.utime(lock, (number, number))
+    setups.tidy(tmp_path)
+    left = {path.name for path in tmp_path.iterdir() if path.is_dir()}
+    assert left == {f"s{number}" for number in range(3, setups.SETUPS_MAX + 3)}
+    setups.tidy(tmp_path, before_s=10.0)
+    assert not (tmp_path / "s9").exists()
+    assert (tmp_path / "s10").exists()
 
 
 def test_the_setups_used_last_are_kept_and_those_in_use(tmp_path):

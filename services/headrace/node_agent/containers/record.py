@@ -18,6 +18,7 @@ import msgspec
 from headrace.node_agent import folders
 from headrace.node_agent.containers.plan import SETUP_FAILED
 from headrace.node_agent.isolation.accounts import Account
+from headrace.node_agent.machine import Workplace
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import (
     EXIT,
@@ -47,20 +48,23 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     init: bool = False
 
 
-def prepare(folder: Path, intent: folders.Intent, kept: Kept, tree: str) -> None:
-    """Make the attempt's folder with what is meant; `tree` becomes the one it works in. Raises
+def prepare(folder: Path, intent: folders.Intent, kept: Kept, place: Workplace) -> None:
+    """Make the attempt's folder with what is meant, and with what was made ready for it. Raises
     `OSError`.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     kernel.write(f"{folder}/{EXIT}.new", b" " * EXIT_ROOM_BYTES)
     keep(folder, kept)
     kernel.write(f"{folder}/{INTENT}", msgspec.json.encode(intent) + b"\n")
-    if tree:
-        os.rename(tree, folder / WORK)
+    if place.tree:
+        os.rename(place.tree, folder / WORK)
     else:
         (folder / WORK).mkdir(exist_ok=True)
     for name in (OUTPUT, REPORTS):
         (folder / name).mkdir(exist_ok=True)
+    for source, path in place.moves:
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        os.rename(source, folder / path)
 
 
 def hand_over(folder: Path, files: Mapping[str, tuple[int, str]], account: Account | None) -> None:

@@ -80,7 +80,7 @@ def prepare(
         memory_bytes=assignment.memory_bytes,
         init=facts.init,
     )
-    record.prepare(held.folder, held.intent, held.kept, place.tree)
+    record.prepare(held.folder, held.intent, held.kept, place)
     record.hand_over(held.folder, around.files, around.account)
 
 
@@ -111,7 +111,7 @@ def _around(
         facts=facts,
         files=files,
         cwd=place.cwd,
-        mounts=[(source, at(target), ro) for source, target, ro in place.mounts],
+        mounts=[(at(source), at(target), ro) for source, target, ro in place.mounts],
         told={name: at(value) for name, value in place.env.items()},
         host_memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         marker=held.intent.marker,
