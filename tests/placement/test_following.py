@@ -7,11 +7,14 @@ from hypothesis import strategies as st
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangPlaced
 from headrace.events.jobs import JobAdmitted, JobEligible
+from headrace.events.nodes import NodeChanged
 from headrace.events.performance import PerformanceMeasured
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.queues import Allowance, Queue, QueueConfigured
+from headrace.events.scheduling import Scheduling, SchedulingConfigured
 from headrace.placement.bench import History, fleet, report
 from headrace.placement.decide import DECIDER
+from headrace.placement.derived import index_of
 from headrace.placement.following import world_at
 
 PROJECTS = ("ads", "vision")
@@ -33,6 +36,9 @@ step = st.one_of(
     st.tuples(st.just("pool"), st.booleans(), st.integers(0, 3), st.booleans()),
     st.tuples(st.just("measured"), project, st.sampled_from("ab"), st.integers(1, 9)),
     st.tuples(st.just("ends"), st.integers(0, 5)),
+    st.tuples(st.just("joins"), st.booleans()),
+    st.tuples(st.just("leaves"), st.integers(0, 2)),
+    st.tuples(st.just("scheduling"), st.integers(-1, 2000)),
     st.tuples(st.just("turn")),
 )
 
@@ -88,6 +94,23 @@ class Story:
     def ends(self, number):
         if number < len(self.placed):
             report(self.history, self.placed.pop(number))
+
+    def joins(self, is_gold):
+        said = (
+            self.history.state.machines["n1"].said if "n1" in self.history.state.machines else None
+        )
+        if said is not None:
+            labels = {"kept": "gold"} if is_gold else {}
+            self.history.add(msgspec.structs.replace(said, node="n2", labels=labels))
+
+    def leaves(self, number):
+        node = f"n{number}"
+        if not index_of(self.history.state).on_node.get(node):
+            self.history.add(NodeChanged(node=node, change="delete"))
+
+    def scheduling(self, strength):
+        chosen = Scheduling(usage_strength_milli=strength)
+        self.history.add(SchedulingConfigured(scheduling=chosen, change="updated"))
 
     def turn(self):
         drafts = self.history.decide()

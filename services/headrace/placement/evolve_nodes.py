@@ -131,8 +131,8 @@ def _delete(state: State, node: str) -> None:
     state.nodes.pop(node, None)
     index = index_of(state)
     index.silent.pop(node, None)
-    index.changed_nodes.pop(node, None)
-    index.world, index.learned, index.total_milli = None, 0, -1  # made anew, without it
+    index.changed_nodes[node] = None
+    index.total_milli = -1
 
 
 def tripped(state: State, entry: Entry, event: GuardTripped) -> None:

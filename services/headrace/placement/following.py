@@ -75,8 +75,11 @@ def _follow_machines(state: State, index: Index, world: World) -> None:
     for job_id in index.changed_jobs:
         world.leave(job_id)
     for name in index.changed_nodes:
-        machine = machine_of(state.nodes[name], state.machines[name], state.pools)
-        world.set_machine(machine)
+        if name in state.nodes:
+            machine = machine_of(state.nodes[name], state.machines[name], state.pools)
+            world.set_machine(machine)
+        else:
+            world.drop_machine(name)
 
 
 def _repooled(state: State, world: World) -> Iterator[str]:
