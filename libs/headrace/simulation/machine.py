@@ -194,6 +194,7 @@ class SimulatedMachine:
             exit_code=code,
             started_at_us=worker.started_at_us,
             ended_at_us=self._now_us(),
+            reported={"seconds": worker.command[1]},
         )
         self._tell(key)
 
