@@ -10,6 +10,7 @@ OPENB  ?=
 WORKLOAD ?= default
 ORDER  ?= 0
 FRAMEWORKS ?= .venv-frameworks
+APPS   ?= .venv-workspaces
 ONLY   ?=
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
@@ -17,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
-        test-frameworks test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
+        test-frameworks test-workspaces test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
         bench-code bench-gateway conformance \
         determinism constraints system-deps clean
 
@@ -78,6 +79,15 @@ test-containers: $(STAMP) ## jobs in containers, store and bus in containers; ne
 test-gpu: $(STAMP) ## devices and shares on this machine's GPUs; says what it could not try
 	$(BIN)/pytest --quiet -m gpu -s tests/gpu
 
+test-workspaces: $(STAMP) $(APPS)/.installed ## what a browser and the applications that people know find in workspaces
+	HEADRACE_WORKSPACE_APPS=$(abspath $(APPS)) $(BIN)/pytest --quiet -m workspaces tests/workspaces
+
+$(APPS)/.installed: tests/workspaces/requirements.txt
+	@echo "installing applications into $(APPS) (once; some minutes, 600 MB) …"
+	@test -x $(APPS)/bin/python || $(PYTHON) -m venv $(APPS)
+	@$(APPS)/bin/pip install --quiet --requirement tests/workspaces/requirements.txt
+	@touch $@
+
 test-fuzz: $(STAMP) ## much of what the OpenAPI document allows and forbids, sent to a gateway
 	HEADRACE_FUZZ_EXAMPLES=200 $(BIN)/pytest --quiet tests/gateway/test_openapi.py
 
@@ -131,9 +141,9 @@ constraints: ## pin every dependency anew, with hashes
 	    --no-emit-trusted-host --no-emit-find-links --no-emit-options --allow-unsafe \
 	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
 
-system-deps: ## Debian packages that the tests of containers, networks and frameworks need
+system-deps: ## Debian packages that the tests of containers, networks, frameworks and workspaces need
 	apt-get update -q && apt-get install -yq docker.io busybox-static iproute2 nftables
-	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++
+	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++ chromium
 
 clean: ## remove what was installed and built
-	rm -rf $(VENV) $(FRAMEWORKS) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) $(APPS) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -5,6 +5,7 @@ from headrace.decider.testing import given
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.jobs import JobCancelRequested, JobEnterRequested, JobFinished, JobRequested
 from headrace.events.nodes import Device, NodeJoined
+from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
 
 GB = 10**9
@@ -30,6 +31,11 @@ def node(name="n1", gpus=8, model="H100-80GB", **fields):
 def gang(milli=1000, nodes=1, model="", **fields):
     kinds = (Accelerator(milli=milli, model=model),) if milli else ()
     return Gang(nodes=nodes, accelerators=kinds, **fields)
+
+
+def pool(name="train", **fields):
+    made = Pool(pool=name, label="pool", value=name, **fields)
+    return PoolConfigured(name=name, pool=made, change="created")
 
 
 def requested(job="a-1", project="vision", wants=None, **fields):

@@ -13,15 +13,10 @@ from headrace.events.nodes import Device
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.queues import Allowance, Queue, QueueConfigured
 
-from .facts import GB, decided, gang, history, node, project, refusal, requested
+from .facts import GB, decided, gang, history, node, pool, project, refusal, requested
 
 HOUR_US = 3_600_000_000
 LEVELS = ("zone", "rack", "nvlink-domain")
-
-
-def pool(name="train", **fields):
-    made = Pool(pool=name, label="pool", value=name, **fields)
-    return PoolConfigured(name=name, pool=made, change="created")
 
 
 def mig_node(name="m1"):

@@ -67,6 +67,7 @@ async def test_who_leaves_ends_the_program_and_not_the_job(node: Node) -> None:
 async def test_a_port_of_the_worker_is_reached(node: Node) -> None:
     script = "echo up; echo from inside | nc -l -p 23917; sleep 3600"
     key = await node.placement.want("train-1", SH, "-c", script, image=IMAGE)
+    await node.placement.started(key)
     table = Path("/proc/net/tcp6")
     await until(lambda: f":{23917:04X} " in table.read_text(), "it listens")
 

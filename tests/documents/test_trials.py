@@ -112,7 +112,10 @@ def test_templates_know_the_parameters_of_the_sweep():
         ({"method": "random", "params": {"a": [1]}, "trials": 1001}, "refused: sweep.trials = 1001 — must be a whole number from 1 to 1000"),
         ({"method": "list", "params": {}}, "refused: sweep.params — must be a list of 1 to 1000 mappings, one for each trial; [{lr: 0.1}, {lr: 0.2}]"),
         ({"method": "list", "params": [{"a": 1}, {"b": 1}]}, "refused: sweep.params[1] — every trial must have the same names; a"),
-        ({"method": "grid", "params": {"a": [1]}, "objective": {"metric": "x"}}, "refused: sweep.objective — not yet"),
+        ({"method": "grid", "params": {"a": [1]}, "objective": {"metric": "x"}}, "refused: sweep.objective.goal — must be given; max or min"),
+        ({"method": "grid", "params": {"a": [1]}, "objective": {"metric": "x", "goal": "up"}}, "refused: sweep.objective.goal = up — is not one of the words known here; max or min"),
+        ({"method": "grid", "params": {"a": [1]}, "objective": {"metric": "a-b", "goal": "max"}}, "refused: sweep.objective.metric = a-b — is the name of a value that trials report; accuracy"),
+        ({"method": "grid", "params": {"a": [1]}, "objective": {"metrik": "x"}}, "refused: sweep.objective.metrik — unknown field; did you mean metric?"),
     ],
 )  # fmt: skip
 def test_what_is_no_sweep_is_refused_in_one_line(sweep, said):

@@ -1,9 +1,14 @@
 """Workspaces, as job files say them."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
 from headrace.documents import JobFile, plan, read_job
+from headrace.documents.apps import APPS
 from headrace.documents.plan import SHELL
+from headrace.documents.yaml_text import parse_documents
 from headrace.events import Refusal
 from headrace.events.asked import Workspace
 
@@ -31,6 +36,29 @@ def test_a_workspace_may_say_where_it_listens_and_that_it_may_be_preempted():
     assert planned.preemptible
 
 
+def test_a_workspace_may_end_when_nobody_uses_it():
+    planned = found(idle={"for": "1h", "action": "stop"})
+    assert planned.workspace == Workspace(idle_us=3_600_000_000)
+
+
+@pytest.mark.parametrize("app", sorted(APPS))
+def test_an_application_that_is_not_installed_ends_with_what_is_missing(app):
+    bash, *options = found(app=app).command
+    ended = subprocess.run(
+        [bash, *options], env={"PATH": "/nowhere"}, capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 127
+    assert ended.stderr.startswith(f"app: {app} needs ")
+    assert ended.stderr.count("\n") == 1
+
+
+def test_the_notebook_of_the_examples_is_understood():
+    example = Path(__file__).parents[2] / "examples" / "notebook.yaml"
+    (document,) = parse_documents(example.read_bytes())
+    planned = plan(read_job({**document.fields, "workdir": ""}))
+    assert planned.workspace == Workspace(idle_us=3_600_000_000, app="jupyter")
+
+
 def test_training_is_preemptible_and_no_workspace():
     planned = plan(read_job({"command": "x"}))
     assert planned.preemptible
@@ -40,8 +68,7 @@ def test_training_is_preemptible_and_no_workspace():
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"app": ""}, "app — must be given; app: {command:"),
-        ({"app": "jupyter"}, "app = jupyter — not yet; app: {command:"),
+        ({"app": ""}, "app — must be given; jupyter, vscode, marimo, tensorboard, or app: {"),
         ({"app": "emacs"}, "app = emacs — is no application known here"),
         ({"app": {}}, "app.command — must be given"),
         ({"app": {"command": "x", "prot": 1}}, "app.prot — unknown field; did you mean port?"),
@@ -50,7 +77,12 @@ def test_training_is_preemptible_and_no_workspace():
         ({"command": "x"}, "command — a workspace runs its app"),
         ({"nodes": 2}, "nodes = 2 — a workspace is one worker"),
         ({"array": "0..3"}, "array — a workspace is one worker"),
-        ({"idle": {"for": "1h"}}, "idle — not yet"),
+        ({"idle": {"for": "1s"}}, "idle.for = 1s — is from 20s to 366d"),
+        ({"idle": {"for": "soon"}}, "idle.for = soon — is not a duration"),
+        ({"idle": {"action": "stop"}}, "idle.for — must be given; for: 1h"),
+        ({"idle": {"for": "1h", "action": "pause"}}, "idle.action = pause — is not known here"),
+        ({"idle": {"fro": "1h"}}, "idle.fro — unknown field; did you mean for?"),
+        ({"type": "training", "app": "", "command": "x", "idle": {"for": "1h"}}, "idle — only a"),
         ({"type": "training", "command": "x"}, "app — only a workspace has one"),
         ({"type": "inference"}, "type = inference — not yet; training or workspace"),
     ],

@@ -92,4 +92,5 @@ _ENV = {
     "HEADRACE_NODE_DIR": "/node/data",
     "HEADRACE_NODE_ROOT_JOBS": "allow",
     "HEADRACE_NODE_ISOLATION": "processes",
+    "HEADRACE_NODE_NETWORK": "none",  # the network is this machine's, and outlives them
 }

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
 FIRST = '{name: features, command: "while [ ! -e %s ]; do sleep 0.1; done; exit %d"}'
 LATE = "{name: late, command: echo trained, after: [{job: %s, state: %s}]}"
+
+
+def test_the_pipeline_of_the_examples_runs_in_its_order(platform):
+    platform.wait_ready()
+    said = platform.headrace("submit", "--wait", str(EXAMPLES / "pipeline.yaml")).stdout
+    first, second = (platform.json("describe", line.split()[0]) for line in said.splitlines()[:2])
+    assert (first["job"]["state"], second["job"]["state"]) == ("succeeded", "succeeded")
+    assert first["job"]["ended_at_us"] <= second["job"]["started_at_us"]
 
 
 def submitted(platform, path, text: str) -> str:

@@ -1,6 +1,7 @@
 """Jobs of people, from the command line and the client to the GPUs and back."""
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -143,6 +144,8 @@ def test_a_sweep_is_one_object_with_its_trials_in_it(fleet, tmp_path):
     said = fleet.json("describe", job)
     tried = {(task["state"], task.get("index", 0)) for task in said["tasks"]}
     assert tried == {("succeeded", index) for index in range(6)}
+    fleet.wait(lambda: "best" in fleet.json("describe", job)["job"], "the best trial to be told")
+    assert re.search(r"best +tiny-\S+/[0-5] score=0.1\n", fleet.headrace("describe", job).stdout)
     outputs = [fleet.headrace("logs", f"{job}/{index}").stdout for index in range(6)]
     assert sorted(text.split()[-1] for text in outputs) == sorted(
         f"{lr}-{depth}" for lr in ("0.1", "0.2") for depth in (2, 4, 8)
@@ -277,9 +280,12 @@ def held(fleet, project: str) -> int:
 SWEEP = """
 name: tiny
 project: vision
-command: [echo, "${{ params.lr }}-${{ params.depth }}"]
+command: |
+  echo "${{ params.lr }}-${{ params.depth }}"
+  python -c 'from headrace.client import report; report(score=${{ params.lr }}, extra=1)'
 resources: {gpus: 0.25}
 sweep:
+  objective: {metric: score, goal: min}
   method: grid
   params: {lr: ["0.1", "0.2"], depth: [2, 4, 8]}
   parallel: 3

@@ -48,3 +48,43 @@ def test_a_web_server_is_opened_by_a_ticket_and_read_with_a_cookie(platform, tmp
     platform.ended(job)
     refused = platform.headrace("open", job, "--print", check=False)
     assert "does not run: it is cancelled" in refused.stderr
+
+
+def test_a_workspace_that_nobody_uses_is_warned_of_and_ends_with_the_reason(platform, tmp_path):
+    platform.wait_ready()
+    path = tmp_path / "left-alone.yaml"
+    path.write_text(NOTEBOOK.replace("name: notebook", "name: left-alone\nidle: {for: 20s}"))
+    job = platform.headrace("submit", str(path)).stdout.split()[0]
+
+    def why() -> str:
+        return platform.json("describe", job)["job"].get("why", "")
+
+    platform.wait(lambda: "unless it is used" in why(), "the warning")
+    row = platform.ended(job)
+    assert (row["kind"], row["state"]) == ("workspace", "cancelled")
+    assert row["why"].startswith("idle: not used for 2")
+    platform.verify()
+
+
+def test_a_job_runs_with_the_code_of_a_workspace_as_it_is_there_now(platform, tmp_path):
+    platform.wait_ready()
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "train.py").write_text("print('first')\n")
+    (code / ".gitignore").write_text("*.bin\n")
+    notebook = NOTEBOOK.replace("name: notebook", "name: desk\nworkdir: .\nsetup: touch set-up")
+    (code / "desk.yaml").write_text(notebook)
+    (tmp_path / "train.yaml").write_text("name: train\ncommand: ls; python train.py\n")
+    desk = platform.headrace("submit", str(code / "desk.yaml")).stdout.split()[0]
+    platform.wait(lambda: platform.json("describe", desk)["job"]["state"] == "running", "the desk")
+    edit = "touch huge.bin; echo \"print('second')\" > train.py"
+    platform.headrace("exec", desk, "--", "sh", "-c", edit)
+    submit = ("submit", "--follow", "--from", "desk", str(tmp_path / "train.yaml"))
+    said = platform.headrace(*submit).stdout
+    assert ("second" in said, "huge.bin" in said, "set-up" in said) == (True, False, True)
+    platform.headrace("cancel", desk)
+    platform.ended(desk)
+    assert "first" in platform.headrace(*submit).stdout  # as it was submitted
+    (tmp_path / "train.yaml").write_text("name: train\nfrom: nobody-1\ncommand: ls\n")
+    refused = platform.headrace("submit", str(tmp_path / "train.yaml"), check=False)
+    assert "refused: from = nobody-1 — is not a job of project default" in refused.stderr

@@ -20,6 +20,7 @@ from headrace.events.jobs import JobCancelling, JobHeld, JobRefused
 from headrace.events.nodes import DeviceFaulted, NodeChanged, NodeHeard, NodeSilent
 from headrace.events.platform import UsageAccounted
 from headrace.events.queues import Queue, QueueConfigured
+from headrace.events.sweeps import SweepBest
 from headrace.gateway import choosing, evolve, rows
 from headrace.gateway.choosing import Wish
 
@@ -50,6 +51,18 @@ def test_a_job_is_in_every_state_it_goes_through():
         "running",
         "succeeded",
     ]
+
+
+def test_a_sweep_says_which_trial_is_the_best_until_and_after_it_has_ended():
+    sweep = msgspec.structs.replace(requested(), trials=({}, {}), kind_of_group="sweep")
+    best = SweepBest(
+        job="hello-a", project="vision", trial="hello-a/1", metric="loss", goal="min", value="0.2",
+        measured=1,
+    )  # fmt: skip
+    projection = folded(sweep, msgspec.structs.replace(admitted(), tasks=2), best)
+    assert row_of(projection).why == "best so far hello-a/1 loss=0.2"
+    ended = folded(sweep, msgspec.structs.replace(admitted(), tasks=2), finished(), best)
+    assert row_of(ended).best == "hello-a/1 loss=0.2"
 
 
 def test_a_reclaimed_job_stops_and_waits_again_and_says_for_whom():

@@ -72,10 +72,10 @@ async def agent(world, port):
 
 
 @contextlib.asynccontextmanager
-async def workspace(world, *, port=None):
+async def workspace(world, *, port=None, app=""):
     """A workspace that runs, at this port (0: nowhere yet), and what its node's agent is asked."""
     first, *rest = RUN
-    events = [msgspec.structs.replace(first, workspace=Workspace(port=8888)), *rest]
+    events = [msgspec.structs.replace(first, workspace=Workspace(port=8888, app=app)), *rest]
     await world.append(*events)
     await world.gateway.follower.reached(len(events))
     await world.answer("job.enter", lambda _: {"accepted": True, "position": 9})

@@ -11,9 +11,8 @@ import contextlib
 import logging
 import ssl
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from nats.aio.client import RawCredentials
 from nats.aio.msg import Msg
@@ -83,7 +82,7 @@ class NatsBus:
         self._consumers: list[NatsConsumer] = []
         self._said: set[str] = set()
         self._watchdog: asyncio.Task[None] | None = None
-        self._refused: asyncio.Future[None] | None = None  # while it connects
+        self._connecting = True
 
     @classmethod
     async def connect(
@@ -103,7 +102,6 @@ class NatsBus:
         not there, is another, or refuses them.
         """
         bus = cls(on_lost)
-        bus._refused = asyncio.get_running_loop().create_future()
         credentials = RawCredentials(creds_text) if creds_text else str(creds_path) or None
         try:
             connecting = bus._client.connect(
@@ -124,11 +122,12 @@ class NatsBus:
                 reconnected_cb=bus._reconnected,
                 tls=_tls(certificate) if url.startswith("tls://") else None,
             )
-            await asyncio.wait_for(_unless(bus._refused, connecting), CONNECT_S_MAX)
+            await asyncio.wait_for(connecting, CONNECT_S_MAX)
         except (TimeoutError, NatsError, OSError, ValueError) as error:
             await bus.close()
-            why = bus._client.last_error or error
+            why = error if _is_final(error) else bus._client.last_error or error
             raise NotConnected(f"{url}: {type(why).__name__} {why}") from None
+        bus._connecting = False
         bus._watchdog = asyncio.create_task(bus._watch())
         return bus
 
@@ -219,8 +218,8 @@ class NatsBus:
         if isinstance(error, Undecodable):
             self.counters["undecodable"] += 1
         text = f"{type(error).__name__}: {error}"
-        if self._refused is not None and not self._refused.done() and _is_final(error):
-            self._refused.set_exception(error)
+        if self._connecting and _is_final(error):
+            self._client.options["allow_reconnect"] = False  # it raises what it was told
         kind = text[:120]
         self.counters["permission_errors"] += "permissions violation" in text.lower()
         if kind not in self._said and not self._closing:
@@ -255,17 +254,6 @@ def _is_final(error: Exception) -> bool:
     """Whether a server would say the same again: it is another one, or does not take the login."""
     refused = any(word in str(error).lower() for word in REFUSALS)
     return refused or isinstance(error, ssl.SSLCertVerificationError)
-
-
-async def _unless(refused: asyncio.Future[None], connecting: Coroutine[Any, Any, None]) -> None:
-    """Connect, unless that is refused meanwhile. Raises what it was refused with."""
-    trying = asyncio.ensure_future(connecting)
-    try:
-        await asyncio.wait({trying, refused}, return_when=asyncio.FIRST_COMPLETED)
-        await (trying if trying.done() else refused)
-    finally:
-        await end(trying)
-        refused.cancel()
 
 
 def _tls(certificate: str | Path) -> ssl.SSLContext:

@@ -29,11 +29,15 @@ MORE = {
     "placement": Permissions(
         publish=("headrace.agent.*.down.>",), subscribe=(subjects.AGENTS_UP, subjects.WHY)
     ),
-    "metrics": Permissions(publish=(), subscribe=("headrace.agent.*.up.signal", subjects.PROGRESS)),
+    "metrics": Permissions(
+        publish=(),
+        subscribe=("headrace.agent.*.up.signal", subjects.PROGRESS, subjects.USES),
+    ),
     GATEWAY: Permissions(
         publish=(
             subjects.GATEWAY_ALL,
             subjects.WHY,
+            subjects.USES,
             "headrace.agent.*.down.logs",
             "headrace.agent.*.down.session",
             "headrace.agent.*.down.session.*",

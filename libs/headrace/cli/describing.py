@@ -74,6 +74,8 @@ def _lines(found: Description, *, wide: bool) -> list[str]:
     ]
     if row.why:
         lines.append(f"  why     {row.why}")
+    if row.best:
+        lines.append(f"  best    {row.best}")
     if row.exit_code is not None:
         lines.append(f"  exit    {row.exit_code}")
     if found.params:

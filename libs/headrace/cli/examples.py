@@ -10,6 +10,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "submit": (
         "headrace submit job.yaml",
         "headrace submit --wait --key nightly-2026-11-21 job.yaml",
+        "headrace submit --from notebook job.yaml",
     ),
     "sbatch": ("headrace sbatch --gpus-per-node=2 --time=1:00:00 train.sh",),
     "ps": ("headrace ps --watch", "headrace ps --state waiting -o json"),

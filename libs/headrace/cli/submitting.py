@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from typing import Any
 
 from headrace.cli.arguments import add_connection
@@ -20,6 +22,14 @@ def submit_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--follow", action="store_true", help="as --wait, and show what it writes")
     parser.add_argument(
+        "--from",
+        dest="source",
+        default="",
+        metavar="WORKSPACE",
+        help="run with its code as it is there now, its setup, image and volumes, where the job"
+        " files say none themselves",
+    )
+    parser.add_argument(
         "--key", default="", help="idempotency key, so that a repeat is the same job"
     )
     parser.add_argument(
@@ -36,6 +46,7 @@ def submit(
     wait: bool,
     follow: bool,
     key: str,
+    source: str,
     allow_plain_secret: bool,
     url: str,
     token: str,
@@ -55,6 +66,13 @@ def submit(
             allow_plain_secret=allow_plain_secret,
         )
     ]
+    with _taken_over(client, documents, source):
+        jobs, code = _submitted(client, documents, key)
+    return code if not (wait or follow) else _followed(client, jobs, code, quiet=not follow)
+
+
+def _submitted(client: Client, documents: list[dict[str, Any]], key: str) -> tuple[list[str], int]:
+    """The ids of the jobs that were accepted, and an exit code."""
     jobs: list[str] = []
     code = DONE
     for number, document in enumerate(documents):
@@ -66,7 +84,27 @@ def submit(
             continue
         jobs.append(answer.job)
         say_submitted(client, document, answer)
-    return code if not (wait or follow) else _followed(client, jobs, code, quiet=not follow)
+    return jobs, code
+
+
+@contextlib.contextmanager
+def _taken_over(client: Client, documents: list[dict[str, Any]], source: str) -> Iterator[None]:
+    """Let the jobs take over what `source` has: the folder of one that runs as it is now, of others
+    as they were submitted.
+    """
+    with contextlib.ExitStack() as snapshots:
+        if source:
+            row = client.job(source).job
+            own = [document for document in documents if not document.get("workdir")]
+            if own and row.state == "running":
+                from headrace.cli.snapshots import snapshot_of
+
+                folder = str(snapshots.enter_context(snapshot_of(client, row.job)))
+                for document in own:
+                    document["workdir"] = folder
+            for document in documents:
+                document["from"] = row.job
+        yield
 
 
 def _followed(client: Client, jobs: list[str], code: int, *, quiet: bool) -> int:

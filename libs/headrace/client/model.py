@@ -58,7 +58,7 @@ class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     project: str
     name: str
     user: str
-    kind: str  # training | sweep | array
+    kind: str  # training | workspace | sweep | array
     state: str
     wants: str = ""
     where: list[str] = []
@@ -81,6 +81,7 @@ class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     held_milli: int = 0
     gpu_us: int = 0  # thousandths of a GPU times µs held by its finished attempts, / 1000
     position: int = 0  # of the event that asked for it
+    best: str = ""  # trial of a sweep with an objective, and its value
 
 
 class JobPage(msgspec.Struct, kw_only=True):

@@ -45,10 +45,19 @@ class RoleFile(Part):
     processes_per_node: Number = 1
 
 
+class ObjectiveFile(Part):
+    """What trials are compared by: a `metric` that they report, of which more (`goal: max`) or less
+    (`goal: min`) is better.
+    """
+
+    metric: str = ""
+    goal: str = ""
+
+
 class Sweep(Part):
     """The same command with other parameters each time. `method` is grid, random or list."""
 
-    not_yet: ClassVar[tuple[str, ...]] = ("objective",)
+    parts: ClassVar[Parts] = {"objective": ObjectiveFile}
 
     method: str = ""
     params: dict[str, Any] | list[dict[str, Any]] = {}
@@ -56,7 +65,7 @@ class Sweep(Part):
     seed: int | None = None
     parallel: int = 0
     stop_after_failures: int = 0
-    objective: NotYet = None
+    objective: ObjectiveFile | None = None
 
 
 class RetryFile(Part):
@@ -84,11 +93,18 @@ class CheckpointPart(Part):
     grace: str = "60s"
 
 
+class IdleFile(Part):
+    """What happens to a workspace that was not used for so long."""
+
+    span: str = msgspec.field(name="for", default="")
+    action: str = "stop"
+
+
 class JobFile(Part):
     """What a user asks to run, field by field as documented for job files."""
 
     not_yet: ClassVar[tuple[str, ...]] = (
-        "schedule", "triggers", "deadline", "notify", "idle", "port", "replicas", "scale",
+        "schedule", "triggers", "deadline", "notify", "port", "replicas", "scale",
         "readiness", "rollout", "drain",
     )  # fmt: skip
     parts: ClassVar[Parts] = {
@@ -97,12 +113,14 @@ class JobFile(Part):
         "topology": Topology,
         "checkpoint": CheckpointPart,
         "retry": RetryFile,
+        "idle": IdleFile,
     }
     each: ClassVar[Parts] = {"roles": RoleFile}
 
     type: str = "training"
     name: str = ""
     project: str = ""
+    source: str = msgspec.field(name="from", default="")
     command: str | list[str | int | float | bool] = ""
     setup: str | list[str | int | float | bool] = ""
     framework: str = ""
@@ -135,7 +153,7 @@ class JobFile(Part):
     roles: dict[str, RoleFile] = {}
     succeeds_when: str = ""
     app: str | dict[str, str | int | list[str | int | float | bool]] = ""
-    idle: NotYet = None
+    idle: IdleFile | None = None
     port: NotYet = None
     replicas: NotYet = None
     scale: NotYet = None

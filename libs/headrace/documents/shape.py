@@ -65,7 +65,7 @@ def _checked(document: object, kind: type[Part], path: str) -> dict[str, Any]:
     if not isinstance(document, Mapping):
         name = path.removesuffix(".") or "document"
         refuse(name, "must be a mapping of names to values", value=_scalar(document))
-    known = kind.__struct_fields__
+    known = kind.__struct_encode_fields__
     fields: dict[str, Any] = {}
     for name, value in document.items():
         if not isinstance(name, str) or name not in known:
@@ -93,9 +93,9 @@ def _checked_value(value: object, kind: type[Part], name: str, path: str) -> obj
 def _refuse_unknown(path: str, name: object, kind: type[Part]) -> None:
     text = str(name)[:64]
     for part_name, part in kind.parts.items():
-        if text in part.__struct_fields__:
+        if text in part.__struct_encode_fields__:
             refuse(f"{path}{text}", "unknown field", instead=f"did you mean {part_name}.{text}?")
-    near = nearest(text, kind.__struct_fields__)
+    near = nearest(text, kind.__struct_encode_fields__)
     printable = "".join(c if c.isprintable() else "?" for c in text)
     refuse(f"{path}{printable}", "unknown field", instead=f"did you mean {near}?" if near else "")
 

@@ -14,9 +14,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from headrace.documents.job_file import Sweep
+from headrace.documents.job_file import ObjectiveFile, Sweep
 from headrace.documents.quantities import whole
 from headrace.documents.refusing import not_yet, refuse
+from headrace.events.asked import GOALS, Objective
 
 TRIALS_MAX = 1_000
 PARAMS_MAX = 64
@@ -27,6 +28,7 @@ METHODS = ("grid", "random", "list")
 RANGES = ("uniform", "log_uniform", "integers")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,40}")
+_METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,39}")  # as `headrace.client.report` takes it
 _ARRAY = re.compile(r"([0-9]{1,9})\.\.([0-9]{1,9})(?:%([0-9]{1,9}))?")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,15}")
 _DECIMAL = re.compile(r"[-+]?[0-9]{1,15}(\.[0-9]{1,18})?([eE][-+]?[0-9]{1,2})?")
@@ -73,6 +75,7 @@ class Tasks(msgspec.Struct, frozen=True, kw_only=True):
     spaces: dict[str, Range | tuple[str, ...]] = {}
     seed: int | None = None
     params: tuple[str, ...] = ()
+    objective: Objective | None = None
 
 
 def draw(tasks: Tasks, draws: Draws) -> tuple[dict[str, str], ...]:
@@ -115,7 +118,25 @@ def sweep_of(sweep: Sweep) -> Tasks:
     else:
         rule = "is not a method" if sweep.method else "must be given"
         refuse("sweep.method", rule, value=sweep.method or None, instead=", ".join(METHODS))
-    return msgspec.structs.replace(tasks, parallel=parallel, stop_after_failures=failures)
+    return msgspec.structs.replace(
+        tasks,
+        parallel=parallel,
+        stop_after_failures=failures,
+        objective=_objective(sweep.objective),
+    )
+
+
+def _objective(asked: ObjectiveFile | None) -> Objective | None:
+    if asked is None:
+        return None
+    if not _METRIC.fullmatch(asked.metric):
+        rule = "is the name of a value that trials report" if asked.metric else "must be given"
+        refuse("sweep.objective.metric", rule, value=asked.metric or None, instead="accuracy")
+    if asked.goal not in GOALS:
+        rule = "is not one of the words known here" if asked.goal else "must be given"
+        instead = " or ".join(GOALS)
+        refuse("sweep.objective.goal", rule, value=asked.goal or None, instead=instead)
+    return Objective(metric=asked.metric, goal=asked.goal)
 
 
 def _random(sweep: Sweep) -> Tasks:

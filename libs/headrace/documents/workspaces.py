@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.documents.job_file import JobFile
+from headrace.documents.apps import APPS
+from headrace.documents.job_file import IdleFile, JobFile
 from headrace.documents.nearest import nearest
-from headrace.documents.refusing import not_yet, refuse
+from headrace.documents.quantities import duration_us
+from headrace.documents.refusing import refuse
 from headrace.events.asked import Workspace
 
 WORKSPACE = "workspace"
 APP_PORT = "HEADRACE_APP_PORT"
+IDLE_US_MIN, IDLE_US_MAX = 20_000_000, 366 * 86_400_000_000  # use is seen every few seconds
 
-_NAMED = ("jupyter", "vscode")
 _FIELDS = ("command", "port")
 _INSTEAD = 'app: {command: python -m http.server "$HEADRACE_APP_PORT"}'
 _ALONE = ("roles", "array", "sweep", "retry", "succeeds_when")
@@ -27,6 +29,8 @@ def workspace_of(job: JobFile) -> Workspace | None:
     if job.type != WORKSPACE:
         if job.app:
             refuse("app", "only a workspace has one", instead="type: workspace")
+        if job.idle is not None:
+            refuse("idle", "only a workspace is used by somebody", instead="type: workspace")
         return None
     if job.command:
         refuse("command", "a workspace runs its app", instead="app: {command: …}")
@@ -36,7 +40,11 @@ def workspace_of(job: JobFile) -> Workspace | None:
     if job.nodes != 1:
         rule = "a workspace is one worker that somebody opens"
         refuse("nodes", rule, value=job.nodes, instead="nodes: 1")
-    return Workspace(port=_port(_app(job).get("port", 0)))
+    return Workspace(
+        port=_port(_app(job).get("port", 0)),
+        idle_us=_idle_us(job.idle),
+        app=job.app if isinstance(job.app, str) else "",
+    )
 
 
 def command_of(job: JobFile) -> Any:
@@ -51,16 +59,30 @@ def port_environment(workspace: Workspace | None) -> dict[str, str]:
 
 def _app(job: JobFile) -> dict[str, Any]:
     if isinstance(job.app, str):
-        if job.app in _NAMED:
-            not_yet("app", value=job.app, instead=_INSTEAD)
+        if job.app in APPS:
+            return {"command": APPS[job.app].command}
         rule = "is no application known here" if job.app else "must be given"
-        refuse("app", rule, value=job.app or None, instead=_INSTEAD)
+        refuse("app", rule, value=job.app or None, instead=f"{', '.join(APPS)}, or {_INSTEAD}")
     for name in job.app:
         if name not in _FIELDS:
             near = nearest(name, _FIELDS)
             instead = f"did you mean {near}?" if near else ", ".join(_FIELDS)
             refuse(f"app.{name}", "unknown field", instead=instead)
     return job.app
+
+
+def _idle_us(idle: IdleFile | None) -> int:
+    """After how long without use it ends; 0: never."""
+    if idle is None:
+        return 0
+    if idle.action != "stop":
+        refuse("idle.action", "is not known here", value=idle.action, instead="stop")
+    if not idle.span:
+        refuse("idle.for", "must be given", instead="for: 1h")
+    span_us = duration_us("idle.for", idle.span)
+    if not IDLE_US_MIN <= span_us <= IDLE_US_MAX:
+        refuse("idle.for", "is from 20s to 366d", value=idle.span, instead="for: 1h")
+    return span_us
 
 
 def _port(value: object) -> int:

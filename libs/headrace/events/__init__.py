@@ -21,8 +21,10 @@ from headrace.events import (
     pools,
     queues,
     scheduling,
+    sweeps,
     volumes,
     webhooks,
+    workspaces,
 )
 from headrace.events.base import (
     Decision,
@@ -155,6 +157,9 @@ EVENTS: tuple[type[Event], ...] = (
     platform.UsageAccounted,
     performance.PerformanceMeasured,
     performance.PerformanceBandwidth,
+    sweeps.SweepBest,
+    workspaces.WorkspaceSeen,
+    workspaces.WorkspaceWarned,
 )
 
 CATALOGUE: dict[str, type[Event]] = {tag_of(event): event for event in EVENTS}

@@ -140,12 +140,25 @@ class Dependency(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return {"succeeded": "to succeed", "failed": "to fail"}.get(self.state, "to end")
 
 
+GOALS = ("max", "min")
+
+
+class Objective(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a sweep's trials are compared by: a `metric` that they report, and its `goal`."""
+
+    metric: str
+    goal: str = "max"
+
+
 class Workspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An application that is opened through the gateway. It listens at `port` of its node (0: the
-    port of its worker's first process).
+    port of its worker's first process). Not used for `idle_us` it is to end (0: never). `app` is
+    its name, if that is known (`documents.apps`).
     """
 
     port: int = 0
+    idle_us: int = 0
+    app: str = ""
 
 
 RETRY_ON = ("node-lost", "oom", "error", "setup")

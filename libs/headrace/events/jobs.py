@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import msgspec
 
-from headrace.events.asked import Dependency, Gang, Retry, Workspace
+from headrace.events.asked import Dependency, Gang, Objective, Retry, Workspace
 from headrace.events.base import Decision, Fact, Refusal
 
 
@@ -60,6 +60,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     inputs: tuple[str, ...] = ()
     after: tuple[Dependency, ...] = ()
     workspace: Workspace | None = None
+    objective: Objective | None = None
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):
@@ -68,7 +69,9 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     `requested_at` is the position of its `job.requested`. `max_duration_us` is the job's own, else
     what its project or its pool says; `replace_after_us` after how much silence of a node its
     workers there are run elsewhere (0: never). A sweep or array is admitted once as a `group` of `tasks` jobs, then each task on its own with `group` and `index` set; a task's id is
-    `<group>/<index>`. `after` has the full ids of those it waits for that had not ended yet.
+    `<group>/<index>`. `after` has the full ids of those it waits for that had not ended yet. A
+    workspace that is not used for `idle_us` ends (0: never). `objective` is what a group's tasks are
+    compared by.
     """
 
     owner: ClassVar[str] = "admission"
@@ -94,6 +97,8 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     retry: Retry = Retry()
     checkpoint: Checkpoint | None = None
     after: tuple[Dependency, ...] = ()
+    idle_us: int = 0
+    objective: Objective | None = None
 
 
 class JobRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.refused.v1"):
@@ -247,7 +252,7 @@ class JobFinished(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     `outcome` is succeeded, failed or cancelled. `reason` says why when it did not succeed: error, oom
     (memory of its nodes), out-of-memory (of a GPU), timeout, cancelled, node-lost, device-faulty,
     start-failed, setup, ports-taken,
-    dependency, erased. `exit_code` is that of the worker whose end tells why,
+    dependency, idle, erased. `exit_code` is that of the worker whose end tells why,
     the `rank` on `node`: the first that failed, not those that ended because of it; 128+N for
     signal N. `ran_us` is the time from the last attempt's start to its end.
     """

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from headrace.simulation.asking import Asked
 from headrace.simulation.faults import Fault
-from headrace.simulation.workload import Asked
 
 if TYPE_CHECKING:
     from headrace.simulation.world import World

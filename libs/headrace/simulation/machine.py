@@ -19,7 +19,7 @@ from headrace.simulation.parts import AgentParts
 from headrace.simulation.surroundings import EPOCH_US
 
 START_S_MAX, STOP_S_MAX, PAUSE_S_MAX = 0.03, 0.2, 0.1
-PAUSE_FAILS, RETURN_FAILS = 0.2, 0.35  # of all tries
+PAUSE_FAILS, RETURN_FAILS = 0.2, 0.5  # of all tries
 PAUSING = ((), ("checkpoint",), *[("checkpoint", "migrate", "ipc")] * 4)  # found of drivers
 TIMEOUT_EXIT_CODE = 124  # of what ran for as long as it may: as `timeout` has it
 LAUNCHER_S = 0.5  # until a lost launcher is replaced: starts wait for it
@@ -194,6 +194,7 @@ class SimulatedMachine:
             exit_code=code,
             started_at_us=worker.started_at_us,
             ended_at_us=self._now_us(),
+            reported={"seconds": worker.command[1]},
         )
         self._tell(key)
 

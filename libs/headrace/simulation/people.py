@@ -13,7 +13,7 @@ import msgspec
 from headrace.bus import subjects
 from headrace.bus.interface import BusError, Message
 from headrace.bus.memory import MemoryBus
-from headrace.simulation.workload import Asked
+from headrace.simulation.asking import Asked
 
 if TYPE_CHECKING:
     from headrace.simulation.world import World

@@ -33,6 +33,7 @@ from headrace.events.pauses import (
 from headrace.events.pools import PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.events.scheduling import SchedulingConfigured
+from headrace.events.sweeps import SweepBest
 
 EVICTIONS = (
     "cancelled", "device-faulty", "finished", "image-dropped", "moved", "pause-broken", "paused",
@@ -80,6 +81,7 @@ SITUATIONS = (
     "reservation.made",
     "reservation.withdrawn",
     "scheduling.configured",
+    "sweep.better",
 )
 
 
@@ -292,4 +294,5 @@ _ON: dict[type[Any], Callable[[_Seen, Any], Iterator[str]]] = {
     NodeJoined: _joined,
     NodeChanged: _changed,
     PoolConfigured: _pool,
+    SweepBest: lambda _, event: iter(("sweep.better",) if event.before else ()),
 }

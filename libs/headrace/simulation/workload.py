@@ -8,12 +8,11 @@ about it.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import msgspec
 
-from headrace.events.asked import AFTER_STATES
 from headrace.simulation import administration
 from headrace.simulation.administration import (
     LEVELS,
@@ -23,6 +22,7 @@ from headrace.simulation.administration import (
     Fleet,
     Hardware,
 )
+from headrace.simulation.asking import Asked, Body, end_of, followers
 
 JOBS_MIN, JOBS_MAX = 6, 22
 RUN_S_MAX = 4.0
@@ -31,8 +31,6 @@ MIND_S_MAX, MIND_FIRST_S_MAX = (
     4.0,
     1.5,
 )  # until somebody changes their mind: of what runs at once soon
-FOLLOWED = 0.2  # of the jobs, by one that waits for their end
-FOLLOWED_ON_PURPOSE = 0.7  # of those that are to fail or to be cancelled
 ELASTIC_FIRST = 2  # jobs of every history that come early and take all there is
 LEASED_RUN_S = 100.0  # of a job that runs when a lease ends
 USERS = ("ada", "ben", "eve")
@@ -43,24 +41,6 @@ SETTINGS = {  # recorded with who leads: small, so that histories of seconds see
     "release_s": 1,
 }
 APPLIED = {"pool": "pool.apply", "scheduling": "scheduling.apply"}
-
-Body = dict[str, Any]
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """One request: when, and through which door. `after` is the key of a request to be answered
-    first; to cancel, pause or resume means the job of that one, and a job's `after` without a name
-    waits for it. `user` asks through the gateway.
-    """
-
-    at_s: float
-    verb: str
-    project: str
-    key: str
-    body: Body
-    is_posted: bool = False
-    after: str = ""
-    user: str = ""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +58,7 @@ def draw(chance: random.Random, until_s: float) -> Workload:
         at_s = chance.uniform(1.0, until_s if number >= ELASTIC_FIRST else until_s / 2)
         submitted = _job(chance, fleet, number, at_s)
         asked.append(submitted)
-        followed.append((submitted, _end_of(submitted)))
+        followed.append((submitted, end_of(submitted)))
         if chance.random() < 0.15:
             asked.append(_about(chance, submitted, "cancel"))
             followed[-1] = (submitted, "finished")
@@ -87,7 +67,7 @@ def draw(chance: random.Random, until_s: float) -> Workload:
             within_s = MIND_FIRST_S_MAX if is_first else MIND_S_MAX
             asked.append(paused := _about(chance, submitted, "pause", within_s))
             asked.append(_about(chance, paused, "resume", within_s))
-    asked += _followers(chance, fleet, followed)
+    asked += followers(chance, followed, partial(_job, chance, fleet))
     return Workload(nodes=fleet.nodes, asked=tuple(sorted(asked, key=lambda a: (a.at_s, a.key))))
 
 
@@ -145,30 +125,6 @@ def _job(chance: random.Random, fleet: Fleet, number: int, at_s: float) -> Asked
         is_posted=not by_user and chance.random() < 0.5,
         user=chance.choice(USERS) if by_user else "",
     )
-
-
-def _end_of(submitted: Asked) -> str:
-    """How a job is to end that is left alone."""
-    commands = [role["command"] for role in submitted.body.get("roles", {}).values()]
-    commands = commands or [submitted.body["command"]]
-    return "succeeded" if all(command[2] == "0" for command in commands) else "failed"
-
-
-def _followers(
-    chance: random.Random, fleet: Fleet, followed: list[tuple[Asked, str]]
-) -> Iterator[Asked]:
-    """Jobs that wait for how others end: mostly for what is to come, sometimes in vain."""
-    for number, (earlier, end) in enumerate(followed):
-        if chance.random() >= (FOLLOWED if end == "succeeded" else FOLLOWED_ON_PURPOSE):
-            continue
-        follower = _job(chance, fleet, len(followed) + number, earlier.at_s)
-        state = chance.choice([end, end, end, *AFTER_STATES])
-        yield msgspec.structs.replace(
-            follower,
-            project=earlier.project,
-            after=earlier.key,
-            body={**follower.body, "after": [{"state": state}]},
-        )
 
 
 def _retry(chance: random.Random) -> Body:
@@ -267,10 +223,12 @@ def _slice(chance: random.Random, fleet: Fleet, body: Body) -> None:
 
 
 def _sweep(chance: random.Random, _fleet: Fleet, body: Body) -> None:
-    """The same command with other parameters, two at a time."""
-    body["command"][1] = f"{chance.uniform(0.05, 1.5):.3f}"
-    params = {"lr": ["0.1", "0.2", "0.3"], "depth": ["2", "4"][: chance.randint(1, 2)]}
-    body["sweep"] = {"method": "grid", "params": params, "parallel": 2}
+    """The same command with other parameters, two at a time, to find what takes longest."""
+    body["command"][1] = "${{ params.seconds }}"
+    seconds = [f"{chance.uniform(0.05, 1.5):.3f}" for _ in range(3)]
+    params = {"seconds": seconds, "depth": ["2", "4"][: chance.randint(1, 2)]}
+    objective = {"metric": "seconds", "goal": "max"}
+    body["sweep"] = {"method": "grid", "params": params, "parallel": 2, "objective": objective}
 
 
 KINDS: dict[Callable[[random.Random, Fleet, Body], None], int] = {  # how often

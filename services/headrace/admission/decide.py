@@ -15,6 +15,7 @@ from headrace.admission import (
     cancel_rules,
     dependency_rules,
     enter_rules,
+    idle_rules,
     job_rules,
     member_rules,
     pause_rules,
@@ -47,6 +48,7 @@ def decide(state: State, now_us: int) -> Sequence[Draft]:
     drafts = chain(
         _answers(state, hearing),
         dependency_rules.decide_unmet(state, hearing),
+        idle_rules.decide_idle(state, hearing),
         _tasks(state, hearing),
         _stops(state),
         _spreads(state, hearing),
@@ -61,7 +63,8 @@ def wakeup(state: State) -> int | None:
 
 def _has_more(state: State) -> bool:
     unfinished = state.expanding or state.stopping or state.spreading or state.unmet
-    return bool(state.pending or unfinished)
+    is_new = any(not unused.judged for unused in state.unused.values())
+    return bool(state.pending or unfinished or is_new)
 
 
 def _answers(state: State, hearing: Hearing) -> Iterator[Draft]:

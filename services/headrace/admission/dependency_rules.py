@@ -46,8 +46,8 @@ def unmet(job: str, wanted: Dependency, ended: Ended) -> str:
 
 
 def decide_unmet(state: State, hearing: Hearing) -> Iterator[Draft]:
-    """The ends of jobs that wait for what can never come."""
-    for job_id, why in state.unmet.items():
+    """The ends of jobs that wait for what can never come, first those that knew first."""
+    for job_id, why in sorted(state.unmet.items(), key=lambda of: (of[1].position, of[0])):
         job = state.live[job_id]
         if hearing.is_ending(job_id):
             continue
@@ -68,7 +68,7 @@ def _full_id(hearing: Hearing, job: str, project: str) -> str | Refusal:
     for known in (live, ended):
         short_for = [name for name in known if name.startswith(job)]
         if len(short_for) > 1:
-            some = ", ".join(short_for[-SHORT_FOR_MAX:])
+            some = ", ".join(sorted(short_for)[-SHORT_FOR_MAX:])
             rule = f"is short for {len(short_for)} jobs: {some}"
             return Refusal(field="job", value=job, rule=rule, instead="more of its letters")
         if short_for:

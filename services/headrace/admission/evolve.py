@@ -10,7 +10,12 @@ from collections.abc import Callable
 from typing import Any, get_args
 
 from headrace.access import directory
-from headrace.admission import evolve_dependencies, evolve_groups, evolve_members
+from headrace.admission import (
+    evolve_dependencies,
+    evolve_groups,
+    evolve_members,
+    evolve_workspaces,
+)
 from headrace.admission.hearing import hook_of
 from headrace.admission.state import (
     Asked,
@@ -60,7 +65,11 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
         return
     traceparent = entry.header.traceparent
     state.live[event.job] = Live(
-        project=event.project, group=event.group, traceparent=traceparent, after=event.after
+        project=event.project,
+        group=event.group,
+        traceparent=traceparent,
+        after=event.after,
+        idle_us=event.idle_us,
     )
     evolve_dependencies.waits(state, event)
     state.live_of[event.project] = state.live_of.get(event.project, 0) + 1
@@ -81,6 +90,7 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
     if job is None:
         return
     job.cancelling = True
+    state.unused.pop(event.job, None)
     evolve_dependencies.over(state, event.job, job)
     evolve_groups.over(state, job.group, event.job)
     group = state.groups.get(event.job)
@@ -103,6 +113,7 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
     state.live_of[job.project] -= 1
     if not state.live_of[job.project]:
         del state.live_of[job.project]
+    state.unused.pop(event.job, None)
     evolve_dependencies.over(state, event.job, job)
     evolve_groups.over(state, job.group, event.job)
     of = state.groups.get(job.group)
@@ -234,6 +245,7 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     webhooks.WebhookReached: _hook_told,
     webhooks.WebhookFailing: _hook_told,
     webhooks.WebhookStopped: _hook_told,
+    **evolve_workspaces.FOLDS,
 }
 
 LISTENS_TO: tuple[type[Event], ...] = (

@@ -23,17 +23,21 @@ from headrace.scheduling.cluster import DEVICE_MILLI
 from headrace.scheduling.rations import path_up
 
 MAX_DURATION_US = 86_400_000_000  # where neither the job, nor its project, nor its pool says any
+BUILD = "build"  # the pool of workspaces, where there is one
 KNOWN_SHOWN_MAX = 10  # names in a refusal
 
 
 def with_pools(state: State, project: str, gang: Gang) -> Gang:
     """The gang with the pools that its project, or the nearest above, has for its kind when it
-    names none. A workspace without an order of its own goes where it is cheapest.
+    names none; workspaces have the pool `build` if nobody says otherwise. A workspace without an
+    order of its own goes where it is cheapest.
     """
     if gang.pools:
         return gang
     queue = _with_pools(state, project, gang.kind)
     pools = queue.pools[gang.kind] if queue is not None else ()
+    if queue is None and gang.kind == WORKSPACE and BUILD in state.pools:
+        pools = (BUILD,)
     return msgspec.structs.replace(gang, pools=pools, by_price=gang.kind == WORKSPACE)
 
 

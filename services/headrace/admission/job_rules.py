@@ -57,6 +57,8 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         protected_minimum=event.protected_minimum,
         checkpoint=event.checkpoint,
         after=after,
+        objective=event.objective,
+        idle_us=event.workspace.idle_us if event.workspace is not None else 0,
     )
 
 
@@ -69,6 +71,7 @@ def task(hearing: Hearing, group: JobAdmitted, index: int) -> JobAdmitted:
         index=index,
         tasks=0,
         tasks_parallel=0,
+        objective=None,
         stop_after_failures=0,
         warning="",
         after=tuple(wanted for wanted in group.after if wanted.job in hearing.state.live),

@@ -26,12 +26,13 @@ from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import MEMBER_RECEIVERS, credential_of
 from headrace.admission.people_requests import PEOPLE_RECEIVERS
+from headrace.admission.sources import with_source
 from headrace.admission.trials import drawn
 from headrace.admission.volume_requests import apply_volume
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
-from headrace.documents import Plan, plan, read_job_json
+from headrace.documents import JobFile, Plan, plan, read_job_json
 from headrace.documents.workdir import bundle_of
 from headrace.events import Event, Fact, Refusal, encode
 from headrace.events.access import (
@@ -97,6 +98,8 @@ class Requests:
     async def submit(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`job.submit`: a job file."""
         job = read_job_json(request.body)
+        if isinstance(job, JobFile):
+            job = await with_source(job, request, runtime, self.keys(runtime))
         planned = job if isinstance(job, Refusal) else plan(job)
         if isinstance(planned, Refusal):
             return planned
@@ -238,6 +241,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         trials=drawn(tasks, job_id) if tasks else (),
         trials_parallel=tasks.parallel if tasks else 0,
         stop_after_failures=tasks.stop_after_failures if tasks else 0,
+        objective=tasks.objective if tasks else None,
         kind_of_group=tasks.kind if tasks else "",
         protected_minimum=planned.protected_minimum,
         checkpoint=planned.checkpoint,

@@ -21,6 +21,7 @@ from headrace.events import (
 )
 from headrace.events import volumes as volume_events
 from headrace.events.asked import Dependency
+from headrace.events.workspaces import WorkspaceSeen
 
 SETTINGS = {
     "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
@@ -75,6 +76,7 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
     cancelling: bool = False
     pausing: bool = False
     after: tuple[Dependency, ...] = ()
+    idle_us: int = 0
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -89,6 +91,14 @@ class Unmet(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     position: int
     message: str
+
+
+class Unused(msgspec.Struct, kw_only=True):
+    """What was seen at `position` of a workspace that nobody uses; `judged` once it was said."""
+
+    seen: WorkspaceSeen
+    position: int
+    judged: bool = False
 
 
 class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -175,6 +185,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     outcomes: dict[str, Ended] = {}  # of recent jobs, the oldest first
     awaited: dict[str, dict[str, str]] = {}  # a live job: who waits for it, for which state
     unmet: dict[str, Unmet] = {}  # jobs to end, as what they wait for can never come
+    unused: dict[str, Unused] = {}  # workspaces that nobody uses, as last seen
     nodes: dict[str, Machine] = {}
     pools: dict[str, pools.Pool] = {}
     volumes: dict[str, volume_events.Volume] = {}

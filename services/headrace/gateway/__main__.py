@@ -88,6 +88,7 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     await gateway.progress.listen(gateway.bus)
     following = asyncio.create_task(gateway.follower.run())
     erasing = asyncio.create_task(erasing_files(gateway.follower, gateway.keeper))
+    saying = asyncio.create_task(gateway.uses.run())
     await gateway.node_files.open()
     serving = asyncio.create_task(server.run_until_stopped())
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -99,6 +100,7 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     await serving
     gone.cancel()
     erasing.cancel()
+    saying.cancel()
     await gateway.node_files.close()
     if lost.is_set():
         raise ConnectionError("the bus is gone for good")

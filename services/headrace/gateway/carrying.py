@@ -7,7 +7,7 @@ the ASGI specification (HTTP and WebSocket messages), RFC 9112 through h11, RFC 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any, NamedTuple
 
 import h11
@@ -121,8 +121,12 @@ async def _events(connection: h11.Connection, stream: Stream) -> AsyncIterator[h
             yield event
 
 
-async def carry_socket(wire: Wire, handshake: Handshake, receive: Receive, send: Send) -> None:
-    """A WebSocket's messages both ways, until either end closes. Raises `Failed` before it opens."""
+async def carry_socket(
+    wire: Wire, handshake: Handshake, receive: Receive, send: Send, used: Callable[[], None]
+) -> None:
+    """A WebSocket's messages both ways, until either end closes; `used` hears of each. Raises
+    `Failed` before it opens.
+    """
     stream = Stream(wire)
     protocol = ClientProtocol(
         parse_uri(f"ws://workspace{handshake.target}"),
@@ -133,7 +137,7 @@ async def carry_socket(wire: Wire, handshake: Handshake, receive: Receive, send:
     await _opened(protocol, stream, pieces, handshake.headers)
     chosen = protocol.subprotocol
     await send({"type": "websocket.accept", "subprotocol": chosen, "headers": []})
-    ways = (_down(protocol, stream, receive), _up(protocol, stream, pieces, send))
+    ways = (_down(protocol, stream, receive, used), _up(protocol, stream, pieces, send, used))
     await _first_of(*ways)
 
 
@@ -162,7 +166,9 @@ async def _opened(
     raise Failed(SAID_TOO_EARLY)
 
 
-async def _down(protocol: ClientProtocol, stream: Stream, receive: Receive) -> None:
+async def _down(
+    protocol: ClientProtocol, stream: Stream, receive: Receive, used: Callable[[], None]
+) -> None:
     """What the browser says."""
     while True:
         message = await receive()
@@ -172,6 +178,7 @@ async def _down(protocol: ClientProtocol, stream: Stream, receive: Receive) -> N
             return
         if message["type"] != "websocket.receive":
             continue
+        used()
         text = message.get("text")
         if text is not None:
             protocol.send_text(text.encode())
@@ -181,7 +188,11 @@ async def _down(protocol: ClientProtocol, stream: Stream, receive: Receive) -> N
 
 
 async def _up(
-    protocol: ClientProtocol, stream: Stream, pieces: AsyncIterator[bytes], send: Send
+    protocol: ClientProtocol,
+    stream: Stream,
+    pieces: AsyncIterator[bytes],
+    send: Send,
+    used: Callable[[], None],
 ) -> None:
     """What the workspace says."""
     parts, kind = bytearray(), Opcode.BINARY
@@ -192,6 +203,7 @@ async def _up(
             kind = event.opcode if event.opcode is not Opcode.CONT else kind
             parts += event.data
             if event.fin:
+                used()
                 await send(_message(kind, bytes(parts)))
                 parts.clear()
         await _flush(protocol, stream)

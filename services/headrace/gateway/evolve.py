@@ -47,7 +47,9 @@ from headrace.gateway import (
     evolve_inventory,
     evolve_joining,
     evolve_pauses,
+    evolve_sweeps,
     evolve_webhooks,
+    evolve_workspaces,
 )
 from headrace.gateway.projection import (
     ENDED_JOBS_MAX,
@@ -141,7 +143,8 @@ def _exited(projection: Projection, _: Entry, event: AttemptExited) -> None:
 def _cancelling(projection: Projection, _: Entry, event: JobCancelling) -> None:
     job = projection.live.get(event.job)
     if job is not None:
-        job.why = event.reason if not event.user else f"{event.reason} by {event.user}"
+        reason = f"{event.reason}: {event.message}" if event.message else event.reason
+        job.why = reason if not event.user else f"{event.reason} by {event.user}"
         move(projection, job, "stopping")
 
 
@@ -216,7 +219,9 @@ def _led(projection: Projection, _: Entry, event: ServiceLed) -> None:
 _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     **evolve_inventory.FOLDS,
     **evolve_joining.FOLDS,
+    **evolve_sweeps.FOLDS,
     **evolve_webhooks.FOLDS,
+    **evolve_workspaces.FOLDS,
     JobRequested: _requested,
     JobAdmitted: _admitted,
     JobRefused: _refused,

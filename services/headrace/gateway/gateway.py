@@ -33,6 +33,7 @@ from headrace.gateway.openings import Openings
 from headrace.gateway.projection import Job, Projection
 from headrace.gateway.readings import Readings, SignIns
 from headrace.gateway.trust import PLAIN, Trust
+from headrace.gateway.uses import UsesSaid
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Store, Stored, Unavailable
@@ -80,6 +81,7 @@ class Gateway:
         self.logs = LogStreams(bus, follower)
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)
+        self.uses = UsesSaid(bus)
         self.openings = Openings(time.monotonic)
         self.places = places or Places()
         self.node_files = NodeFiles(bus, follower, self.keeper, self.outputs_of)

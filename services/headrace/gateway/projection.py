@@ -62,6 +62,7 @@ class Job(msgspec.Struct, kw_only=True):
     inputs: tuple[str, ...] = ()
     outputs: dict[int, str] = {}  # of the last attempt, by rank
     workspace: Workspace | None = None
+    best: str = ""  # trial of a sweep, with its value
 
 
 class Node(msgspec.Struct, kw_only=True):

@@ -25,7 +25,7 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
         project=job.project,
         name=job.name,
         user=job.user,
-        kind=job.kind_of_group or "training",
+        kind=job.kind_of_group or ("workspace" if job.workspace else "training"),
         state=state_of(job),
         wants=wants(job.gang),
         where=_where(projection, job),
@@ -45,6 +45,7 @@ def job_row(projection: Projection, job: Job, now_us: int) -> JobRow:
         held_milli=job.held_milli,
         gpu_us=job.gpu_us,
         position=job.position,
+        best=job.best,
     )
     if job.tasks:
         states = job.task_states
@@ -185,6 +186,8 @@ def _where(projection: Projection, job: Job) -> list[str]:
 
 def _remark(job: Job) -> str:
     """What is to be known of a job about which nothing was decided."""
+    if job.best and not job.ended_at_us:
+        return f"best so far {job.best}"
     if job.state in ("waiting", "held"):
         return job.warning
     if job.gang.nodes_max <= job.gang.nodes or job.state not in ("starting", "running"):

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -48,17 +50,19 @@ async def job_session(
             return
         try:
             await _say(socket, Answer(accepted=True))
-            await _carry(socket, by, wire)
+            await _carry(socket, by, wire, partial(gateway.uses.use, found.job))
         finally:
             await wire.close()
         await socket.close()
 
 
-async def _carry(socket: WebSocket[Any, Any, Any], by: Caller, wire: Wire) -> None:
+async def _carry(
+    socket: WebSocket[Any, Any, Any], by: Caller, wire: Wire, used: Callable[[], None]
+) -> None:
     """Frames both ways, until the worker's end has said its last, somebody leaves, or whoever is
     inside may not be there any more.
     """
-    ways = (_down(socket, wire), _up(socket, wire), by.until_denied())
+    ways = (_down(socket, wire, used), _up(socket, wire), by.until_denied())
     works = [asyncio.create_task(way) for way in ways]
     try:
         done, _ = await asyncio.wait(works, return_when=asyncio.FIRST_COMPLETED)
@@ -69,9 +73,10 @@ async def _carry(socket: WebSocket[Any, Any, Any], by: Caller, wire: Wire) -> No
             work.cancel()
 
 
-async def _down(socket: WebSocket[Any, Any, Any], wire: Wire) -> None:
+async def _down(socket: WebSocket[Any, Any, Any], wire: Wire, used: Callable[[], None]) -> None:
     while True:
         piece = _PIECES.decode(await socket.receive_bytes())
+        used()
         await wire.send(Frame(piece.kind, piece.data, piece.value))
 
 

@@ -53,6 +53,18 @@ class WorkspaceRequest:
         """Whether no page of another place asks, or one that only links here. Programs say nothing."""
         return is_of_own_pages(self._header, "" if self.is_socket else self.method)
 
+    def is_chatter(self, chatter: tuple[str, ...]) -> bool:
+        """Whether the application's pages do this by themselves."""
+        return self.path.startswith(chatter)
+
+    @property
+    def is_use(self) -> bool:
+        """Whether somebody is there: pages that are left open go on reading, and do no more."""
+        if self.is_socket:
+            return False  # its messages are
+        mode = self._header("sec-fetch-mode")
+        return self.method not in ("GET", "HEAD", "OPTIONS") or mode in ("navigate", "")
+
     def http(self) -> h11.Request:
         """As the workspace gets it."""
         headers = to_workspace(self.headers, self.scheme)

@@ -10,13 +10,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from litestar import Request, post
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from headrace.client.session_model import Opening, Visit
+from headrace.documents.apps import chatter_of
 from headrace.gateway.caller import By, may
 from headrace.gateway.carried_headers import COOKIE, SECURE_COOKIE
 from headrace.gateway.carrying import Failed, carry_http, carry_socket
@@ -123,14 +125,25 @@ async def _carry(
 ) -> None:
     job = await gateway.job(request.job)
     wire = await wire_to(gateway, job, _visit(job))
+    used = _use(gateway, job, request)
+    if request.is_use:
+        used()
     try:
         if request.is_socket:
-            carried = carry_socket(wire, request.handshake(), receive, answer.send)
+            carried = carry_socket(wire, request.handshake(), receive, answer.send, used)
         else:
             carried = carry_http(wire, request.http(), receive, answer.send)
         await _while_allowed(opened, carried)
     finally:
         await wire.close()
+
+
+def _use(gateway: Gateway, job: Job, request: WorkspaceRequest) -> Callable[[], None]:
+    """What to call when somebody uses the workspace by this request."""
+    chatter = chatter_of(job.workspace.app if job.workspace is not None else "")
+    if request.is_chatter(chatter):
+        return lambda: None
+    return partial(gateway.uses.use, job.job)
 
 
 async def _while_allowed(opened: Opened, carried: Coroutine[Any, Any, None]) -> None:

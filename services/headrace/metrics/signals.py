@@ -11,6 +11,7 @@ from headrace.bus import subjects
 from headrace.bus.agents import Signal
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Entry
+from headrace.metrics.watching import Watching
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.service import Runtime
 
@@ -25,6 +26,7 @@ class Signals:
     def __init__(self) -> None:
         self.busy_permille: dict[tuple[str, str], int] = {}
         self.progress = ProgressHeard(time.monotonic)
+        self.watching = Watching()
         self._subscription: Subscription | None = None
 
     async def lead(self, runtime: Runtime) -> None:
@@ -32,6 +34,7 @@ class Signals:
         subject = subjects.AGENTS_UP.removesuffix("*") + "signal"
         self._subscription = await runtime.bus.subscribe(subject, self._heard)
         await self.progress.listen(runtime.bus)
+        await self.watching.lead(runtime)
 
     async def committed(self, entries: Sequence[Entry]) -> None:
         """Nothing outside depends on what is accounted for."""
@@ -42,6 +45,7 @@ class Signals:
             await self._subscription.stop()
             self._subscription = None
         await self.progress.stop()
+        await self.watching.close()
         self.busy_permille.clear()
 
     async def _heard(self, message: Message) -> None:
@@ -49,6 +53,7 @@ class Signals:
             signal = _SIGNAL.decode(message.data)
         except msgspec.MsgspecError:
             return
+        self.watching.sampled(signal)
         node = message.subject.split(".")[2]
         for device, permille, _ in signal.samples:
             key = (node, device)

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from headrace.events import Entry
+from headrace.events.attempts import AttemptExited
 from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersReleased
 from headrace.events.jobs import (
     JobAdmitted,
@@ -24,6 +25,10 @@ from headrace.events.jobs import (
 from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
 from headrace.events.pauses import GangPaused, GangResumed, JobPaused
 from headrace.events.platform import UsageAccounted
+from headrace.events.sweeps import SweepBest
+from headrace.events.workspaces import WorkspaceSeen, stage_of
+from headrace.metrics import sweep_rules
+from headrace.metrics.sweep_rules import Sweeps
 
 WAIT_BUCKETS_MS = (10, 50, 100, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 3_600_000)
 PROJECTS_MAX = 10_000  # as many as the tree may have
@@ -54,6 +59,18 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     traceparent: str
 
 
+class Workspace(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A workspace that ends when it is not used for `idle_us`: its `attempt` that runs (0: none),
+    with these devices, and whether it was warned of (1) or its time is up (2).
+    """
+
+    project: str
+    idle_us: int
+    attempt: int = 0
+    devices: tuple[str, ...] = ()
+    stage: int = 0
+
+
 class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A node: what it has, and whether it is heard."""
 
@@ -73,6 +90,8 @@ class State(msgspec.Struct, kw_only=True):
     accounts_due: dict[int, Used] = {}  # by position of its release
     used_milli_us: dict[str, int] = {}
     attempts: dict[str, int] = {}
+    workspaces: dict[str, Workspace] = {}
+    sweeps: Sweeps = msgspec.field(default_factory=Sweeps)
 
 
 def evolve(state: State, entry: Entry) -> None:
@@ -80,14 +99,18 @@ def evolve(state: State, entry: Entry) -> None:
     _ON[type(entry.event)](state, entry, entry.event)
 
 
-def _admitted(state: State, _entry: Entry, event: JobAdmitted) -> None:
+def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
+    sweep_rules.admitted(state.sweeps, entry, event)
     if not event.tasks:
         state.jobs[event.job] = Seen(project=event.project)
         _count(state, event.project, "waiting", 1)
+    if event.idle_us:
+        state.workspaces[event.job] = Workspace(project=event.project, idle_us=event.idle_us)
 
 
 def _placed(state: State, _entry: Entry, event: GangPlaced) -> None:
     state.allocated_milli += event.milli
+    _runs(state, event)
     _move(state, event.job, "starting")
 
 
@@ -97,6 +120,7 @@ def _grown(state: State, _entry: Entry, event: GangGrown) -> None:
 
 def _resumed(state: State, _entry: Entry, event: GangResumed) -> None:
     state.allocated_milli += event.milli
+    _runs(state, event)
     _move(state, event.job, "running")
 
 
@@ -112,6 +136,9 @@ def _released(
         held_us=event.held_us,
         traceparent=entry.header.traceparent,
     )
+    workspace = state.workspaces.get(event.job)
+    if workspace is not None:
+        workspace.attempt, workspace.devices = 0, ()
     if isinstance(event, GangPaused) or (isinstance(event, GangReleased) and event.again):
         _move(state, event.job, "waiting")
 
@@ -123,7 +150,9 @@ def _accounted(state: State, entry: Entry, event: UsageAccounted) -> None:
     state.attempts[event.project] = state.attempts.get(event.project, 0) + 1
 
 
-def _finished(state: State, _entry: Entry, event: JobFinished) -> None:
+def _finished(state: State, entry: Entry, event: JobFinished) -> None:
+    sweep_rules.finished(state.sweeps, entry, event)
+    state.workspaces.pop(event.job, None)
     seen = state.jobs.pop(event.job, None)
     if seen is None:
         return
@@ -147,6 +176,24 @@ def _heard(state: State, _entry: Entry, event: NodeSilent | NodeHeard) -> None:
     machine = state.nodes.get(event.node)
     if machine is not None:
         machine.silent = isinstance(event, NodeSilent)
+
+
+def _runs(state: State, event: GangPlaced | GangResumed) -> None:
+    workspace = state.workspaces.get(event.job)
+    if workspace is not None:
+        workspace.attempt, workspace.stage = event.attempt, 0
+        shares = (share for worker in event.workers for share in worker.devices)
+        workspace.devices = tuple(share.device for share in shares)
+
+
+def _seen(state: State, _entry: Entry, event: WorkspaceSeen) -> None:
+    workspace = state.workspaces.get(event.job)
+    if workspace is not None and workspace.attempt == event.attempt:
+        workspace.stage = stage_of(event.unused_us, workspace.idle_us)
+
+
+def _in_sweeps(follow: Callable[[Sweeps, Entry, Any], None]) -> Callable[..., None]:
+    return lambda state, entry, event: follow(state.sweeps, entry, event)
 
 
 def _moves(name: str) -> Callable[[State, Entry, Any], None]:
@@ -187,6 +234,9 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeSilent: _heard,
     NodeHeard: _heard,
     UsageAccounted: _accounted,
+    WorkspaceSeen: _seen,
+    AttemptExited: _in_sweeps(sweep_rules.exited),
+    SweepBest: _in_sweeps(sweep_rules.told),
 }
 
 LISTENS_TO = tuple(_ON)

@@ -161,7 +161,7 @@ def _finish(job_id: str, job: Job, run: Run | None, found: Ending) -> JobFinishe
     worker = run.worker(found.rank) if run is not None else None
     begun_us = _begun_us(run) if run is not None else 0
     ended_us = max(e.at_us for e in run.exits.values()) if run is not None else 0
-    waited_us = job.waited_us
+    waited_us, why = job.waited_us, job.cancel_message if found.outcome == "cancelled" else ""
     if waited_us < 0:
         waited_us = max(0, begun_us - job.admitted_us)
     return JobFinished(
@@ -170,7 +170,7 @@ def _finish(job_id: str, job: Job, run: Run | None, found: Ending) -> JobFinishe
         outcome=found.outcome,
         attempt=run.attempt if run is not None else job.attempt,
         reason=found.reason,
-        message=end.message if end is not None else job.cancel_message,
+        message=why or (end.message if end is not None else ""),
         exit_code=end.exit_code if end is not None else 0,
         waited_us=waited_us,
         ran_us=max(0, ended_us - begun_us - (run.rested_us if run is not None else 0)),

@@ -63,6 +63,11 @@ def is_reached(machine: Namespace, port: int) -> bool:
     return False
 
 
+def tables(machine: Namespace) -> str:
+    command = [*machine.prefix, "nft", "list", "tables"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
 async def settled(network: GangNetwork, *assignments: Assignment) -> None:
     network.follow(assignments)
     done = asyncio.Event()
@@ -83,6 +88,7 @@ async def test_a_gangs_ports_are_reached_from_its_own_nodes_alone(machine: Names
     assert is_reached(machine, PORT)
     await settled(network)
     assert is_reached(machine, PORT)
+    assert tables(machine) == ""
     await network.close()
 
 

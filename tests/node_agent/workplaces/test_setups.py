@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,6 +16,13 @@ from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.workplaces import setups
 
 SHELL = ("/bin/sh", "-euc")
+IN_USE = """\
+import fcntl, sys
+lock = open(sys.argv[1], "r+")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+print("on", flush=True)
+sys.stdin.read()
+"""
 
 
 def setup(script):
@@ -163,3 +171,22 @@ def test_beyond_the_cap_the_setups_used_longest_ago_go(tmp_path):
     setups.tidy(tmp_path, before_s=10.0)
     assert not (tmp_path / "s9").exists()
     assert (tmp_path / "s10").exists()
+
+
+def test_the_setups_used_last_are_kept_and_those_in_use(tmp_path):
+    for number in range(setups.SETUPS_MAX + 3):
+        (tmp_path / f"s{number:02}").mkdir()
+        lock = tmp_path / f"s{number:02}.lock"
+        lock.touch()
+        os.utime(lock, (number, number))
+    with subprocess.Popen(
+        [sys.executable, "-c", IN_USE, str(tmp_path / "s00.lock")],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as user:
+        assert user.stdout.readline() == b"on\n"
+        setups.tidy(tmp_path)
+        user.stdin.close()
+
+    left = sorted(path.name for path in tmp_path.iterdir() if path.is_dir())
+    assert left == ["s00", *(f"s{number:02}" for number in range(3, setups.SETUPS_MAX + 3))]

@@ -6,7 +6,7 @@ comes over the loopback is the machine's own and passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from ipaddress import ip_address
 from typing import NamedTuple
 
@@ -37,17 +37,18 @@ def parts_of(assignments: Iterable[Assignment]) -> tuple[Part, ...]:
     return tuple(sorted(found))
 
 
-def ruleset(table: str, parts: Iterable[Part], known: Known) -> str:
-    """The table as a whole, in place of what it was. A part is left out of which a peer is not
-    known.
+def ruleset(table: str, parts: Collection[Part], known: Known) -> str:
+    """The table as a whole, in place of what it was; no table where there are no parts. A part is
+    left out of which a peer is not known.
     """
+    gone = [f"add table inet {table}", f"delete table inet {table}", ""]
+    if not parts:
+        return "\n".join(gone)
     lines = [f"table inet {table} {{", "chain gangs {"]
     lines += ["type filter hook input priority filter; policy accept;", 'iif "lo" accept']
     for part in parts:
         lines += _rules(part, known) if is_known(part, known) else []
-    return "\n".join(
-        [f"add table inet {table}", f"delete table inet {table}", *lines, "}", "}", ""]
-    )
+    return "\n".join([*gone, *lines, "}", "}", ""])
 
 
 def is_known(part: Part, known: Known) -> bool:
