@@ -247,8 +247,9 @@ class Machine:
 
     def bank_of(self, place: Place) -> Bank | None:
         """Which of its banks the devices of a place are of, as far as they take work still."""
-        if any(device in self._bank_with for device in place.devices):
-            return next(self._bank_with[d] for d in place.devices if d in self._bank_with)
+        for device in place.devices:
+            if (bank := self._bank_with.get(device)) is not None:
+                return bank
         return self.banks[place.bank] if place.count and place.bank < len(self.banks) else None
 
     def _recount(self) -> None:
