@@ -30,7 +30,7 @@ EXPECTED = {  # the promises that a planted bug is bound to break, whatever else
 }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(580)
 def test_every_history_keeps_every_promise_and_every_fault_fires() -> None:
     coverage = Coverage([*KINDS, *RUNTIME_POINTS, *AGENT_POINTS, *SITUATIONS])
     failed = {}
