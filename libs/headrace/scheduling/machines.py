@@ -247,9 +247,8 @@ class Machine:
 
     def bank_of(self, place: Place) -> Bank | None:
         """Which of its banks the devices of a place are of, as far as they take work still."""
-        for device in place.devices:
-            if (bank := self._bank_with.get(device)) is not None:
-                return bank
+        if known := [device for device in place.devices if device in self._bank_with]:
+            return self._bank_with[known[0]]
         return self.banks[place.bank] if place.count and place.bank < len(self.banks) else None
 
     def _recount(self) -> None:
