@@ -31,6 +31,12 @@ SQL_S_MAX = 30.0
 QUIT_S_MAX = 10.0
 
 
+def pytest_configure() -> None:
+    """Let Ctrl-C be heard by what the tests start, though a script runs them in its background."""
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with the folders that take longest; their files in the usual order."""
     items.sort(key=lambda item: not item.nodeid.startswith(LONGEST_FIRST))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import socket
 import sys
+from collections.abc import Iterator
 
 import pytest
 from tests.node_agent.rig import Node, until
@@ -107,6 +109,23 @@ async def test_a_gpu_without_memory_left_is_told_apart_from_other_failures(
     end = await node.placement.ended(key)
 
     assert (end.reason, end.exit_code) == (reason, 1)
+
+
+@pytest.fixture
+def deaf_to_ctrl_c() -> Iterator[None]:
+    """As scripts start what they leave in the background."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+async def test_a_worker_hears_ctrl_c_though_its_platform_does_not(
+    deaf_to_ctrl_c: None, node: Node
+) -> None:
+    del deaf_to_ctrl_c  # before the node begins
+    key = await node.placement.want("job-1", SH, "-c", "kill -INT $$; echo lives on")
+
+    assert (await node.placement.ended(key)).exit_code == 128 + signal.SIGINT
 
 
 async def test_a_worker_whose_port_somebody_else_has_does_not_start(node: Node) -> None:

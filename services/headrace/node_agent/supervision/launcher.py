@@ -44,8 +44,7 @@ def main(node_dir: str) -> None:
         fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # its own, not the shims'
     except OSError:
         sys.exit(0)
-    for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # what Python ignores, workers would ignore too
+    _ignore_nothing()
     kernel.adopt_orphans()
     kernel.rename("headrace-launch")
     launcher = Launcher()
@@ -53,6 +52,15 @@ def main(node_dir: str) -> None:
     gc.freeze()  # so that a fork shares these pages until it changes them
     gc.disable()  # nothing here makes cycles
     launcher.serve()
+
+
+def _ignore_nothing() -> None:
+    """What this process ignores workers would ignore too: what Python does, and Ctrl-C where the
+    platform was started in the background of a script.
+    """
+    for number in signal.valid_signals():
+        if signal.getsignal(number) == signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
 
 
 class Launcher:
