@@ -1,4 +1,4 @@
-"""Seeded histories of the whole platform: every promise kept, every fault fired, every bug found.
+"""Seeded histories of the whole platform: every promise kept, every fault fired.
 
 A seed that fails is replayed with `make sim SEED=n`.
 """
@@ -15,19 +15,11 @@ import pytest
 from headrace.simulation.coverage import Coverage
 from headrace.simulation.faults import KINDS, RUNTIME_POINTS
 from headrace.simulation.many import outcomes
-from headrace.simulation.mutations import PLANTED
 from headrace.simulation.parts import AGENT_POINTS
 from headrace.simulation.situations import SITUATIONS
 from headrace.simulation.world import simulate
 
 SEEDS = int(os.environ.get("HEADRACE_SIMULATION_SEEDS", "200"))
-EXPECTED = {  # the promises that a planted bug is bound to break, whatever else it breaks
-    "act-before-append": ("I2", "I3", "I4", "I11"),
-    "ignore-reservations": ("I15",),
-    "no-epoch-check": ("I3", "I4", "I11"),
-    "outlive-the-lease": ("I11",),
-    "release-before-proof": ("I4", "I11"),
-}
 
 
 @pytest.mark.timeout(580)
@@ -41,15 +33,6 @@ def test_every_history_keeps_every_promise_and_every_fault_fires() -> None:
 
     assert failed == {}
     assert coverage.rare() == [], f"\n{coverage}"
-
-
-@pytest.mark.parametrize("bug", sorted(PLANTED))
-def test_a_planted_bug_is_found(bug: str) -> None:
-    for outcome in outcomes(range(200), bug):
-        if any(wrong.startswith(EXPECTED[bug]) for wrong in outcome.wrong):
-            return
-
-    pytest.fail(f"{bug} was not found in 200 histories")
 
 
 def test_the_same_seed_is_the_same_history_whatever_the_hash_seed() -> None:
