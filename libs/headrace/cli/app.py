@@ -43,6 +43,7 @@ VERBS = {
     "resume": Verb("changing", "let paused jobs go on"),
     "events": Verb("following", "the log, from any moment on"),
     "apply": Verb("admin", "create or change departments and projects"),
+    "delete": Verb("deleting", "delete what was applied, or a node"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
     "usage": Verb("accounts", "GPU hours and their cost, by project, user, day, …"),
     "node": Verb("nodes", "list nodes, let machines join, cordon, drain, delete"),
@@ -68,7 +69,7 @@ VERBS = {
 }
 
 HELP = frozenset(("-h", "--help"))
-NOT_YET = frozenset(("delete", "whatif"))
+NOT_YET = frozenset(("whatif",))
 
 
 def main(arguments: Sequence[str]) -> int:

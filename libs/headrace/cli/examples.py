@@ -27,6 +27,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "resume": ("headrace resume hello",),
     "events": ("headrace events --job hello --since 10m", "headrace events -f --type gang."),
     "apply": ("headrace apply -f fleet.yaml",),
+    "delete": ("headrace delete project trial", "headrace delete node n3"),
     "projects": ("headrace projects -o wide",),
     "usage": ("headrace usage --by project,user --since 7d",),
     "node": (

@@ -97,6 +97,7 @@ class AsyncClient:
     approve_node = _awaited(Client.approve_node)
     projects = _awaited(Client.projects)
     apply = _awaited(Client.apply)
+    delete = _awaited(Client.delete)
     set_secret = _awaited(Client.set_secret)
     create_publisher = _awaited(Client.create_publisher)
     pools = _awaited(Client.pools)

@@ -50,6 +50,7 @@ def decide(state: State, now_us: int) -> Sequence[Draft]:
         dependency_rules.decide_unmet(state, hearing),
         idle_rules.decide_idle(state, hearing),
         _tasks(state, hearing),
+        _orphans(state, hearing),
         _stops(state),
         _spreads(state, hearing),
     )
@@ -62,7 +63,9 @@ def wakeup(state: State) -> int | None:
 
 
 def _has_more(state: State) -> bool:
-    unfinished = state.expanding or state.stopping or state.spreading or state.unmet
+    unfinished = (
+        state.expanding or state.stopping or state.spreading or state.unmet or state.orphans
+    )
     is_new = any(not unused.judged for unused in state.unused.values())
     return bool(state.pending or unfinished or is_new)
 
@@ -93,6 +96,16 @@ def _tasks(state: State, hearing: Hearing) -> Iterator[Draft]:
                 causation=group.event.requested_at,
                 traceparent=group.traceparent,
             )
+
+
+def _orphans(state: State, hearing: Hearing) -> Iterator[Draft]:
+    """The ends of those that were let in while their project was deleted."""
+    for job_id, deleted_at in state.orphans.items():
+        if hearing.is_stopped(job_id):
+            continue
+        job = state.live[job_id]
+        event = jobs.JobCancelling(job=job_id, project=job.project, reason="project-deleted")
+        yield Draft(event=event, causation=deleted_at, traceparent=job.traceparent)
 
 
 def _stops(state: State) -> Iterator[Draft]:
@@ -150,6 +163,7 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     members.ApprovalRequested: member_rules.approve,
     members.CredentialRequested: member_rules.issue,
     volumes.VolumeApplyRequested: volume_rules.apply_volume,
+    volumes.VolumeDeleteRequested: volume_rules.delete_volume,
     people.UserSetRequested: people_rules.set_user,
     people.UserRemoveRequested: people_rules.remove_user,
     people.RoleGrantRequested: people_rules.grant_role,

@@ -27,7 +27,7 @@ from headrace.admission.member_requests import MEMBER_RECEIVERS, credential_of
 from headrace.admission.people_requests import PEOPLE_RECEIVERS
 from headrace.admission.sources import with_source
 from headrace.admission.trials import drawn
-from headrace.admission.volume_requests import apply_volume
+from headrace.admission.volume_requests import apply_volume, delete_volume
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
@@ -48,7 +48,6 @@ from headrace.events.members import (
     MemberRejected,
 )
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
-from headrace.events.volumes import VolumeConfigured
 from headrace.events.webhooks import WebhookConfigured
 from headrace.runtime.asking import decoded, receives
 from headrace.runtime.service import Receive, Request, Runtime
@@ -83,6 +82,7 @@ class Requests:
             "publisher.create": _create_publisher,
             "project.erase": _erase,
             "volume.apply": apply_volume,
+            "volume.delete": delete_volume,
             "webhook.apply": self.apply_webhook,
             "webhook.delete": delete_webhook,
             **MEMBER_RECEIVERS,
@@ -142,8 +142,6 @@ class Requests:
         """A publisher's or node's JWT, which says on the bus what its key may do and is no secret; a
         webhook's secret, which is.
         """
-        if isinstance(event, VolumeConfigured):
-            return {"change": event.change}
         if isinstance(event, WebhookConfigured):
             return await answer_of(event, self.keys(runtime))
         if isinstance(event, CredentialIssued):

@@ -48,6 +48,7 @@ Asked = (
     | members.ApprovalRequested
     | members.CredentialRequested
     | volume_events.VolumeApplyRequested
+    | volume_events.VolumeDeleteRequested
     | people.UserSetRequested
     | people.UserRemoveRequested
     | people.RoleGrantRequested
@@ -77,6 +78,7 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
     pausing: bool = False
     after: tuple[Dependency, ...] = ()
     idle_us: int = 0
+    volumes: tuple[str, ...] = ()
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -176,6 +178,8 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     pending: dict[int, Pending] = {}  # by position of the request, in order
     queues: dict[str, queues.Queue] = {}
     configured: dict[str, int] = {}  # where each queue's document stands
+    deleted: dict[str, int] = {}  # queues that were, since that position, and were not made anew
+    orphans: dict[str, int] = {}  # live jobs and groups to end: their project is no more since then
     live: dict[str, Live] = {}
     live_of: dict[str, int] = {}  # how many, by project
     groups: dict[str, Group] = {}

@@ -8,8 +8,8 @@ from typing import Any
 from headrace.client.inventory_model import PublisherRow, SecretRow
 from headrace.events import Entry, Event
 from headrace.events.access import ProjectErased, PublisherCreated, SecretSet
-from headrace.events.pools import PoolConfigured
-from headrace.events.volumes import VolumeConfigured
+from headrace.events.pools import PoolConfigured, PoolDeleted
+from headrace.events.volumes import VolumeConfigured, VolumeDeleted
 from headrace.gateway.projection import Projection
 
 
@@ -18,9 +18,19 @@ def pool(projection: Projection, _entry: Entry, event: PoolConfigured) -> None:
     projection.pools[event.name] = event.pool
 
 
+def pool_deleted(projection: Projection, _entry: Entry, event: PoolDeleted) -> None:
+    """It is no more."""
+    projection.pools.pop(event.name, None)
+
+
 def volume(projection: Projection, _entry: Entry, event: VolumeConfigured) -> None:
     """It stands as given."""
     projection.volumes[event.name] = event.volume
+
+
+def volume_deleted(projection: Projection, _entry: Entry, event: VolumeDeleted) -> None:
+    """It is no more."""
+    projection.volumes.pop(event.name, None)
 
 
 def secret(projection: Projection, entry: Entry, event: SecretSet) -> None:
@@ -52,7 +62,9 @@ def erased(projection: Projection, entry: Entry, event: ProjectErased) -> None:
 
 FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     PoolConfigured: pool,
+    PoolDeleted: pool_deleted,
     VolumeConfigured: volume,
+    VolumeDeleted: volume_deleted,
     SecretSet: secret,
     PublisherCreated: publisher,
     ProjectErased: erased,

@@ -128,6 +128,7 @@ class Projection(msgspec.Struct, kw_only=True):
     waiting: dict[str, JoinWaiting] = {}  # machines that wait for approval
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     queues: dict[str, Queue] = {}
+    deleted: dict[str, None] = {}  # queues that were, and were not made anew
     shares: dict[str, int] = {}
     use: dict[str, ProjectUse] = {}
     held: dict[str, dict[str, int]] = {}

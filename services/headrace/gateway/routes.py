@@ -8,6 +8,7 @@ from __future__ import annotations
 from headrace.gateway import (
     browsers_api,
     bundles_api,
+    documents_api,
     events_api,
     fleet_api,
     inventory_api,
@@ -45,7 +46,9 @@ ROUTES = (
     fleet_api.describe_node,
     fleet_api.change_node,
     fleet_api.list_projects,
-    fleet_api.apply_document,
+    documents_api.apply_document,
+    documents_api.delete_document,
+    documents_api.delete_scheduling,
     inventory_api.list_pools,
     inventory_api.list_volumes,
     inventory_api.list_secrets,
