@@ -51,6 +51,7 @@ VERBS = {
     "doctor": Verb("doctoring", "whether this machine can be a good node, and what mends it"),
     "pool": Verb("inventory", "pools: which nodes, how they are filled, prices"),
     "volume": Verb("inventory", "volumes, and which nodes reach them"),
+    "template": Verb("templating", "templates of job files: list, show"),
     "secret": Verb("admin", "secrets of a project: list their names, set one"),
     "publisher": Verb("publishing", "who publishes jobs on the bus: list, make"),
     "webhook": Verb("hooks", "who outside is told what happens to jobs"),

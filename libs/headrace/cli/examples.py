@@ -5,6 +5,7 @@ from __future__ import annotations
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": (
         "headrace run --gpus 2 --workdir . -- python train.py --epochs 20",
+        "headrace run --template ddp --gpus 1 -- python train.py",
         "headrace run -d --gpus H100:8 --nodes 4 -e DATE=2026-11-21 -- torchrun train.py",
     ),
     "submit": (
@@ -39,6 +40,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("headrace doctor https://head:7400",),
     "pool": ("headrace pool list",),
     "volume": ("headrace volume list -o yaml",),
+    "template": ("headrace template list", "headrace template show ddp"),
     "secret": ("headrace secret set WANDB_API_KEY < key.txt", "headrace secret list -p vision"),
     "publisher": (
         "headrace publisher create nightly-etl --project ads",

@@ -102,6 +102,8 @@ class AsyncClient:
     create_publisher = _awaited(Client.create_publisher)
     pools = _awaited(Client.pools)
     volumes = _awaited(Client.volumes)
+    templates = _awaited(Client.templates)
+    template = _awaited(Client.template)
     secrets = _awaited(Client.secrets)
     publishers = _awaited(Client.publishers)
     usage = _awaited(Client.usage)

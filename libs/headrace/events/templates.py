@@ -19,7 +19,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     template: str
-    job: bytes
+    job: str
     project: str = ""
     description: str = ""
 

@@ -20,6 +20,7 @@ from headrace.admission import (
     member_rules,
     pause_rules,
     people_rules,
+    template_rules,
     volume_rules,
     webhook_rules,
 )
@@ -35,6 +36,7 @@ from headrace.events import (
     members,
     pauses,
     people,
+    templates,
     volumes,
     webhooks,
 )
@@ -170,6 +172,8 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     people.RoleRevokeRequested: people_rules.revoke_role,
     people.ApiTokenRequested: people_rules.create_token,
     people.ApiTokenRevokeRequested: people_rules.revoke_token,
+    templates.TemplateApplyRequested: template_rules.apply_template,
+    templates.TemplateDeleteRequested: template_rules.delete_template,
     webhooks.WebhookApplyRequested: webhook_rules.apply_webhook,
     webhooks.WebhookDeleteRequested: webhook_rules.delete_webhook,
 }

@@ -37,6 +37,7 @@ from headrace.events import (
     pauses,
     people,
     platform,
+    templates,
     volumes,
     webhooks,
 )
@@ -234,6 +235,7 @@ LISTENS_TO: tuple[type[Event], ...] = (
     people.ApiTokenRefused,
     volumes.VolumeApplyRequested,
     volumes.VolumeRefused,
+    templates.TemplateRefused,
     webhooks.WebhookRefused,
     *(kind for kind in directory.LISTENS_TO if kind not in _ON),
     *_ON,

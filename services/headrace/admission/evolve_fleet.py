@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.admission import evolve_members
-from headrace.admission.state import Machine, State
-from headrace.events import Entry, Event, nodes, pools, queues, volumes
+from headrace.admission.state import Kept, Machine, State
+from headrace.events import Entry, Event, nodes, pools, queues, templates, volumes
 
 
 def _queue(state: State, entry: Entry, event: queues.QueueConfigured) -> None:
@@ -25,6 +25,7 @@ def _queue_deleted(state: State, entry: Entry, event: queues.QueueDeleted) -> No
     state.configured.pop(event.name, None)
     state.secrets.pop(event.name, None)
     state.hooks.pop(event.name, None)
+    state.templates.pop(event.name, None)
     state.deleted[event.name] = entry.position
     for job_id, job in state.live.items():
         if job.project == event.name and not job.group and not job.cancelling:
@@ -66,6 +67,20 @@ def _volume(
     state.__dict__.pop("warnings", None)
 
 
+def _template(state: State, entry: Entry, event: templates.TemplateConfigured) -> None:
+    known = state.templates.setdefault(event.project, {})
+    before = known.get(event.name)
+    if before is None or before.template != event.template:
+        known[event.name] = Kept(template=event.template, position=entry.position)
+
+
+def _template_deleted(state: State, _entry: Entry, event: templates.TemplateDeleted) -> None:
+    known = state.templates.get(event.project, {})
+    known.pop(event.name, None)
+    if not known:
+        state.templates.pop(event.project, None)
+
+
 ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     queues.QueueConfigured: _queue,
     queues.QueueDeleted: _queue_deleted,
@@ -75,4 +90,6 @@ ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     nodes.NodeChanged: _node_changed,
     volumes.VolumeConfigured: _volume,
     volumes.VolumeDeleted: _volume,
+    templates.TemplateConfigured: _template,
+    templates.TemplateDeleted: _template_deleted,
 }

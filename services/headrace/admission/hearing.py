@@ -11,7 +11,7 @@ from itertools import islice
 
 from headrace.access import directory
 from headrace.admission.state import Hook, Member, State, Token
-from headrace.events import Decision, access, jobs, members, pauses, volumes, webhooks
+from headrace.events import Decision, access, jobs, members, pauses, templates, volumes, webhooks
 
 WAITING_SHOWN_MAX = 10
 
@@ -31,6 +31,7 @@ class Hearing:
         self._tokens: dict[str, Token | None] = {}
         self._used: dict[str, dict[str, str]] = {}
         self._members: dict[str, Member | None] = {}
+        self._templates: dict[tuple[str, str], templates.Template | None] = {}
         self._volumes: dict[str, volumes.Volume | None] = {}
         self.is_directory_changed = False
         self._hooks: dict[tuple[str, str], Hook | None] = {}
@@ -63,6 +64,10 @@ class Hearing:
             self._volumes[event.name] = event.volume
         elif isinstance(event, volumes.VolumeDeleted):
             self._volumes[event.name] = None
+        elif isinstance(event, templates.TemplateConfigured):
+            self._templates[event.project, event.name] = event.template
+        elif isinstance(event, templates.TemplateDeleted):
+            self._templates[event.project, event.name] = None
         elif isinstance(event, directory.LISTENS_TO):
             self.is_directory_changed = True
         elif isinstance(event, webhooks.WebhookConfigured):
@@ -156,6 +161,13 @@ class Hearing:
         live = self.state.live.items()
         own = [name for name, job in live if volume in job.volumes and not job.group]
         return [*own, *(name for name, of in self._admitted.items() if volume in of.gang.volumes)]
+
+    def template(self, project: str, name: str) -> templates.Template | None:
+        """The template of that name that is the project's (empty: everybody's)."""
+        if (project, name) in self._templates:
+            return self._templates[project, name]
+        kept = self.state.templates.get(project, {}).get(name)
+        return kept.template if kept is not None else None
 
     def hook(self, project: str, name: str) -> Hook | None:
         """The project's webhook of that name."""

@@ -17,6 +17,7 @@ from headrace.admission.room_rules import warning
 from headrace.admission.volume_rules import unknown_volume
 from headrace.documents import PRIORITIES
 from headrace.documents.nearest import nearest
+from headrace.documents.template_file import with_origin
 from headrace.events import Decision, Refusal
 from headrace.events.jobs import JobAdmitted, JobRefused, JobRequested
 
@@ -37,6 +38,7 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
     )
     after = awaited(hearing, event) if refusal is None else refusal
     if isinstance(after, Refusal):
+        after = with_origin(after, event.template, event.template_fields)
         return JobRefused(job=event.job, project=event.project, refusal=after)
     return JobAdmitted(
         job=event.job,
@@ -58,6 +60,8 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         checkpoint=event.checkpoint,
         after=after,
         objective=event.objective,
+        template=event.template,
+        template_at=event.template_at,
         idle_us=event.workspace.idle_us if event.workspace is not None else 0,
     )
 

@@ -17,6 +17,7 @@ from headrace.events import (
     people,
     pools,
     queues,
+    templates,
     webhooks,
 )
 from headrace.events import volumes as volume_events
@@ -49,6 +50,8 @@ Asked = (
     | members.CredentialRequested
     | volume_events.VolumeApplyRequested
     | volume_events.VolumeDeleteRequested
+    | templates.TemplateApplyRequested
+    | templates.TemplateDeleteRequested
     | people.UserSetRequested
     | people.UserRemoveRequested
     | people.RoleGrantRequested
@@ -138,6 +141,13 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     accepting: bool = True
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A template, and where it stands."""
+
+    template: templates.Template
+    position: int
+
+
 class Token(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A join token. `used_by` has the keys that proved it, and the node of each, the first first."""
 
@@ -193,6 +203,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     nodes: dict[str, Machine] = {}
     pools: dict[str, pools.Pool] = {}
     volumes: dict[str, volume_events.Volume] = {}
+    templates: dict[str, dict[str, Kept]] = {}  # project ("": everybody's): name
     secrets: dict[str, dict[str, str]] = {}  # project: name: version
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first

@@ -209,7 +209,7 @@ def _deleted(projection: Projection, _: Entry, event: QueueDeleted) -> None:
     projection.queues.pop(event.name, None)
     projection.deleted[event.name] = None
     projection.shares = {name: s for name, s in projection.shares.items() if name != event.name}
-    for known in (projection.secrets, projection.webhooks):
+    for known in (projection.secrets, projection.webhooks, projection.templates):
         for name in [name for name in known if name[0] == event.name]:
             del known[name]
 

@@ -73,7 +73,7 @@ def refuse_deletion(
         return Refusal(field=kind, value=name, rule=rule, instead=meant(name, f"{kind}s", known))
     below = sorted(other.queue for other in queues.values() if other.parent == name)
     if below:
-        rule = f"{counted(len(below), 'queue')} below it: {some(below)}"
+        rule = f"{some(below)} {'belongs' if len(below) == 1 else 'belong'} to it"
         return Refusal(field=kind, value=name, rule=rule, instead="delete or move them first")
     jobs = sum(entrant.project == name and not entrant.group for entrant in state.jobs.values())
     jobs += sum(group.project == name for group in state.groups.values())
