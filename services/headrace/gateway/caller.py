@@ -100,19 +100,22 @@ class Caller:
         scope = where if isinstance(where, Scope) else self._gateway.scope(where)
         return not isinstance(allowed(self.subject, verb, noun, scope, owner), Refusal)
 
+    def may_here(self, where: str, owner: str = "") -> bool:
+        """Whether they may do there what the route does; nothing is refused by asking."""
+        assert self._permission is not None, "a route that is open asks nothing"
+        return self.may(self._permission.verb, self._permission.noun, where, owner)
+
     def sees(self, project: str) -> bool:
         """Whether they may see the jobs of a project (empty: what is the whole fleet's)."""
-        known = self._sees.get(project)
-        if known is None:
-            known = self._sees[project] = self.may("read", "job", project)
-        return known
+        if project not in self._sees:
+            self._sees[project] = self.may("read", "job", project)
+        return self._sees[project]
 
     def hears(self, project: str) -> bool:
         """Whether they may read the events of a project (empty: those of no project)."""
-        known = self._hears.get(project)
-        if known is None:
-            known = self._hears[project] = self.may("read", "event", project)
-        return known
+        if project not in self._hears:
+            self._hears[project] = self.may("read", "event", project)
+        return self._hears[project]
 
     @property
     def view(self) -> Hashable:
@@ -131,10 +134,7 @@ class Caller:
         not see does not exist. Raises `NotFound`, `Ambiguous`, `Denied`.
         """
         found = await self._gateway.job(name, index, None if self.sees("") else self.sees)
-        permission = self._permission
-        assert permission is not None, "a route that names a job says what it does to it"
-        is_hidden = not self.sees(found.project)
-        if is_hidden and not self.may(permission.verb, permission.noun, found.project, found.user):
+        if not self.sees(found.project) and not self.may_here(found.project, found.user):
             raise NotFound(
                 f"no job {name if index is None else found.job} is known (headrace ps --all)"
             )
