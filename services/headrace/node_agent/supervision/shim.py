@@ -152,8 +152,7 @@ class _Attempt:
     def _work(self) -> None:
         for index in range(len(self._spec["processes"])):
             self._start(index, self._spec["command"])
-        at_us = kernel.now_us()
-        self._end["started_at_us"] = at_us
+        self._end["started_at_us"] = at_us = kernel.now_us()
         self._record.started(at_us, list(self._alive))
         self._tell(started_line(self._spec["folder"], at_us))
 
