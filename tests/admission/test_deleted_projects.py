@@ -1,7 +1,13 @@
 """Projects that were deleted: what ends with them, and jobs that were let in meanwhile."""
 
 from headrace.decider.testing import given
-from headrace.events.access import ProjectErased, ProjectEraseRequested, SecretSet
+from headrace.events.access import (
+    ProjectErased,
+    ProjectEraseRequested,
+    PublisherCreated,
+    PublisherDeleted,
+    SecretSet,
+)
 from headrace.events.jobs import JobAdmitted, JobCancelling
 from headrace.events.queues import QueueDeleted
 
@@ -37,3 +43,12 @@ def test_what_its_jobs_ran_can_still_be_erased():
     run = history(GONE, ProjectEraseRequested(project="vision", user="ada"))
     (draft,) = run.turn()
     assert draft.event == ProjectErased(project="vision")
+
+
+def test_its_publishers_are_let_in_no_more():
+    created = PublisherCreated(project="vision", name="etl", public_key="UA")
+    run = history(created, GONE)
+    (draft,) = run.turn()
+    assert draft.event == PublisherDeleted(project="vision", name="etl", public_key="UA")
+    assert draft.causation == len(run.entries) - 1
+    assert run.turn() == []

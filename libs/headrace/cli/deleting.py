@@ -13,7 +13,7 @@ NODE, SCHEDULING = "node", "scheduling"
 OF_PROJECTS = ("template", "webhook")
 KINDS = ("department", "project", "pool", "volume", *OF_PROJECTS, SCHEDULING, NODE)
 STAYS = {  # what is said besides
-    "project": "its history and usage stay; made anew it has no roles, secrets or webhooks",
+    "project": "its history and usage stay; made anew it has no roles, secrets, publishers or webhooks",
     "volume": "the folder itself is left alone",
     "template": "jobs that came of it are as they were",
     SCHEDULING: "turns are taken as the platform has it",

@@ -106,6 +106,7 @@ class AsyncClient:
     template = _awaited(Client.template)
     secrets = _awaited(Client.secrets)
     publishers = _awaited(Client.publishers)
+    delete_publisher = _awaited(Client.delete_publisher)
     usage = _awaited(Client.usage)
     webhooks = _awaited(Client.webhooks)
     delete_webhook = _awaited(Client.delete_webhook)

@@ -28,7 +28,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Named(Asked, frozen=True, kw_only=True):
-    """The body of a request about one thing of that name."""
+    """The body of a request about one thing of that name: `pool.delete`, `publisher.delete`, …"""
 
     name: str
 

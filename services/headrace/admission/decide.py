@@ -67,7 +67,7 @@ def wakeup(state: State) -> int | None:
 def _has_more(state: State) -> bool:
     unfinished = (
         state.expanding or state.stopping or state.spreading or state.unmet or state.orphans
-    )
+    ) or _left_publishing(state)
     is_new = any(not unused.judged for unused in state.unused.values())
     return bool(state.pending or unfinished or is_new)
 
@@ -101,13 +101,24 @@ def _tasks(state: State, hearing: Hearing) -> Iterator[Draft]:
 
 
 def _orphans(state: State, hearing: Hearing) -> Iterator[Draft]:
-    """The ends of those that were let in while their project was deleted."""
+    """The ends of jobs that were let in while their project was deleted, and of its publishers."""
     for job_id, deleted_at in state.orphans.items():
         if hearing.is_stopped(job_id):
             continue
         job = state.live[job_id]
         event = jobs.JobCancelling(job=job_id, project=job.project, reason="project-deleted")
         yield Draft(event=event, causation=deleted_at, traceparent=job.traceparent)
+    for project in _left_publishing(state):
+        for name, key in state.publishers[project].items():
+            gone = access.PublisherDeleted(project=project, name=name, public_key=key)
+            yield Draft(event=gone, causation=state.gone[project])
+
+
+def _left_publishing(state: State) -> list[str]:
+    """Projects that were deleted and whose publishers the bus still lets in."""
+    if len(state.deleted) >= access_rules.DELETED_MAX:
+        return []
+    return [project for project in state.gone if project in state.publishers]
 
 
 def _stops(state: State) -> Iterator[Draft]:
@@ -158,6 +169,7 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     jobs.JobEnterRequested: enter_rules.enter,
     access.SecretSetRequested: access_rules.set_secret,
     access.PublisherRequested: access_rules.create_publisher,
+    access.PublisherDeleteRequested: access_rules.delete_publisher,
     access.ProjectEraseRequested: access_rules.erase,
     members.TokenRequested: member_rules.create_token,
     members.TokenRevokeRequested: member_rules.revoke_token,

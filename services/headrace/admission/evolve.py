@@ -70,8 +70,8 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
         idle_us=event.idle_us,
         volumes=event.gang.volumes,
     )
-    if event.project in state.deleted and not event.group:
-        state.orphans[event.job] = state.deleted[event.project]
+    if event.project in state.gone and not event.group:
+        state.orphans[event.job] = state.gone[event.project]
     evolve_dependencies.waits(state, event)
     state.live_of[event.project] = state.live_of.get(event.project, 0) + 1
     if event.tasks:
@@ -147,6 +147,13 @@ def _publisher(state: State, _entry: Entry, event: access.PublisherCreated) -> N
     state.publishers.setdefault(event.project, {})[event.name] = event.public_key
 
 
+def _publisher_deleted(state: State, _entry: Entry, event: access.PublisherDeleted) -> None:
+    state.publishers.get(event.project, {}).pop(event.name, None)
+    if not state.publishers.get(event.project, True):
+        del state.publishers[event.project]
+    state.deleted[event.public_key] = event.project
+
+
 def _erased(state: State, entry: Entry, event: access.ProjectErased) -> None:
     state.erasing[event.project] = entry.position
     state.secrets.pop(event.project, None)
@@ -202,6 +209,7 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     pauses.JobResuming: evolve_groups.pausing,
     access.SecretSet: _secret,
     access.PublisherCreated: _publisher,
+    access.PublisherDeleted: _publisher_deleted,
     access.ProjectErased: _erased,
     access.ProjectKeysDropped: _keys_dropped,
     **evolve_fleet.ON,

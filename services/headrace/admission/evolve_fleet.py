@@ -16,7 +16,7 @@ from headrace.events import Entry, Event, nodes, pools, queues, templates, volum
 def _queue(state: State, entry: Entry, event: queues.QueueConfigured) -> None:
     state.queues[event.name] = event.queue
     state.configured[event.name] = entry.position
-    state.deleted.pop(event.name, None)
+    state.gone.pop(event.name, None)
 
 
 def _queue_deleted(state: State, entry: Entry, event: queues.QueueDeleted) -> None:
@@ -26,7 +26,7 @@ def _queue_deleted(state: State, entry: Entry, event: queues.QueueDeleted) -> No
     state.secrets.pop(event.name, None)
     state.hooks.pop(event.name, None)
     state.templates.pop(event.name, None)
-    state.deleted[event.name] = entry.position
+    state.gone[event.name] = entry.position
     for job_id, job in state.live.items():
         if job.project == event.name and not job.group and not job.cancelling:
             state.orphans[job_id] = entry.position

@@ -19,6 +19,7 @@ from headrace.documents import PRIORITIES
 from headrace.documents.nearest import nearest
 from headrace.documents.template_file import with_origin
 from headrace.events import Decision, Refusal
+from headrace.events.asked import Gang
 from headrace.events.jobs import JobAdmitted, JobRefused, JobRequested
 
 
@@ -26,16 +27,7 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
     """Admitted or refused."""
     state = hearing.state
     gang = with_pools(state, event.project, event.gang)
-    refusal = (
-        unknown_project(state, event.project)
-        or being_erased(hearing, event.project)
-        or _form(hearing, event)
-        or _secrets(hearing, event)
-        or unknown_volume(hearing, event)
-        or refuse_gang(state, event.project, event.gang, gang)
-        or refuse_limits(state, event, gang)
-        or _room(hearing, event)
-    )
+    refusal = _refusal(hearing, event, gang)
     after = awaited(hearing, event) if refusal is None else refusal
     if isinstance(after, Refusal):
         after = with_origin(after, event.template, event.template_fields)
@@ -79,6 +71,20 @@ def task(hearing: Hearing, group: JobAdmitted, index: int) -> JobAdmitted:
         stop_after_failures=0,
         warning="",
         after=tuple(wanted for wanted in group.after if wanted.job in hearing.state.live),
+    )
+
+
+def _refusal(hearing: Hearing, event: JobRequested, gang: Gang) -> Refusal | None:
+    state = hearing.state
+    return (
+        unknown_project(state, event.project)
+        or being_erased(hearing, event.project)
+        or _form(hearing, event)
+        or _secrets(hearing, event)
+        or unknown_volume(hearing, event)
+        or refuse_gang(state, event.project, event.gang, gang)
+        or refuse_limits(state, event, gang)
+        or _room(hearing, event)
     )
 
 

@@ -38,6 +38,7 @@ from headrace.events import Event, Fact, Refusal, encode
 from headrace.events.access import (
     ProjectEraseRequested,
     PublisherCreated,
+    PublisherDeleteRequested,
     PublisherRequested,
     SecretSetRequested,
 )
@@ -50,7 +51,7 @@ from headrace.events.members import (
 )
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
 from headrace.events.webhooks import WebhookConfigured
-from headrace.runtime.asking import decoded, receives
+from headrace.runtime.asking import Named, decoded, receives
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
@@ -81,6 +82,7 @@ class Requests:
             "job.enter": _enter,
             "secret.set": self.set_secret,
             "publisher.create": _create_publisher,
+            "publisher.delete": _delete_publisher,
             "project.erase": _erase,
             "volume.apply": apply_volume,
             "volume.delete": delete_volume,
@@ -211,6 +213,11 @@ def _create_publisher(asked: PublisherNamed, request: Request) -> Fact | Refusal
         public_key=asked.public_key,
         user=request.actor,
     )
+
+
+@receives(Named)
+def _delete_publisher(asked: Named, request: Request) -> Fact | Refusal:
+    return PublisherDeleteRequested(project=request.project, name=asked.name, user=request.actor)
 
 
 @receives(Nothing)

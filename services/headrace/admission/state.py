@@ -42,6 +42,7 @@ Asked = (
     | jobs.JobEnterRequested
     | access.SecretSetRequested
     | access.PublisherRequested
+    | access.PublisherDeleteRequested
     | access.ProjectEraseRequested
     | members.TokenRequested
     | members.TokenRevokeRequested
@@ -188,7 +189,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     pending: dict[int, Pending] = {}  # by position of the request, in order
     queues: dict[str, queues.Queue] = {}
     configured: dict[str, int] = {}  # where each queue's document stands
-    deleted: dict[str, int] = {}  # queues that were, since that position, and were not made anew
+    gone: dict[str, int] = {}  # queues that were, since that position, and were not made anew
     orphans: dict[str, int] = {}  # live jobs and groups to end: their project is no more since then
     live: dict[str, Live] = {}
     live_of: dict[str, int] = {}  # how many, by project
@@ -209,6 +210,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     members: dict[str, Member] = {}  # by node
     revoked: dict[str, int] = {}  # keys of nodes that were deleted, and when; the oldest first
+    deleted: dict[str, str] = {}  # keys of publishers that were deleted: their projects, for ever
     directory: Directory = msgspec.field(default_factory=Directory)
     hooks: dict[str, dict[str, Hook]] = {}  # project: name
     erasing: dict[str, int] = {}  # erased at that position; its keys are not known to be dropped
