@@ -156,13 +156,14 @@ class Account:
 
 class Accounts:
     """Every queue whose path ends at a root. `budgeted` are those that bound evictions; `cell_at`
-    says of which parts a place's GPUs are.
+    says of which parts a place's GPUs are; `divisions` rises when a queue gets another fair share.
     """
 
     def __init__(
         self, specs: Mapping[str, QueueSpec], cell_at: Callable[[Place], Cell] = lambda _: ()
     ) -> None:
         self._cell_at = cell_at
+        self.divisions = 0
         self.parts = Parts(part for spec in specs.values() for part in spec.parts)
         self.by_name = {name: Account(spec, self.parts) for name, spec in specs.items()}
         self.budgeted = [spec for spec in specs.values() if spec.evictions_max > 0]
@@ -182,12 +183,18 @@ class Accounts:
 
     def redivide(self, shares: Mapping[str, Amounts], total: Amounts) -> None:
         """Give every queue its fair share of the total."""
-        for name, account in self.by_name.items():
+        accounts = self.by_name.items()
+        if any((each.share, each.total) != (shares[name], total) for name, each in accounts):
+            self.divisions += 1
+        for name, account in accounts:
             account.redivide(shares[name], total)
 
     def redivide_part(self, number: int, shares: Mapping[str, int]) -> None:
         """Give every queue its fair share of one part of the fleet."""
-        for name, account in self.by_name.items():
+        accounts = self.by_name.items()
+        if any(each.stakes[number].share != shares[name] for name, each in accounts):
+            self.divisions += 1
+        for name, account in accounts:
             account.stakes[number].share = shares[name]
             account.version += 1
 

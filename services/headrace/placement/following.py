@@ -69,6 +69,17 @@ def usage_moves_us(state: State) -> int | None:
     return state.meters.closes_us(index.window[0])
 
 
+def usage_counts(state: State, now_us: int) -> bool:
+    """Whether what was used lately, looked at again, gives anybody another fair share."""
+    moves_us = usage_moves_us(state)
+    if moves_us is None or moves_us > now_us:
+        return False
+    accounts = world_of(state).accounts
+    before = accounts.divisions
+    world_at(state, now_us)
+    return accounts.divisions != before
+
+
 def _follow_machines(state: State, index: Index, world: World) -> None:
     for name in index.changed_nodes:
         index.changed_jobs.update(index.on_node.get(name, {}))
