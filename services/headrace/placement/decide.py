@@ -30,7 +30,9 @@ def decide(state: State, now_us: int) -> list[Draft]:
     the state.
     """
     index = index_of(state)
-    if index.idle and not index.passed(state, now_us) and not usage_counts(state, now_us):
+    if index.passed(state, now_us):
+        index.idle = index.quiet = False
+    if index.idle and not usage_counts(state, now_us):
         return []
     drafts = [*decide_changes(state), *decide_scheduling(state)]
     if drafts:  # in force before anything else is decided
