@@ -1,6 +1,7 @@
 """One project's files by their names, on disk: what a gateway keeps, and what a node has fetched.
 
     objects/ab/cdef…   the content whose SHA-256 is abcdef…
+    packed/ab/cdef…    a link to the pack that has this content (`packs`), for many that came together
     trees/<name>       a manifest of which every content is here; used last at its access time
     incoming/          what is being received
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from headrace.bundles.manifest import (
@@ -25,6 +26,13 @@ from headrace.bundles.manifest import (
     read_manifest,
 )
 from headrace.bundles.packing import hash_file
+from headrace.bundles.packs import (
+    PACK_BYTES_MAX,
+    PACKED_BYTES_MAX,
+    in_packs,
+    pack_of,
+    read_packed,
+)
 
 _OPEN_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
@@ -42,24 +50,44 @@ class Objects:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._objects, self._trees = root / "objects", root / "trees"
-        self._incoming = root / "incoming"
+        self._objects, self._packed = root / "objects", root / "packed"
+        self._trees, self._incoming = root / "trees", root / "incoming"
 
     def path_of(self, digest: str) -> str:
-        """Where this content is, if it is here. Raises `ValueError` for what is no name."""
+        """Where this content is, if it has a file of its own. Raises `ValueError` for what is no
+        name.
+        """
         if not is_name(digest):
             raise ValueError(f"{digest[:80]!r} is no name of a content")
         return f"{self._objects}/{digest[:2]}/{digest[2:]}"
 
+    def pack_of(self, digest: str) -> str:
+        """Where the pack with this content is, if it is in one."""
+        return f"{self._packed}/{digest[:2]}/{digest[2:]}"
+
+    def has(self, digest: str) -> bool:
+        """Whether this content is here. Raises `ValueError`."""
+        return os.path.exists(self.path_of(digest)) or os.path.exists(self.pack_of(digest))
+
     def missing(self, digests: Iterable[str]) -> list[str]:
         """Which of these contents are not here."""
-        return [digest for digest in digests if not os.path.exists(self.path_of(digest))]
+        return [digest for digest in digests if not self.has(digest)]
 
     def put(self, digest: str, data: bytes) -> None:
         """Keep a content. Any number of threads may. Raises `Damaged` when it has another name."""
         if name_of(data) != digest:
             raise Damaged(f"what was received is not {digest}", digest)
         self._place(digest, data)
+
+    def put_all(self, contents: Mapping[str, bytes]) -> None:
+        """Keep contents that were compared with their names, the small ones in packs if they are
+        many. Any number of threads may.
+        """
+        packs, alone = in_packs(contents)
+        for digest in alone:
+            self._place(digest, contents[digest])
+        for pack in packs:
+            self._place_pack(pack)
 
     def put_part(self, digest: str, size: int, offset: int, data: bytes) -> bool:
         """Keep a part of a content of `size` bytes, of which the last part comes last; whether it
@@ -86,15 +114,14 @@ class Objects:
         return True
 
     def read(self, digest: str, offset: int, bytes_max: int) -> bytes:
-        """A part of a content, or of a manifest by its name. Raises `OSError`."""
-        try:
-            file = os.open(self.path_of(digest), os.O_RDONLY)
-        except FileNotFoundError:
-            file = os.open(self._trees / digest, os.O_RDONLY)
-        try:
-            return os.pread(file, bytes_max, offset)
-        finally:
-            os.close(file)
+        """A part of a content, or of a manifest by its name; of one whose pack is damaged nothing.
+        Raises `OSError`.
+        """
+        with contextlib.suppress(FileNotFoundError):
+            return _read(self.path_of(digest), offset, bytes_max)
+        with contextlib.suppress(FileNotFoundError):
+            return read_packed(self.pack_of(digest), digest, offset, bytes_max)
+        return _read(f"{self._trees}/{digest}", offset, bytes_max)
 
     def put_tree(self, data: bytes, bytes_max: int = BUNDLE_BYTES_MAX) -> list[str]:
         """Keep a manifest whose contents are all here; what of them is not. Raises `BadManifest`."""
@@ -143,12 +170,20 @@ class Objects:
 
     def drop_damaged(self, digest: str) -> bool:
         """Look at a content that somebody found damaged; whether it was, and is gone."""
-        path = self.path_of(digest)
         with contextlib.suppress(OSError):
-            if hash_file(path) != digest:
-                os.unlink(path)
-                return True
-        return not os.path.exists(path)
+            if hash_file(self.path_of(digest)) != digest:
+                os.unlink(self.path_of(digest))
+        with contextlib.suppress(OSError):
+            pack = self.pack_of(digest)
+            if name_of(read_packed(pack, digest, 0, PACKED_BYTES_MAX)) != digest:
+                os.unlink(pack)
+        return not self.has(digest)
+
+    def unpack(self, digest: str) -> None:
+        """Give a content of a pack a file of its own. Raises `OSError`."""
+        pack = self.pack_of(digest)
+        self._place(digest, read_packed(pack, digest, 0, PACKED_BYTES_MAX))
+        os.unlink(pack)
 
     def _place(self, digest: str, data: bytes) -> None:
         path = self.path_of(digest)
@@ -157,6 +192,22 @@ class Objects:
         except FileNotFoundError:
             self._make_room_for(digest)
             self._write(path, data)
+
+    def _place_pack(self, contents: Mapping[str, bytes]) -> None:
+        self._incoming.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = f"{self._incoming}/pack.{os.getpid()}.{time.monotonic_ns()}"
+        self._write(new, b"".join(pack_of(contents)))
+        for digest in contents:
+            path = self.pack_of(digest)
+            try:
+                os.link(new, path)
+            except FileNotFoundError:
+                os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+                os.link(new, path)
+            except FileExistsError:  # it came once more; perhaps that one is damaged
+                os.link(new, f"{new}.link")
+                os.rename(f"{new}.link", path)
+        os.unlink(new)
 
     def _make_room_for(self, digest: str) -> None:
         os.makedirs(os.path.dirname(self.path_of(digest)), mode=0o700, exist_ok=True)
@@ -172,3 +223,34 @@ class Objects:
         finally:
             os.close(file)
         os.rename(new, path)
+
+
+class Arriving:
+    """Contents of one project as they come; what was compared is kept however the rest goes."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._held: dict[str, bytes] = {}
+        self._bytes = 0
+
+    def take(self, digest: str, data: bytes) -> None:
+        """Raises `Damaged` when it has another name, `OSError`."""
+        if name_of(data) != digest:
+            raise Damaged(f"what was received is not {digest}", digest)
+        self._held[digest] = data
+        self._bytes += len(data)
+        if self._bytes >= PACK_BYTES_MAX:
+            self.close()
+
+    def close(self) -> None:
+        """Keep what has come. Raises `OSError`."""
+        held, self._held, self._bytes = self._held, {}, 0
+        self._objects.put_all(held)
+
+
+def _read(path: str, offset: int, bytes_max: int) -> bytes:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return os.pread(file, bytes_max, offset)
+    finally:
+        os.close(file)

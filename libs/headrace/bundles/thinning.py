@@ -1,7 +1,8 @@
 """Makes room among kept files: what was used longest ago goes first.
 
 Rule: a folder goes as a whole, and a content when no folder that is left needs it. What somebody
-still needs is `pinned`; what has just come may be part of a folder that is being received.
+still needs is `pinned`; what has just come may be part of a folder that is being received. A pack of
+which less than half is needed is taken apart.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from headrace.bundles.manifest import BadManifest, Manifest, read_manifest
 from headrace.bundles.objects import Objects
+from headrace.bundles.packs import size_in_pack
 
 YOUNG_S_MAX = 3_600  # for everything else of a folder to arrive
 THINNED_TO_PERMILLE = 800  # of what may be kept, so that not every arrival has to make room
@@ -24,7 +26,7 @@ _ANY_BYTES = 1 << 60
 
 def size_of(objects: Objects) -> int:
     """The bytes of all contents here."""
-    return sum(about.st_size for _, about in _contents(objects))
+    return sum(about.st_size // about.st_nlink for _, about in _contents(objects))
 
 
 def thin(objects: Objects, bytes_max: int, pinned: frozenset[str] = frozenset()) -> int:
@@ -66,17 +68,30 @@ def forget_before(objects: Objects, at_s: float) -> None:
 
 
 def _sweep(objects: Objects, needed: dict[str, int], young_s: float) -> int:
-    left = 0
     for path, about in list(_contents(objects)):
-        if _digest_at(path) in needed or about.st_mtime > young_s:
-            left += about.st_size
-        else:
+        if _digest_at(path) not in needed and about.st_mtime <= young_s:
             path.unlink(missing_ok=True)
+    _take_apart(objects)
     for path in (objects.root / "incoming").glob("*"):
         with contextlib.suppress(OSError):
             if path.stat().st_mtime < young_s:
                 path.unlink()
-    return left
+    return size_of(objects)
+
+
+def _take_apart(objects: Objects) -> None:
+    """Give what is left of packs files of their own, where that is less than half."""
+    packs: dict[int, list[Path]] = {}
+    sizes: dict[int, int] = {}
+    for path, about in _contents(objects, ("packed",)):
+        packs.setdefault(about.st_ino, []).append(path)
+        sizes[about.st_ino] = about.st_size
+    for pack, links in packs.items():
+        with contextlib.suppress(OSError):
+            left = sum(size_in_pack(str(path), _digest_at(path)) for path in links)
+            if left * 2 < sizes[pack]:
+                for path in links:
+                    objects.unpack(_digest_at(path))
 
 
 def _latest_first(objects: Objects) -> list[str]:
@@ -95,10 +110,13 @@ def _manifest(objects: Objects, name: str) -> Manifest | None:
         return None
 
 
-def _contents(objects: Objects) -> Iterator[tuple[Path, os.stat_result]]:
-    for path in (objects.root / "objects").glob("??/*"):
-        with contextlib.suppress(OSError):
-            yield path, path.stat()
+def _contents(
+    objects: Objects, folders: tuple[str, ...] = ("objects", "packed")
+) -> Iterator[tuple[Path, os.stat_result]]:
+    for folder in folders:
+        for path in (objects.root / folder).glob("??/*"):
+            with contextlib.suppress(OSError):
+                yield path, path.stat()
 
 
 def _digest_at(path: Path) -> str:

@@ -13,6 +13,7 @@ import ssl
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from nats.aio.client import RawCredentials
 from nats.aio.msg import Msg
@@ -48,10 +49,22 @@ from headrace.bus.nats_streams import NatsConsumer, NatsStreams
 CONNECT_S = 5
 CONNECT_S_MAX = 10.0  # the library would try for ever, also where nobody is
 PING_S = 5  # two unanswered pings are a dead peer
-RECONNECT_WAIT_S = 0.25  # the library takes fractions, whatever its annotation says
+RECONNECT_WAIT_S = 0.25  # the library takes fractions
 DISCONNECTED_S_MAX = 20.0  # the library can hang on a black-holed connection: abort it after this
 REFUSALS = ("authorization violation", "authentication expired", "authentication revoked")
 FLUSH_S, CLOSE_S = 1, 1.0  # both together: a supervisor waits
+
+# How every connection is kept up.
+_KEPT_UP: dict[str, Any] = {
+    "connect_timeout": CONNECT_S,
+    "ping_interval": PING_S,
+    "max_outstanding_pings": 2,
+    "allow_reconnect": True,
+    "max_reconnect_attempts": -1,
+    "reconnect_time_wait": RECONNECT_WAIT_S,
+    "pending_size": 0,
+    "skip_subject_validation": True,  # `subjects.token` has seen to it
+}
 
 _LOG = logging.getLogger("headrace.bus")
 
@@ -109,18 +122,11 @@ class NatsBus:
                 name=name,
                 user_credentials=credentials,
                 inbox_prefix=inbox_prefix.encode(),
-                connect_timeout=CONNECT_S,
-                ping_interval=PING_S,
-                max_outstanding_pings=2,
-                allow_reconnect=True,
-                max_reconnect_attempts=-1,
-                reconnect_time_wait=RECONNECT_WAIT_S,  # type: ignore[arg-type]
-                pending_size=0,
-                skip_subject_validation=True,  # `subjects.token` has seen to it
+                tls=_tls(certificate) if url.startswith("tls://") else None,
                 error_cb=bus._failed,
                 closed_cb=bus._closed,
                 reconnected_cb=bus._reconnected,
-                tls=_tls(certificate) if url.startswith("tls://") else None,
+                **_KEPT_UP,
             )
             await asyncio.wait_for(connecting, CONNECT_S_MAX)
         except (TimeoutError, NatsError, OSError, ValueError) as error:

@@ -20,7 +20,7 @@ from headrace.store.interface import Store, Stored, Unavailable
 HEARD_EVENTS_MAX = 10_000  # kept until they are relayed; older ones are read again
 WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all
 TAIL_EVENTS_MAX = 100_000  # a stream made anew begins at most this far back
-WINDOWS_APART_S = 0.003  # events follow each other closely: fewer, larger windows cost less
+WINDOWS_APART_S = 0.02  # events follow each other closely: fewer, larger windows cost less
 POLL_S = 5.0  # when nothing was committed here, another service may have
 RETRY_S = 0.5
 DAY_S = 86_400

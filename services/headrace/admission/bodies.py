@@ -6,7 +6,6 @@ import base64
 import binascii
 import re
 
-from headrace.admission.asking import Asked
 from headrace.bus.credentials import is_user_key
 from headrace.bus.sessions import WAYS
 from headrace.bus.subjects import is_token
@@ -15,6 +14,7 @@ from headrace.documents.names import NAME as NAMES
 from headrace.documents.names import NAME_RULE as NAMES_RULE
 from headrace.documents.refusing import shown
 from headrace.events import Refusal
+from headrace.runtime.asking import Asked
 
 WHAT_MAX = 255  # characters of a program's name
 SEALED_BYTES_MAX = 65_536 + 256  # a secret's 64 KiB and its box

@@ -12,7 +12,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from headrace.admission.asking import Asked, line, receives
 from headrace.bus.credentials import is_user_key, node_permissions, user_jwt
 from headrace.bus.subjects import is_token
 from headrace.documents.refusing import shown
@@ -25,6 +24,7 @@ from headrace.events.members import (
     TokenRequested,
     TokenRevokeRequested,
 )
+from headrace.runtime.asking import Asked, line, receives
 from headrace.runtime.service import Receive, Request
 from headrace.vault import KEY_BYTES
 
@@ -34,7 +34,7 @@ TEXT_LENGTH_MAX = 255  # of a host's name or an address
 SECOND_US = 1_000_000
 NAME_RULE = "has 1 to 63 of a-z 0-9 and '-', not starting with '-'"
 
-OWNED = "tokens and nodes"
+OWNED = "tokens and nodes belong to the whole fleet"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 

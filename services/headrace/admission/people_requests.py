@@ -19,7 +19,6 @@ from headrace.access.names import (
     user_refusal,
 )
 from headrace.access.table import ROLES
-from headrace.admission.asking import Asked, line, receives
 from headrace.bus.subjects import is_token
 from headrace.documents.refusing import shown
 from headrace.events import Fact, Refusal
@@ -36,13 +35,14 @@ from headrace.events.people import (
     UserRemoveRequested,
     UserSetRequested,
 )
+from headrace.runtime.asking import Asked, line, receives
 from headrace.runtime.service import Receive, Request
 
 LASTS_S_MIN, LASTS_S_MAX = 60, 10 * 366 * 86_400
 GROUPS_MAX = 100  # of one user
 TEXT_LENGTH_MAX = 128  # of what a token is for, or of what is on record of a refusal
 
-OWNED = "users, roles and tokens"
+OWNED = "users, roles and tokens belong to the whole fleet"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 

@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from headrace.admission.access_rules import being_erased, unknown_project
-from headrace.admission.asking import decoded, receives
 from headrace.admission.bodies import (
     JobNamed,
     Nothing,
@@ -51,6 +50,7 @@ from headrace.events.members import (
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
 from headrace.events.volumes import VolumeConfigured
 from headrace.events.webhooks import WebhookConfigured
+from headrace.runtime.asking import decoded, receives
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
@@ -75,9 +75,9 @@ class Requests:
         """What receives each verb."""
         return {
             "job.submit": self.submit,
-            "job.cancel": self.cancel,
-            "job.pause": self.pause,
-            "job.resume": self.resume,
+            "job.cancel": _about_job(JobCancelRequested),
+            "job.pause": _about_job(JobPauseRequested),
+            "job.resume": _about_job(JobResumeRequested),
             "job.enter": _enter,
             "secret.set": self.set_secret,
             "publisher.create": _create_publisher,
@@ -119,18 +119,6 @@ class Requests:
             rule = f"the job comes to {size} bytes; at most {EVENT_BYTES_MAX} are kept of one"
             return Refusal(field="document", rule=rule, instead="put large data into files")
         return requested
-
-    async def cancel(self, request: Request, runtime: Runtime) -> Fact | Refusal:
-        """`job.cancel`: `{"job": id}`, or an unambiguous beginning of a live job's id."""
-        return _about_job(JobCancelRequested, request, runtime)
-
-    async def pause(self, request: Request, runtime: Runtime) -> Fact | Refusal:
-        """`job.pause`: likewise."""
-        return _about_job(JobPauseRequested, request, runtime)
-
-    async def resume(self, request: Request, runtime: Runtime) -> Fact | Refusal:
-        """`job.resume`: likewise."""
-        return _about_job(JobResumeRequested, request, runtime)
 
     async def set_secret(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`secret.set`: `{"name", "sealed"}`."""
@@ -252,14 +240,19 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
     )
 
 
-def _about_job(make: Callable[..., Fact], request: Request, runtime: Runtime) -> Fact | Refusal:
-    asked = decoded(request.body, JobNamed)
-    if isinstance(asked, Refusal):
-        return asked
-    job = full_id(runtime.state, asked.job, request.project)
-    if isinstance(job, Refusal):
-        return job
-    return make(job=job, project=request.project, user=request.actor)
+def _about_job(make: Callable[..., Fact]) -> Receive:
+    """Receives `{"job": id}`, or an unambiguous beginning of a live job's id."""
+
+    async def receive(request: Request, runtime: Runtime) -> Fact | Refusal:
+        asked = decoded(request.body, JobNamed)
+        if isinstance(asked, Refusal):
+            return asked
+        job = full_id(runtime.state, asked.job, request.project)
+        if isinstance(job, Refusal):
+            return job
+        return make(job=job, project=request.project, user=request.actor)
+
+    return receive
 
 
 async def _project_refusal(project: str, runtime: Runtime) -> Refusal | None:

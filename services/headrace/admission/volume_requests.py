@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from headrace.documents import read_json, read_volume
+from headrace.documents import read_volume
 from headrace.events import Fact, Refusal
-from headrace.events.volumes import VolumeApplyRequested
-from headrace.runtime.service import Request, Runtime
+from headrace.events.volumes import Volume, VolumeApplyRequested
+from headrace.runtime.asking import receives_document
+from headrace.runtime.service import Request
+
+OWNED = "volumes belong to the whole fleet"
 
 
-async def apply_volume(request: Request, runtime: Runtime) -> Fact | Refusal:
+@receives_document(read_volume, OWNED)
+def apply_volume(volume: Volume, request: Request) -> Fact | Refusal:
     """`volume.apply`: its document."""
-    del runtime
-    document = read_json(request.body)
-    volume = document if isinstance(document, Refusal) else read_volume(document)
-    if isinstance(volume, Refusal):
-        return volume
     return VolumeApplyRequested(name=volume.volume, volume=volume, user=request.actor)

@@ -11,16 +11,16 @@ import os
 from typing import Any
 
 from headrace.admission.access_rules import being_erased
-from headrace.admission.asking import receives
 from headrace.admission.bodies import Named
 from headrace.admission.hearing import Hearing
-from headrace.documents import read_json, read_webhook
+from headrace.documents import read_webhook
 from headrace.events import Fact, Refusal
 from headrace.events.webhooks import (
     WebhookApplyRequested,
     WebhookConfigured,
     WebhookDeleteRequested,
 )
+from headrace.runtime.asking import document, receives
 from headrace.runtime.service import Request, Runtime
 from headrace.vault.project_keys import ProjectKeys
 from headrace.vault.sealing import open_sealed, seal
@@ -31,8 +31,7 @@ PREFIX = "whsec_"  # as the Standard Webhooks specification writes secrets
 
 async def apply_webhook(request: Request, runtime: Runtime, keys: ProjectKeys) -> Fact | Refusal:
     """`webhook.apply`: its document."""
-    document = read_json(request.body)
-    asked = document if isinstance(document, Refusal) else read_webhook(document)
+    asked = document(request.body, read_webhook)
     if isinstance(asked, Refusal):
         return asked
     if asked.project != request.project:

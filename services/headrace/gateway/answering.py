@@ -27,18 +27,16 @@ _LOG = logging.getLogger("headrace.gateway")
 
 
 def response_of(answer: Answer, *, created: bool = False) -> Response[Answer]:
+    """The answer, under its status."""
+    return Response(answer, status_code=status_of(answer, created=created))
+
+
+def status_of(answer: Answer, *, created: bool = False) -> int:
     """200 or 201 when accepted; 409 for a key that was used before; 422 when refused."""
     if answer.accepted:
-        return Response(answer, status_code=201 if created else 200)
+        return 201 if created else 200
     field = (answer.refusal or {}).get("field", "")
-    return Response(answer, status_code=409 if field.startswith("idempotency key") else 422)
-
-
-def on_gateway_error(_: Request[Any, Any, Any], error: GatewayError) -> Response[Answer]:
-    """Our own errors know their status and their line."""
-    after_s = error.retry_after_s
-    headers = {"Retry-After": str(after_s)} if after_s else None
-    return Response(error.answer(), status_code=error.status, headers=headers)
+    return 409 if field.startswith("idempotency key") else 422
 
 
 def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Answer]:
@@ -54,16 +52,23 @@ def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Resp
     return Response(Answer(accepted=False, message=line), status_code=error.status_code)
 
 
-def on_unavailable(_: Request[Any, Any, Any], error: Unavailable) -> Response[Answer]:
-    """The log cannot be reached."""
-    _LOG.warning("log not reached reason=%s", error)
-    return Response(
-        Answer(accepted=False, message="the log cannot be reached now; try again"), status_code=503
-    )
-
-
 def on_failure(request: Request[Any, Any, Any], error: Exception) -> Response[Answer]:
-    """Whatever nobody expected: one line here, one line to the asker."""
-    _LOG.error("request failed path=%s %s", request.url.path, error_of(error))
+    """Whatever else went wrong."""
+    status, answer, after_s = failure_of(error, request.url.path)
+    headers = {"Retry-After": str(after_s)} if after_s else None
+    return Response(answer, status_code=status, headers=headers)
+
+
+def failure_of(error: Exception, path: str) -> tuple[int, Answer, int]:
+    """The status, the answer, and after how many s to ask again (0: nobody knows). Our own errors
+    know them; of what nobody expected there is one line here, and one line to the asker.
+    """
+    if isinstance(error, GatewayError):
+        return error.status, error.answer(), error.retry_after_s
+    if isinstance(error, Unavailable):
+        _LOG.warning("log not reached reason=%s", error)
+        line = "the log cannot be reached now; try again"
+        return 503, Answer(accepted=False, message=line), 0
+    _LOG.error("request failed path=%s %s", path, error_of(error))
     line = "the gateway failed on this request; its log has one line about it"
-    return Response(Answer(accepted=False, message=line), status_code=500)
+    return 500, Answer(accepted=False, message=line), 0

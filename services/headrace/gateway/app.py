@@ -17,23 +17,23 @@ from headrace.gateway import openapi
 from headrace.gateway.answering import (
     BODY_BYTES_MAX,
     on_failure,
-    on_gateway_error,
     on_http_error,
-    on_unavailable,
 )
-from headrace.gateway.caller import caller_of, guard
+from headrace.gateway.caller import caller_of
 from headrace.gateway.errors import GatewayError
 from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.letting_in import guard
 from headrace.gateway.listing import page_of
 from headrace.gateway.origins import harmless
 from headrace.gateway.routes import PREFIX, ROUTES
+from headrace.gateway.submitting import with_submissions
 from headrace.gateway.workspaces_api import with_workspaces
 from headrace.store.interface import Unavailable
 
 
 def application(gateway: Gateway) -> ASGIApp:
     """The ASGI application of one gateway."""
-    return with_workspaces(gateway, harmless(api(gateway)))
+    return with_workspaces(gateway, harmless(with_submissions(gateway, api(gateway))))
 
 
 def api(gateway: Gateway) -> Litestar:
@@ -52,9 +52,9 @@ def api(gateway: Gateway) -> Litestar:
             "page": Provide(page_of, sync_to_thread=False),
         },
         exception_handlers={
-            GatewayError: on_gateway_error,
+            GatewayError: on_failure,
             HTTPException: on_http_error,
-            Unavailable: on_unavailable,
+            Unavailable: on_failure,
             Exception: on_failure,
         },
         openapi_config=None,

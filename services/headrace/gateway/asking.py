@@ -18,9 +18,11 @@ from headrace.bus import subjects
 from headrace.bus.interface import Bus, NoReply, NotConnected
 from headrace.client.model import Answer
 from headrace.gateway.errors import BadRequest, NoAnswer
+from headrace.runtime.pacing import Company, Pace
 from headrace.scheduling.explanation import Explanation
 
 ANSWER_S_MAX = 15.0  # in all; a takeover takes 3 s
+ASKED_APART_S, ASKED_FREE = 0.008, 4  # of many requests those of a moment are sent together
 REPLY_S_MAX = 4.0  # of one try
 RETRY_S = 0.2
 KEY_LENGTH_MAX = 200
@@ -34,6 +36,7 @@ class Asker:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
+        self._company = Company(Pace(ASKED_APART_S, ASKED_FREE))
 
     async def ask(
         self,
@@ -53,6 +56,7 @@ class Asker:
         subject = _subject(project, verb)
         _check_key(key)
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
+        await self._company.go()
         with telemetry.span(f"ask {verb}", traceparent, kind="producer") as span:
             headers = {
                 "ce-id": key,

@@ -23,7 +23,7 @@ from headrace.bundles.manifest import (
     name_of,
     read_manifest,
 )
-from headrace.bundles.objects import Damaged
+from headrace.bundles.objects import Arriving, Damaged
 from headrace.client.files_model import BundleAnswer
 from headrace.gateway.caller import By, may
 from headrace.gateway.errors import BadRequest, Full, NotFound
@@ -84,10 +84,11 @@ async def put_bundle(
 async def put_objects(
     gateway: Gate, by: By, project: FromPath[str], request: Request[Any, Any, Any]
 ) -> BundleAnswer:
-    """Each is kept as soon as it is complete, whatever comes of the rest."""
+    """What has come complete is kept, whatever comes of the rest."""
     by.check(project)
     _check(gateway, project)
-    frames = Frames(gateway.keeper.of(project).put)
+    arriving = Arriving(gateway.keeper.of(project))
+    frames = Frames(arriving.take)
     held: list[bytes] = []
     size = 0
     try:
@@ -101,6 +102,8 @@ async def put_objects(
         frames.close()
     except (BadFrame, Damaged) as error:
         raise BadRequest("workdir", "", str(error)) from error
+    finally:
+        await asyncio.to_thread(arriving.close)
     return BundleAnswer()
 
 

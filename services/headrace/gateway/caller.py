@@ -11,9 +11,7 @@ from collections.abc import AsyncIterator, Hashable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
-from litestar.connection import ASGIConnection
 from litestar.di import NamedDependency
-from litestar.handlers import BaseRouteHandler
 from litestar.params import SkipValidation
 from litestar.types import Scope as AsgiScope
 
@@ -26,28 +24,17 @@ from headrace.access.allowed import (
     allowed_to_give,
 )
 from headrace.client.model import Answer
-from headrace.client.protocol import AFTER_POSITION
 from headrace.events import Refusal
 from headrace.events.people import Grant
 from headrace.gateway.authenticating import Login
-from headrace.gateway.errors import (
-    BadRequest,
-    Denied,
-    GatewayError,
-    NotFound,
-    NotReady,
-    TooMany,
-    Unauthorized,
-)
+from headrace.gateway.errors import Denied, GatewayError, NotFound
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.projection import Job
 from headrace.gateway.seeing import Sight
 
 LOOKS_S = 1.0  # how often an open stream looks whether its token has expired
 
-POSITION_DIGITS_MAX = 18
-
-_KEY = "headrace.caller"
+CALLER = "headrace.caller"  # where the guard leaves it, in the scope of a request
 
 T = TypeVar("T")
 
@@ -113,19 +100,22 @@ class Caller:
         scope = where if isinstance(where, Scope) else self._gateway.scope(where)
         return not isinstance(allowed(self.subject, verb, noun, scope, owner), Refusal)
 
+    def may_here(self, where: str, owner: str = "") -> bool:
+        """Whether they may do there what the route does; nothing is refused by asking."""
+        assert self._permission is not None, "a route that is open asks nothing"
+        return self.may(self._permission.verb, self._permission.noun, where, owner)
+
     def sees(self, project: str) -> bool:
         """Whether they may see the jobs of a project (empty: what is the whole fleet's)."""
-        known = self._sees.get(project)
-        if known is None:
-            known = self._sees[project] = self.may("read", "job", project)
-        return known
+        if project not in self._sees:
+            self._sees[project] = self.may("read", "job", project)
+        return self._sees[project]
 
     def hears(self, project: str) -> bool:
         """Whether they may read the events of a project (empty: those of no project)."""
-        known = self._hears.get(project)
-        if known is None:
-            known = self._hears[project] = self.may("read", "event", project)
-        return known
+        if project not in self._hears:
+            self._hears[project] = self.may("read", "event", project)
+        return self._hears[project]
 
     @property
     def view(self) -> Hashable:
@@ -144,10 +134,7 @@ class Caller:
         not see does not exist. Raises `NotFound`, `Ambiguous`, `Denied`.
         """
         found = await self._gateway.job(name, index, None if self.sees("") else self.sees)
-        permission = self._permission
-        assert permission is not None, "a route that names a job says what it does to it"
-        is_hidden = not self.sees(found.project)
-        if is_hidden and not self.may(permission.verb, permission.noun, found.project, found.user):
+        if not self.sees(found.project) and not self.may_here(found.project, found.user):
             raise NotFound(
                 f"no job {name if index is None else found.job} is known (headrace ps --all)"
             )
@@ -226,56 +213,10 @@ class Caller:
             self._raise_unless(permission, WHOLE_FLEET, "")
 
 
-async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRouteHandler) -> None:
-    """Let in who may call the route at all. A route that says nothing lets in nobody.
-
-    Raises `Unauthorized`, `Forbidden`, `TooMany`; `BadRequest`, `NotReady` for what cannot be shown.
-    """
-    if route.opt.get("open"):
-        return
-    gateway: Gateway = connection.app.state.gateway
-    permission = route.opt.get("may")
-    address = connection.client.host if connection.client else ""
-    method = str(connection.scope.get("method", ""))
-    await gateway.authenticator.prepare(connection.headers, method)
-    try:
-        caller = Caller(gateway, connection.headers, permission)
-    except Unauthorized as error:
-        if not gateway.strangers.takes(address):
-            raise TooMany("too many wrong tokens from this address; try again later") from None
-        gateway.denials.note("", str(error), address=address)
-        raise
-    if permission is None and not route.opt.get("signed_in"):
-        raise Denied(Refusal(field="access", rule="this route says not who may call it"))
-    gateway.sign_ins.note(caller.login, gateway.directory)
-    caller.check_somewhere()
-    await _as_of(gateway, connection)
-    connection.scope[_KEY] = caller  # type: ignore[literal-required]
-
-
-async def _as_of(gateway: Gateway, connection: ASGIConnection[Any, Any, Any, Any]) -> None:
-    """Wait until what the request names has been read of the log. A moment of the past cannot be
-    shown yet.
-    """
-    if connection.scope["query_string"] and "at" in connection.query_params:
-        rule = "is not yet supported: what is shown is as of now"
-        raise BadRequest("at", str(connection.query_params["at"]), rule)
-    after = connection.headers.get(AFTER_POSITION, "")
-    if not after:
-        return
-    if not after.isdecimal() or len(after) > POSITION_DIGITS_MAX:
-        raise BadRequest(AFTER_POSITION, after, "is no position of the log")
-    await gateway.follower.reached(int(after))
-    if gateway.follower.projection.position < int(after):
-        raise NotReady(
-            f"the log is read up to {gateway.follower.projection.position} here, not yet {after}"
-        )
-
-
 def caller_of(scope: AsgiScope, gateway: Gate) -> Caller:
     """The asker that the guard let in. Both at once would cost a group of tasks: the gateway first."""
     del gateway
-    caller: Caller = scope[_KEY]  # type: ignore[literal-required]
+    caller: Caller = scope[CALLER]  # type: ignore[literal-required]
     return caller
 
 

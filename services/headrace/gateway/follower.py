@@ -15,10 +15,12 @@ from headrace.bus.interface import Bus, BusError
 from headrace.gateway.evolve import LISTENED, evolve
 from headrace.gateway.projection import Projection
 from headrace.runtime.clock import Clock
+from headrace.runtime.pacing import Pace
 from headrace.runtime.reader import LogReader, entry_of
 from headrace.store.interface import READ_EVENTS_MAX, Store, Stored, Unavailable
 
 RECENT_EVENTS_MAX = 4_000  # kept in memory for followers; older ones are read from the log
+TURNS_APART_S, TURNS_FREE = 0.005, 4  # while the log grows fast
 OWN_WRITE_S_MAX = 2.0  # how long an answer waits to be visible; then it is given all the same
 RETRY_S = 0.2
 
@@ -54,7 +56,9 @@ class Follower:
             except (Unavailable, BusError) as error:
                 _LOG.warning("log not reached reason=%s", error)
                 await asyncio.sleep(RETRY_S)
+        pace = Pace(TURNS_APART_S, TURNS_FREE)
         while True:
+            await pace.turn()
             await self._turn()
 
     def close(self) -> None:

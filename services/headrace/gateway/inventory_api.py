@@ -14,7 +14,7 @@ from headrace.events.pools import Pool
 from headrace.events.volumes import Volume
 from headrace.gateway.caller import By, may
 from headrace.gateway.gateway import Gate
-from headrace.gateway.listing import Paged, listed
+from headrace.gateway.listing import Paged, listed, listed_of_projects
 from headrace.gateway.projection import Projection
 
 
@@ -39,12 +39,8 @@ async def list_secrets(
     gateway: Gate, by: By, page: Paged, project: FromQuery[str] = ""
 ) -> Response[list[SecretRow]]:
     """In order of project and name, of projects whose secrets one may set."""
-    rows = [
-        row
-        for row in gateway.projection.secrets.values()
-        if project in ("", row.project) and by.may("list", "secret", row.project)
-    ]
-    return listed(rows, SecretRow, page, lambda row: (row.project, row.name))
+    rows = gateway.projection.secrets.values()
+    return listed_of_projects(rows, SecretRow, by, page, project)
 
 
 @get("/publishers", summary="Who publishes jobs on the bus", opt=may("read", "publisher"))
@@ -52,12 +48,8 @@ async def list_publishers(
     gateway: Gate, by: By, page: Paged, project: FromQuery[str] = ""
 ) -> Response[list[PublisherRow]]:
     """In order of project and name. A key that was replaced is not among them."""
-    rows = [
-        row
-        for row in gateway.projection.publishers.values()
-        if project in ("", row.project) and by.may("read", "publisher", row.project)
-    ]
-    return listed(rows, PublisherRow, page, lambda row: (row.project, row.name))
+    rows = gateway.projection.publishers.values()
+    return listed_of_projects(rows, PublisherRow, by, page, project)
 
 
 def _pool_row(projection: Projection, pool: Pool) -> PoolRow:

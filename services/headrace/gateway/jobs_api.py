@@ -11,8 +11,6 @@ from litestar.params import FromPath, FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Response, Stream
 from litestar.status_codes import HTTP_200_OK
 
-from headrace.bundles.manifest import is_name
-from headrace.bus.subjects import is_token
 from headrace.client.model import (
     MAX_PAGE,
     Answer,
@@ -21,7 +19,6 @@ from headrace.client.model import (
     JobRow,
 )
 from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
-from headrace.documents.workdir import bundle_of
 from headrace.gateway import choosing
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import By, Caller, may, while_allowed
@@ -33,11 +30,10 @@ from headrace.gateway.logs import LogQuery, Offsets, parse_offsets
 from headrace.gateway.projection import Job
 from headrace.gateway.rows import job_row
 from headrace.gateway.selecting import Fields, selected
+from headrace.gateway.submitting import SUBMIT, Sent, submitted
 from headrace.scheduling.explanation import Explanation
 
-DEFAULT_PROJECT = "default"
 LINES = "application/x-ndjson"
-NOT_KEPT = "this folder is not kept here, or no longer"
 
 Key = Annotated[str, HeaderParameter(name="Idempotency-Key")]
 Trace = Annotated[str, HeaderParameter(name="traceparent")]
@@ -48,33 +44,13 @@ Count = Annotated[int, QueryParameter(ge=0, le=MAX_PAGE)]
 _ENCODE = msgspec.json.Encoder().encode
 
 
-class _Outline(msgspec.Struct):
-    """What the gateway reads of a job file: whose inbox it goes to, and what has to be here."""
-
-    project: str = DEFAULT_PROJECT
-    workdir: Any = ""
-
-
-_OUTLINES = msgspec.json.Decoder(_Outline)
-
-
-@post("/jobs", summary="Submit a job file as JSON", opt=may("submit", "job"))
+@post("/jobs", summary="Submit a job file as JSON", opt=SUBMIT)
 async def submit(
     gateway: Gate, by: By, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
     """201 with the job's id once it is admitted, 422 with the refusal when it is not."""
-    body = await request.body()
-    try:
-        outline = _OUTLINES.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest("body", "", f"not a job file in JSON: {error}") from error
-    by.check(outline.project)
-    bundle = bundle_of(str(outline.workdir))
-    is_asked = is_token(outline.project) and is_name(bundle)
-    if is_asked and not gateway.keeper.of(outline.project).has_tree(bundle):
-        raise BadRequest("workdir", outline.workdir, NOT_KEPT, "send the folder again")
-    answer = await by.ask("job.submit", outline.project, body, key=key, traceparent=trace)
-    return response_of(await gateway.visible(answer), created=True)
+    answer = await submitted(gateway, by, await request.body(), Sent(key, trace))
+    return response_of(answer, created=True)
 
 
 @get("/jobs", summary="Jobs, live ones and the latest that ended", opt=may("read", "job"))

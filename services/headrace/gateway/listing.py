@@ -18,10 +18,12 @@ from litestar.di import NamedDependency
 from litestar.params import QueryParameter, SkipValidation
 from litestar.response import Response
 
+from headrace.client.inventory_model import PublisherRow, SecretRow
 from headrace.client.model import MAX_PAGE
 from headrace.client.protocol import POSITION
+from headrace.client.webhook_model import WebhookRow
 from headrace.documents.nearest import nearest
-from headrace.gateway.caller import By
+from headrace.gateway.caller import By, Caller
 from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate
 from headrace.gateway.selecting import Fields, selected
@@ -32,6 +34,7 @@ Cursor = Annotated[str, QueryParameter(description="Of the next page, as Link ha
 
 SOME = msgspec.Meta(min_length=1)
 T = TypeVar("T", bound=msgspec.Struct)
+N = TypeVar("N", SecretRow, PublisherRow, WebhookRow)  # what has a name in a project
 Order = tuple[Any, ...]
 
 
@@ -89,6 +92,16 @@ def listed(
         cursor = _encoded(key(taken[-1]))
         response.headers["Link"] = f'<{page.here}&cursor={cursor}>; rel="next"'
     return response
+
+
+def listed_of_projects(
+    rows: Iterable[N], row: type[N], by: Caller, page: Page, project: str
+) -> Response[list[N]]:
+    """The page of those rows that are `project`'s, if one is asked for, and of projects in which the
+    asker may do what the route does; in order of project and name.
+    """
+    seen = [each for each in rows if project in ("", each.project) and by.may_here(each.project)]
+    return listed(seen, row, page, lambda each: (each.project, each.name))
 
 
 def _key(row: type[T], sort: str, order: Callable[[T], Order]) -> Callable[[T], Order]:

@@ -13,7 +13,7 @@ from headrace.gateway.answering import response_of
 from headrace.gateway.caller import By, may
 from headrace.gateway.gateway import Gate
 from headrace.gateway.jobs_api import Key
-from headrace.gateway.listing import Paged, listed
+from headrace.gateway.listing import Paged, listed_of_projects
 
 
 @get(
@@ -25,12 +25,8 @@ async def list_webhooks(
     gateway: Gate, by: By, page: Paged, project: FromQuery[str] = ""
 ) -> Response[list[WebhookRow]]:
     """In order of project and name. Their secrets were shown once, to who made them."""
-    rows = [
-        row
-        for row in gateway.projection.webhooks.values()
-        if project in ("", row.project) and by.may("read", "webhook", row.project)
-    ]
-    return listed(rows, WebhookRow, page, lambda row: (row.project, row.name))
+    rows = gateway.projection.webhooks.values()
+    return listed_of_projects(rows, WebhookRow, by, page, project)
 
 
 @delete(

@@ -2,69 +2,48 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from headrace.bus.subjects import FLEET
-from headrace.documents import read_json, read_pool, read_scheduling
+from headrace.documents import read_pool, read_scheduling
 from headrace.events import Fact, Refusal
 from headrace.events.nodes import NodeChangeRequested
-from headrace.events.pools import PoolApplyRequested
-from headrace.events.scheduling import SchedulingApplyRequested
+from headrace.events.pools import Pool, PoolApplyRequested
+from headrace.events.scheduling import Scheduling, SchedulingApplyRequested
 from headrace.placement.node_rules import CHANGES
-from headrace.runtime.service import Request, Runtime
+from headrace.runtime.asking import Asked, receives, receives_document
+from headrace.runtime.service import Request
 
 NAME_LENGTH_MAX = 63
 
 
-class NodeChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The body of `node.change`."""
+class NodeChange(Asked, frozen=True, kw_only=True):
+    """`node.change`; whether there is such a node is decided."""
 
     node: str
     change: str
 
+    def refusal(self) -> Refusal | None:
+        if self.change not in CHANGES:
+            rule = "is not something that can be done to a node"
+            instead = " or ".join(CHANGES)
+            return Refusal(field="change", value=self.change[:40], rule=rule, instead=instead)
+        if not 0 < len(self.node) <= NAME_LENGTH_MAX or not self.node.isprintable():
+            rule = f"a node's id has 1 to {NAME_LENGTH_MAX} characters"
+            return Refusal(field="node", rule=rule)
+        return None
 
-async def change_node(request: Request, runtime: Runtime) -> Fact | Refusal:
-    """The request as a fact; whether there is such a node is decided."""
-    del runtime
-    if request.project != FLEET:
-        rule = "nodes belong to the whole fleet"
-        return Refusal(field="project", value=request.project, rule=rule, instead=FLEET)
-    try:
-        asked = msgspec.json.decode(request.body, type=NodeChange)
-    except msgspec.MsgspecError as error:
-        instead = 'a body {"node": …, "change": …}'
-        return Refusal(field="request", rule=str(error)[:200], instead=instead)
-    if asked.change not in CHANGES:
-        rule = "is not something that can be done to a node"
-        return Refusal(
-            field="change", value=asked.change[:40], rule=rule, instead=" or ".join(CHANGES)
-        )
-    if not 0 < len(asked.node) <= NAME_LENGTH_MAX or not asked.node.isprintable():
-        return Refusal(field="node", rule=f"a node's id has 1 to {NAME_LENGTH_MAX} characters")
+
+@receives(NodeChange, "nodes belong to the whole fleet")
+def change_node(asked: NodeChange, request: Request) -> Fact | Refusal:
+    """`node.change`: which node, and what becomes of it."""
     return NodeChangeRequested(node=asked.node, change=asked.change, user=request.actor)
 
 
-async def apply_pool(request: Request, runtime: Runtime) -> Fact | Refusal:
-    """The document as a fact; whether it can stand beside the other pools is decided."""
-    del runtime
-    if request.project != FLEET:
-        rule = "pools belong to the whole fleet"
-        return Refusal(field="project", value=request.project, rule=rule, instead=FLEET)
-    document = read_json(request.body)
-    pool = document if isinstance(document, Refusal) else read_pool(document)
-    if isinstance(pool, Refusal):
-        return pool
+@receives_document(read_pool, "pools belong to the whole fleet")
+def apply_pool(pool: Pool, request: Request) -> Fact | Refusal:
+    """`pool.apply`: its document; whether it can stand beside the others is decided."""
     return PoolApplyRequested(name=pool.pool, pool=pool, user=request.actor)
 
 
-async def apply_scheduling(request: Request, runtime: Runtime) -> Fact | Refusal:
-    """The document of how turns are taken, as a fact."""
-    del runtime
-    if request.project != FLEET:
-        rule = "turns are taken in the same way for the whole fleet"
-        return Refusal(field="project", value=request.project, rule=rule, instead=FLEET)
-    document = read_json(request.body)
-    scheduling = document if isinstance(document, Refusal) else read_scheduling(document)
-    if isinstance(scheduling, Refusal):
-        return scheduling
+@receives_document(read_scheduling, "turns are taken in the same way for the whole fleet")
+def apply_scheduling(scheduling: Scheduling, request: Request) -> Fact | Refusal:
+    """`scheduling.apply`: its document."""
     return SchedulingApplyRequested(scheduling=scheduling, user=request.actor)

@@ -168,6 +168,7 @@ class Fetcher:
         tasks = [asyncio.ensure_future(work) for work in works]
         try:
             await asyncio.gather(*tasks)
+            await asyncio.to_thread(objects.put_all, arriving.held)
         except Damaged as error:
             said = SayDamaged(job=job, tree=tree, digest=error.digest)
             await self._files.ask("damaged", said, Put)  # so that it can be sent again
@@ -200,8 +201,8 @@ def _batches(digests: list[str], sizes: dict[str, int]) -> Iterator[list[Part]]:
 
 
 class _Arriving:
-    """Contents on their way to be kept. Small ones stay in memory too, for the copy that is laid of
-    them at once.
+    """Contents on their way to be kept. Small ones stay in memory, for the copy that is laid of them
+    at once, and are kept together when all have come.
     """
 
     def __init__(self, objects: Objects, sizes: dict[str, int]) -> None:
@@ -213,7 +214,10 @@ class _Arriving:
         """Raises `Damaged`, `OSError`."""
         for part, content in zip(batch, data, strict=True):
             size = self._sizes[part.digest]
-            self._objects.put_part(part.digest, size, part.offset, content)
-            if len(content) == size <= self._room:
+            if not len(content) == size <= self._room:
+                self._objects.put_part(part.digest, size, part.offset, content)
+            elif name_of(content) != part.digest:
+                raise Damaged(f"what was received is not {part.digest}", part.digest)
+            else:
                 self.held[part.digest] = content
                 self._room -= size

@@ -1,0 +1,79 @@
+"""How a request's body becomes a fact: read as one Struct or one document, and told on as one fact.
+
+Rule: whoever adds a verb writes what reads its body (a Struct with `refusal`, or a reader of
+documents) and one function under `@receives` or `@receives_document`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+
+from headrace.bus.subjects import FLEET
+from headrace.documents import read_json
+from headrace.documents.refusing import shown
+from headrace.events import Fact, Refusal
+from headrace.runtime.service import Receive, Request, Runtime
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of a request."""
+
+    def refusal(self) -> Refusal | None:
+        """What is wrong with it."""
+        return None
+
+
+A = TypeVar("A", bound=Asked)
+T = TypeVar("T")
+Receiver = Callable[[Callable[[T, Request], Fact | Refusal]], Receive]
+
+
+def receives(kind: type[A], of_fleet: str = "") -> Receiver[A]:
+    """Receives bodies of this kind. `of_fleet` is the rule that its verb has no project: what comes
+    through a project's door is refused with it.
+    """
+    return _receiver(lambda body: decoded(body, kind), of_fleet)
+
+
+def receives_document(read: Callable[[object], T | Refusal], of_fleet: str = "") -> Receiver[T]:
+    """Receives documents that `read` understands; `of_fleet` as for `receives`."""
+    return _receiver(lambda body: document(body, read), of_fleet)
+
+
+def decoded(body: bytes, kind: type[A]) -> A | Refusal:
+    """The body, if it is well formed."""
+    try:
+        asked = msgspec.json.decode(body or b"{}", type=kind)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        names = ", ".join(kind.__struct_fields__) or "nothing in it"
+        rule = shown(error) or "cannot be read"
+        return Refusal(field="request", rule=rule, instead=f"a JSON object with {names}")
+    return asked.refusal() or asked
+
+
+def document(body: bytes, read: Callable[[object], T | Refusal]) -> T | Refusal:
+    """What the document in the body describes."""
+    fields = read_json(body)
+    return fields if isinstance(fields, Refusal) else read(fields)
+
+
+def line(text: str, length_max: int) -> str:
+    """A text that somebody else wrote, as one line that is safe to keep and show."""
+    return "".join(c if c.isprintable() else "?" for c in text[:length_max])
+
+
+def _receiver(read: Callable[[bytes], T | Refusal], of_fleet: str) -> Receiver[T]:
+    def receiver(tell: Callable[[T, Request], Fact | Refusal]) -> Receive:
+        async def receive(request: Request, runtime: Runtime) -> Fact | Refusal:
+            del runtime
+            if of_fleet and request.project != FLEET:
+                return Refusal(field="project", value=request.project, rule=of_fleet, instead=FLEET)
+            asked = read(request.body)
+            return asked if isinstance(asked, Refusal) else tell(asked, request)
+
+        return receive
+
+    return receiver
