@@ -5,7 +5,7 @@ import json
 from tests.cli.program import in_log
 from tests.gateway.histories import joined
 
-from headrace.events.access import PublisherCreated, SecretSet
+from headrace.events.access import PublisherCreated, PublisherDeleted, SecretSet
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.volumes import Volume, VolumeConfigured
 
@@ -66,3 +66,5 @@ async def test_publishers_are_listed_with_their_keys(world, headrace):
     await in_log(world, PublisherCreated(project="ads", name="etl", public_key="UABC"))
     (row,) = await rows(headrace, "publisher", "list")
     assert (row[:2], row[-1]) == (["etl", "ads"], "UABC")
+    await in_log(world, PublisherDeleted(project="ads", name="etl", public_key="UABC"))
+    assert await rows(headrace, "publisher", "list") == []

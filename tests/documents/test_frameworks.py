@@ -40,7 +40,9 @@ TOLD = {
     }),
     "pytorch, elastic": (ELASTIC, {
         "PET_NNODES": "2:8", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "10.0.0.1:20007",
-        "PET_RDZV_ID": "pretrain-b0c4-3", "PET_RDZV_CONF": "is_host=false",
+        "PET_RDZV_ID": "pretrain-b0c4-3", "PET_MAX_RESTARTS": "100",
+        "PET_RDZV_CONF": "is_host=false,last_call_timeout=5,keep_alive_interval=2,"
+        "keep_alive_max_attempt=3",
     }),
     "pytorch, roles": (ROLES, {"RANK": "4", "WORLD_SIZE": "5", "LOCAL_RANK": "1"}),
     "tensorflow, roles": (ROLES, {

@@ -1,7 +1,7 @@
 """A gang that grows and shrinks because of what others need, and whose members live on.
 
 Rule: 2 → 4 → 2 is made to happen by another project's jobs, as it does in a fleet; the members tell
-their process ids when they begin and when they end.
+their process ids (under torchrun that of their launcher) when they begin and when they end.
 """
 
 from __future__ import annotations
@@ -53,10 +53,11 @@ def run(examples: Examples, case: Case) -> Outcome:
         return outcome
     said = examples.output(job)
     began, ended = _BEGINS.findall(said), _ENDS.findall(said)
-    stayed = [member for member in began if member[0] in "01"]
-    if sorted(stayed) != sorted(member for member in ended if member[0] in "01"):
+    stayed = {member for member in began if member[0] in "01"}
+    if stayed != {member for member in ended if member[0] in "01"} or len(stayed) != SIZES[0]:
         return outcome._replace(state="failed", check=f"began {began}, ended {ended}")
-    return outcome._replace(check=f"{outcome.check}; ranks 0 and 1 lived on, of {len(began)}")
+    members = len(set(began))
+    return outcome._replace(check=f"{outcome.check}; ranks 0 and 1 lived on, of {members}")
 
 
 def _others(examples: Examples) -> str:

@@ -51,5 +51,6 @@ PARADIGMS = (
     Case("parameter server, async", "paradigms/parameter-server-async.yaml", "sklearn"),
     Case("ParameterServerStrategy", "paradigms/tensorflow-parameter-server.yaml", "tensorflow"),
     Case("elastic, 2 → 4 → 2", "paradigms/elastic.yaml", "sklearn", is_elastic=True),
+    Case("torchrun, 2 → 4 → 2", "paradigms/elastic-torchrun.yaml", "torch", is_elastic=True),
 )
 CASES = FRAMEWORKS + PARADIGMS

@@ -59,6 +59,11 @@ REQUESTS = {
         {"name": "etl", "project": "vision", "public_key": "U"},
         HERE,
     ),
+    ("DELETE", "/v1/publishers/{project:str}/{name:str}"): (
+        "/v1/publishers/vision/etl",
+        None,
+        HERE,
+    ),
     ("DELETE", "/v1/projects/{project:str}/data"): ("/v1/projects/vision/data", None, HERE),
     ("GET", "/v1/status"): ("/v1/status", None, None),
     ("POST", "/v1/join-tokens"): ("/v1/join-tokens", {"token": "t", "digest": DIGEST}, FLEET),

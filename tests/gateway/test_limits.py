@@ -6,13 +6,24 @@ import pytest
 from tests.gateway.test_api import raw
 
 from headrace.gateway.errors import TooMany
-from headrace.gateway.limiting import Room
+from headrace.gateway.limiting import (
+    AGAIN_S_MAX,
+    ANSWERED_S,
+    CHANGES_FIRST,
+    CHANGES_LEAST,
+    CHANGES_MAX,
+    COUNTED_S,
+    FEW,
+    LEFT_AT_ONCE,
+    Room,
+)
 
 BODY = b'{"name": "t", "command": ["true"]}'
 
 
 async def test_one_change_more_than_there_is_room_for_is_told_to_come_again(world, monkeypatch):
-    monkeypatch.setattr("headrace.gateway.limiting.CHANGES_OF_ONE_MAX", 2)
+    monkeypatch.setattr(world.gateway.rooms["job"], "most", 2)
+    monkeypatch.setattr("headrace.gateway.limiting.CHANGES_MAX", 2)
     asked, held, is_slow = asyncio.Semaphore(0), [], True
 
     async def reply(message):
@@ -32,7 +43,7 @@ async def test_one_change_more_than_there_is_room_for_is_told_to_come_again(worl
     await asked.acquire()
     status, said = await world.call(*submit)
     assert status == 429
-    assert b"2 requests of admin wait for an answer" in said
+    assert b"2 requests of admin and 0 of others wait for an answer" in said
     assert (await world.call(retry_after, world))[0] == "1"
     # a client comes again by itself, and is taken once there is room
     patient = asyncio.create_task(world.call(world.client().submit, BODY))
@@ -55,18 +66,114 @@ def retry_after(world):
     return response.getheader("Retry-After"), response.status
 
 
-def test_room_is_given_back_and_nobody_takes_it_all(monkeypatch):
-    monkeypatch.setattr("headrace.gateway.limiting.CHANGES_OF_ONE_MAX", 1)
-    monkeypatch.setattr("headrace.gateway.limiting.CHANGES_MAX", 2)
-    room = Room()
-    with room.taken("ada"):
-        with pytest.raises(TooMany, match="1 requests of ada"), room.taken("ada"):
+class Waiting:
+    """Changes that wait in a room, at times that a test says."""
+
+    def __init__(self):
+        self.at_s = 0.0
+        self.room = Room(lambda: self.at_s)
+        self._left = []
+
+    def come(self, asker="ada", count=1):
+        """So many come; how many of them are taken."""
+        for number in range(count):
+            change = self.room.taken(asker)
+            try:
+                change.__enter__()
+            except TooMany:
+                return number
+            self._left.append(change)
+        return count
+
+    def answer(self, count):
+        """The first ones are answered."""
+        for change in self._left[:count]:
+            change.__exit__(None, None, None)
+        del self._left[:count]
+
+
+@pytest.fixture
+def waiting():
+    return Waiting()
+
+
+def test_room_is_given_back(waiting):
+    assert waiting.come(count=99) == CHANGES_FIRST
+    waiting.answer(3)
+    assert waiting.come(count=99) == 3
+
+
+def test_where_answers_take_too_long_fewer_wait_and_more_again_when_they_do_not(waiting):
+    waiting.come(count=CHANGES_FIRST)
+    waiting.answer(FEW)
+    waiting.at_s += 4 * ANSWERED_S
+    waiting.answer(CHANGES_FIRST)
+    fewer = waiting.room.most
+    assert fewer == int(CHANGES_FIRST * LEFT_AT_ONCE)  # they tell of the same moment
+    for _ in range(20):
+        waiting.come(count=fewer)
+        waiting.answer(FEW)
+        waiting.at_s += 4 * ANSWERED_S
+        waiting.answer(fewer)
+    assert waiting.room.most == CHANGES_LEAST
+    for _ in range(CHANGES_MAX):
+        waiting.come(count=waiting.room.most)
+        waiting.answer(waiting.room.most)
+    assert waiting.room.most == CHANGES_MAX
+
+
+def test_who_finds_no_room_is_told_to_come_when_the_others_are_answered(waiting):
+    def after_s():
+        with pytest.raises(TooMany) as told, waiting.room.taken("ada"):
             pass
-        with (
-            room.taken("bob"),
-            pytest.raises(TooMany, match="2 requests wait"),
-            room.taken("eve"),
-        ):
-            pass
-    with room.taken("ada"):
-        pass
+        return told.value.retry_after_s
+
+    waiting.come(count=CHANGES_FIRST)
+    assert after_s() == 1
+    for _ in range(299):
+        after_s()
+    waiting.answer(100)  # as many as wait
+    waiting.at_s += 1.1 * COUNTED_S
+    waiting.come(count=CHANGES_MAX)
+    assert after_s() == -(-300 // CHANGES_FIRST)
+    waiting.at_s += 1.1 * COUNTED_S
+    assert after_s() == 2  # one of those who came, and who was told just now
+    for _ in range(99):
+        after_s()
+    waiting.at_s += 1.1 * COUNTED_S
+    assert after_s() == AGAIN_S_MAX  # for nobody was answered
+
+
+def test_so_many_wait_as_are_answered_in_time(waiting):
+    """One answer every 2 ms: what is taken of twice as many is answered soon."""
+    took_s, began = [], []
+    for step in range(4_000):
+        waiting.at_s = step * 0.001
+        if waiting.come():
+            began.append(waiting.at_s)
+        if step % 2 and began:
+            took_s.append(waiting.at_s - began.pop(0))
+            waiting.answer(1)
+    late = [each for each in took_s[len(took_s) // 4 :] if each > 1.3 * ANSWERED_S]
+    assert not late
+    assert len(took_s) > 1_950  # and whoever answers always had something to do
+
+
+def test_where_the_work_itself_takes_long_as_many_wait_as_before(waiting):
+    for _ in range(20):
+        waiting.come(count=CHANGES_FIRST)
+        waiting.at_s += 20 * ANSWERED_S
+        waiting.answer(CHANGES_FIRST)
+    assert waiting.room.most >= CHANGES_FIRST * LEFT_AT_ONCE**2  # until it was known
+
+
+def test_nobody_takes_all_the_room(waiting):
+    assert waiting.come("ada", 99) == CHANGES_FIRST
+    assert waiting.come("bob", 99) == CHANGES_FIRST // 2
+    assert waiting.come("eve", 99) == CHANGES_FIRST // 3
+    assert waiting.come("ada") == 0
+
+
+def test_a_crowd_of_askers_has_no_more_than_there_is(waiting):
+    taken = sum(waiting.come(f"user-{number}", 99) for number in range(1_000))
+    assert taken == CHANGES_MAX

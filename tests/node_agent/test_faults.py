@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from tests.node_agent.rig import Node, kill, until
 
 from headrace.node_agent import launcher_link
+from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel
-from headrace.node_agent.supervision.protocol import VERSION
+from headrace.node_agent.supervision.protocol import SOCKET, VERSION, greeting_line
 
+LAUNCHERS = 12  # that end as soon as they serve
 SH = "/bin/sh"
 UNTIL_TOLD = "while [ ! -e go ]; do sleep 0.01; done; exit 7"
 
@@ -238,3 +241,35 @@ async def test_an_interrupted_shim_folder_is_no_end(node: Node) -> None:
     os.kill(node.shim(key), signal.SIGKILL)
 
     assert (await node.placement.ended(key)).reason == "lost"
+
+
+async def test_a_launcher_that_ends_whenever_it_is_told_something_is_started_ever_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    greeting, served = greeting_line(os.getpid()), asyncio.Event()
+    connected = 0
+
+    async def hang_up(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connected
+        connected += 1
+        writer.write(greeting)
+        writer.close()
+        if connected == LAUNCHERS:
+            served.set()
+
+    paused: list[float] = []
+    sleep = asyncio.sleep
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+        await sleep(0)
+
+    monkeypatch.setattr(launcher_link.asyncio, "sleep", pause)
+    server = await asyncio.start_unix_server(hang_up, tmp_path / SOCKET)
+    link = LauncherLink(tmp_path, said=lambda _line: None, connected=lambda: None)
+    link.open()
+    await asyncio.wait_for(served.wait(), 10)
+    await link.close()
+    server.close()
+    assert paused[: LAUNCHERS - 1] == sorted(paused[: LAUNCHERS - 1])
+    assert paused[LAUNCHERS - 2] == launcher_link.RETRY_S_MAX

@@ -15,6 +15,7 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.errors import OutboundBufferLimitError
 from nats.protocol import parser
+from nats.protocol.command import hpub_cmd
 
 UNSENT_BYTES_MAX = 8_388_608  # what may wait for the server to read on
 ROOM_S = 2.0  # how long a publish waits for room before it is refused
@@ -25,6 +26,11 @@ ROOM_S = 2.0  # how long a publish waits for room before it is refused
 # where its own answers have no reply.)
 parser.MSG_RE = re.compile(rb"\AMSG ([^ \t\r\n]+) (\d+) +(([^ \t\r\n]+) +)?(\d+)\r\n")
 parser.HMSG_RE = re.compile(rb"\AHMSG ([^ \t\r\n]+) (\d+) +(([^ \t\r\n]+) +)?(\d+) (\d+)\r\n")
+
+
+NAME = re.compile(r"[A-Za-z0-9-]+")  # of a header; what else it may have is the library's business
+NAMES_MAX = 256  # remembered
+_NAMES: set[str] = set()
 
 
 class Undecodable(NatsError):
@@ -47,6 +53,25 @@ class HardenedClient(Client):
         if self._pending_data_size > UNSENT_BYTES_MAX:
             await self._make_room()
         await super().publish(subject, payload, reply, headers)
+
+    async def _send_publish(
+        self,
+        subject: str,
+        reply: str,
+        payload: bytes,
+        payload_size: int,
+        headers: dict[str, str] | None,
+    ) -> None:
+        """The library looks at every character of every header, each time."""
+        lines = _lines(headers) if headers else None
+        if lines is None or not subject:
+            await super()._send_publish(subject, reply, payload, payload_size, headers)
+            return
+        self.stats["out_msgs"] += 1
+        self.stats["out_bytes"] += payload_size
+        await self._send_command(hpub_cmd(subject, reply, lines, payload))
+        if self._flush_queue is not None and self._flush_queue.empty():
+            await self._flush_pending()
 
     async def _make_room(self) -> None:
         """Several publishes in a row go out in one write; a server that reads soon takes it."""
@@ -80,3 +105,24 @@ class HardenedClient(Client):
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
+
+
+def _lines(headers: dict[str, str]) -> bytes | None:
+    """The headers as they are sent; None when the library must see to them."""
+    text = "\r\n".join([f"{name}: {value.strip()}" for name, value in headers.items()])
+    are_names = _NAMES.issuperset(headers) or all(map(_is_name, headers))
+    if (
+        not are_names
+        or text.count("\r") != len(headers) - 1
+        or text.count("\n") != len(headers) - 1
+    ):
+        return None
+    return f"NATS/1.0\r\n{text}\r\n\r\n".encode()
+
+
+def _is_name(name: str) -> bool:
+    """Whether a header may be called so; most are called as others were."""
+    is_one = bool(NAME.fullmatch(name))
+    if is_one and len(_NAMES) < NAMES_MAX:
+        _NAMES.add(name)
+    return is_one

@@ -51,7 +51,7 @@ VERBS = {
     "pool": Verb("inventory", "pools: which nodes, how they are filled, prices"),
     "volume": Verb("inventory", "volumes, and which nodes reach them"),
     "secret": Verb("admin", "secrets of a project: list their names, set one"),
-    "publisher": Verb("publishing", "who publishes jobs on the bus: list, make"),
+    "publisher": Verb("publishing", "who publishes jobs on the bus: list, make, end"),
     "webhook": Verb("hooks", "who outside is told what happens to jobs"),
     "login": Verb("login", "sign in on a platform, and remember it"),
     "context": Verb("contexts", "the platforms known here, and which one is asked"),

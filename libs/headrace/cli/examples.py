@@ -42,6 +42,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "publisher": (
         "headrace publisher create nightly-etl --project ads",
         "headrace publisher list",
+        "headrace publisher delete nightly-etl --project ads",
     ),
     "webhook": ("headrace webhook list", "headrace webhook delete nightly -p ads"),
     "login": ("headrace login https://head:7400", "headrace login https://head:7400 --token -"),

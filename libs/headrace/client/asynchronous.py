@@ -103,6 +103,7 @@ class AsyncClient:
     volumes = _awaited(Client.volumes)
     secrets = _awaited(Client.secrets)
     publishers = _awaited(Client.publishers)
+    delete_publisher = _awaited(Client.delete_publisher)
     usage = _awaited(Client.usage)
     webhooks = _awaited(Client.webhooks)
     delete_webhook = _awaited(Client.delete_webhook)

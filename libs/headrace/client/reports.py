@@ -57,6 +57,11 @@ class Reports(Asking):
         """Names of secrets, of one project or all. Nobody is ever shown a value."""
         return self._list(path_with("/v1/secrets", {"project": project}), SecretRow)
 
+    def delete_publisher(self, name: str, *, project: str = "") -> Answer:
+        """Let this pipeline publish no more: the bus refuses its credential from now on."""
+        path = f"/v1/publishers/{part(project or self.project)}/{part(name)}"
+        return self._once("DELETE", path, None)
+
     def publishers(self, project: str = "") -> list[PublisherRow]:
         """Who publishes jobs on the bus, of one project or all."""
         return self._list(path_with("/v1/publishers", {"project": project}), PublisherRow)

@@ -8,6 +8,7 @@ above 1 it is whole GPUs; of a MIG profile it is whole slices. A list is in orde
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from headrace.documents.quantities import MILLI, byte_size, is_size, milli, number_text
 from headrace.documents.refusing import not_yet, refuse
@@ -15,6 +16,7 @@ from headrace.events.asked import Accelerator
 
 GPUS_PER_NODE_MAX = 64
 PREFERENCES_MAX = 8
+ASKED_MAX = 1_024  # ways of asking that are remembered: most jobs ask for what others did
 GRAMMAR = "2, 0.5, H100:8, A100:80GB:2, 24GB..80GB:1, 24GB or 1g.10gb:1"
 
 _MODEL = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,40}")
@@ -39,6 +41,13 @@ def accelerators(field: str, value: object) -> tuple[Accelerator, ...]:
 
 
 def _accelerator(field: str, value: object) -> Accelerator:
+    if not isinstance(value, str | int | float):
+        refuse(field, "is not an amount of GPUs", value=value, instead=GRAMMAR)
+    return _read(field, value)
+
+
+@lru_cache(ASKED_MAX, typed=True)
+def _read(field: str, value: str | float) -> Accelerator:
     text = number_text(value)
     if text is not None:
         return Accelerator(milli=_count(field, value, text))

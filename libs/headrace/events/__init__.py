@@ -105,6 +105,8 @@ EVENTS: tuple[type[Event], ...] = (
     access.PublisherRequested,
     access.PublisherCreated,
     access.PublisherRefused,
+    access.PublisherDeleteRequested,
+    access.PublisherDeleted,
     access.ProjectEraseRequested,
     access.ProjectErased,
     access.ProjectEraseRefused,

@@ -14,6 +14,8 @@ from headrace.events.access import (
     ProjectEraseRefused,
     ProjectEraseRequested,
     PublisherCreated,
+    PublisherDeleted,
+    PublisherDeleteRequested,
     PublisherRefused,
     PublisherRequested,
     SecretRefused,
@@ -22,6 +24,7 @@ from headrace.events.access import (
 )
 
 PUBLISHERS_MAX = 1_000  # per project
+DELETED_MAX = 4_000  # publishers whose keys the bus refuses: what it is told is one message
 SECRETS_MAX = 1_000  # per project
 KNOWN_SHOWN_MAX = 10  # projects named in a refusal
 
@@ -49,6 +52,9 @@ def create_publisher(hearing: Hearing, position: int, event: PublisherRequested)
     if refusal is None and key and key != event.public_key:
         rule = "exists with another key"
         refusal = Refusal(field="publisher", value=name, rule=rule, instead="choose another name")
+    if refusal is None and event.public_key in hearing.state.deleted:
+        rule = "is of a publisher that was deleted"
+        refusal = Refusal(field="public_key", rule=rule, instead="make another key")
     known = hearing.state.publishers.get(project, {})
     if refusal is None and not key and len(known) >= PUBLISHERS_MAX:
         rule = f"a project has at most {PUBLISHERS_MAX} publishers"
@@ -56,6 +62,24 @@ def create_publisher(hearing: Hearing, position: int, event: PublisherRequested)
     if refusal is not None:
         return PublisherRefused(project=project, name=name, refusal=refusal)
     return PublisherCreated(project=project, name=name, public_key=event.public_key)
+
+
+def delete_publisher(hearing: Hearing, position: int, event: PublisherDeleteRequested) -> Decision:
+    """The key is let in no more. Its login does not expire, so that it is refused for ever."""
+    del position
+    project, name = event.project, event.name
+    key = hearing.publisher_key(project, name)
+    refusal = None
+    if not key:
+        near = nearest(name, sorted(hearing.state.publishers.get(project, {})))
+        instead = f"did you mean {near}?" if near else "headrace publisher list"
+        refusal = Refusal(field="publisher", value=name, rule="does not exist", instead=instead)
+    elif len(hearing.state.deleted) >= DELETED_MAX:
+        rule = f"{DELETED_MAX} have been deleted, and the bus refuses no more keys"
+        refusal = Refusal(field="publisher", value=name, rule=rule)
+    if refusal is not None:
+        return PublisherRefused(project=project, name=name, refusal=refusal)
+    return PublisherDeleted(project=project, name=name, public_key=key)
 
 
 def erase(hearing: Hearing, position: int, event: ProjectEraseRequested) -> Decision:

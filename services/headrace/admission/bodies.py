@@ -85,7 +85,7 @@ class PublisherNamed(Asked, frozen=True, kw_only=True):
 
 
 class Named(Asked, frozen=True, kw_only=True):
-    """`webhook.delete`."""
+    """`webhook.delete`, `publisher.delete`."""
 
     name: str
 

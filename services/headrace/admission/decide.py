@@ -143,6 +143,7 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     jobs.JobEnterRequested: enter_rules.enter,
     access.SecretSetRequested: access_rules.set_secret,
     access.PublisherRequested: access_rules.create_publisher,
+    access.PublisherDeleteRequested: access_rules.delete_publisher,
     access.ProjectEraseRequested: access_rules.erase,
     members.TokenRequested: member_rules.create_token,
     members.TokenRevokeRequested: member_rules.revoke_token,

@@ -171,6 +171,11 @@ def _publisher(state: State, _entry: Entry, event: access.PublisherCreated) -> N
     state.publishers.setdefault(event.project, {})[event.name] = event.public_key
 
 
+def _publisher_deleted(state: State, _entry: Entry, event: access.PublisherDeleted) -> None:
+    state.publishers.get(event.project, {}).pop(event.name, None)
+    state.deleted[event.public_key] = event.project
+
+
 def _erased(state: State, entry: Entry, event: access.ProjectErased) -> None:
     state.erasing[event.project] = entry.position
     state.secrets.pop(event.project, None)
@@ -235,6 +240,7 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     nodes.NodeChanged: _node_changed,
     access.SecretSet: _secret,
     access.PublisherCreated: _publisher,
+    access.PublisherDeleted: _publisher_deleted,
     access.ProjectErased: _erased,
     access.ProjectKeysDropped: _keys_dropped,
     **evolve_members.ON,

@@ -48,6 +48,8 @@ class Hearing:
             self._secrets[event.project, event.name] = None
         elif isinstance(event, access.PublisherCreated):
             self._publishers[event.project, event.name] = event.public_key
+        elif isinstance(event, access.PublisherDeleted):
+            self._publishers[event.project, event.name] = ""
         elif isinstance(event, access.ProjectErased):
             self._erased[event.project] = None
         elif isinstance(event, members.TokenCreated):

@@ -14,6 +14,7 @@ import msgspec
 from headrace.admission.access_rules import being_erased, unknown_project
 from headrace.admission.bodies import (
     JobNamed,
+    Named,
     Nothing,
     PublisherNamed,
     SecretNamed,
@@ -37,6 +38,7 @@ from headrace.events import Event, Fact, Refusal, encode
 from headrace.events.access import (
     ProjectEraseRequested,
     PublisherCreated,
+    PublisherDeleteRequested,
     PublisherRequested,
     SecretSetRequested,
 )
@@ -81,6 +83,7 @@ class Requests:
             "job.enter": _enter,
             "secret.set": self.set_secret,
             "publisher.create": _create_publisher,
+            "publisher.delete": _delete_publisher,
             "project.erase": _erase,
             "volume.apply": apply_volume,
             "webhook.apply": self.apply_webhook,
@@ -202,6 +205,11 @@ def _create_publisher(asked: PublisherNamed, request: Request) -> Fact | Refusal
         public_key=asked.public_key,
         user=request.actor,
     )
+
+
+@receives(Named)
+def _delete_publisher(asked: Named, request: Request) -> Fact | Refusal:
+    return PublisherDeleteRequested(project=request.project, name=asked.name, user=request.actor)
 
 
 @receives(Nothing)

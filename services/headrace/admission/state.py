@@ -41,6 +41,7 @@ Asked = (
     | jobs.JobEnterRequested
     | access.SecretSetRequested
     | access.PublisherRequested
+    | access.PublisherDeleteRequested
     | access.ProjectEraseRequested
     | members.TokenRequested
     | members.TokenRevokeRequested
@@ -194,6 +195,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     members: dict[str, Member] = {}  # by node
     revoked: dict[str, int] = {}  # keys of nodes that were deleted, and when; the oldest first
+    deleted: dict[str, str] = {}  # keys of publishers that were deleted: their projects, for ever
     directory: Directory = msgspec.field(default_factory=Directory)
     hooks: dict[str, dict[str, Hook]] = {}  # project: name
     erasing: dict[str, int] = {}  # erased at that position; its keys are not known to be dropped

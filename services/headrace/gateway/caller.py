@@ -155,7 +155,7 @@ class Caller:
         Raises `TooMany`, `BadRequest`, `NoAnswer`.
         """
         assert self._checks, "nothing is asked for that was not checked"
-        with self._gateway.room.taken(self.subject.actor):
+        with self._gateway.rooms[verb.partition(".")[0]].taken(self.subject.actor):
             return await self._gateway.asker.ask(
                 verb,
                 project,

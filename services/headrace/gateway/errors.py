@@ -62,7 +62,10 @@ class TooMany(GatewayError):
     """More requests than are taken."""
 
     status = 429
-    retry_after_s = 1
+
+    def __init__(self, line: str, retry_after_s: int = 1) -> None:
+        super().__init__(line)
+        self.retry_after_s = retry_after_s
 
 
 class Full(GatewayError):

@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.client.inventory_model import PublisherRow, SecretRow
 from headrace.events import Entry, Event
-from headrace.events.access import ProjectErased, PublisherCreated, SecretSet
+from headrace.events.access import ProjectErased, PublisherCreated, PublisherDeleted, SecretSet
 from headrace.events.pools import PoolConfigured
 from headrace.events.volumes import VolumeConfigured
 from headrace.gateway.projection import Projection
@@ -43,6 +43,11 @@ def publisher(projection: Projection, entry: Entry, event: PublisherCreated) -> 
     )
 
 
+def publisher_deleted(projection: Projection, _entry: Entry, event: PublisherDeleted) -> None:
+    """The bus refuses its key."""
+    projection.publishers.pop((event.project, event.name), None)
+
+
 def erased(projection: Projection, entry: Entry, event: ProjectErased) -> None:
     """The project's files and secrets are gone."""
     projection.erased_at_us[event.project] = entry.recorded_at_us
@@ -55,5 +60,6 @@ FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     VolumeConfigured: volume,
     SecretSet: secret,
     PublisherCreated: publisher,
+    PublisherDeleted: publisher_deleted,
     ProjectErased: erased,
 }

@@ -164,6 +164,21 @@ async def create_publisher(
 
 
 @delete(
+    "/publishers/{project:str}/{name:str}",
+    summary="Let this publisher publish no more",
+    status_code=HTTP_200_OK,
+    opt=may("create", "publisher"),
+)
+async def delete_publisher(
+    gateway: Gate, by: By, project: FromPath[str], name: FromPath[str], key: Key = ""
+) -> Response[Answer]:
+    """The bus ends its connections and refuses its key for ever. What it posted stands."""
+    by.check(project)
+    answer = await by.ask("publisher.delete", project, {"name": name}, key=key)
+    return response_of(await gateway.visible(answer))
+
+
+@delete(
     "/projects/{project:str}/data",
     summary="Make what the project's jobs ran unreadable for ever",
     status_code=HTTP_200_OK,

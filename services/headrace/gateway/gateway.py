@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,7 +69,7 @@ class Gateway:
         self.vault_key, self.trust = vault_key, trust
         self.limiter = Limiter(time.monotonic)
         self.strangers = Limiter(time.monotonic)
-        self.room = Room()
+        self.rooms: defaultdict[str, Room] = defaultdict(Room)  # by noun
         self.chunks = Chunks(follower)
         self.asker = Asker(bus)
         self.denials = Denials(self.asker)

@@ -2,12 +2,14 @@
 many wait for an answer.
 
 Rule: a token bucket per address; addresses are forgotten, the one not heard for longest first. Of
-changes no more wait than are answered in time: one more is told at once to come again.
+changes no more wait than are answered soon: one more is told at once to come again, unless its asker
+has less than an equal share of the room.
 """
 
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable, Iterator
 
 from headrace.gateway.errors import TooMany
@@ -15,8 +17,14 @@ from headrace.gateway.errors import TooMany
 BURST = 100  # at once: a rack that joins from behind one address
 REFILL_PER_S = 5
 ADDRESSES_MAX = 10_000
-CHANGES_MAX = 256  # that wait for the service that owns the noun: half a second's at 500 a second
-CHANGES_OF_ONE_MAX = 128  # of the same asker: nobody can take all the room
+ANSWERED_S = 0.06  # of the 100 ms within which a change is done; the way here and back has the rest
+WORK_TIMES_MAX = 2  # what those take who wait for few: where that is long, others may wait as long
+FEW = 8
+CHANGES_LEAST, CHANGES_FIRST, CHANGES_MAX = 16, 64, 256  # that wait for one service
+LEFT_AT_ONCE = 0.7  # of the room, whatever one answer took: it may have been an accident
+WEIGHT = 0.1  # of one answer in what it takes who waits for few
+AGAIN_S_MAX = 8  # until who found no room comes again
+COUNTED_S = 1.0  # over how long refusals and answers are compared
 
 
 class Limiter:
@@ -39,27 +47,70 @@ class Limiter:
 
 
 class Room:
-    """How many changes wait now, and whose they are."""
+    """How many changes wait now for the service that owns a noun, and whose they are. `now_s` is a
+    clock that only goes forward.
 
-    def __init__(self) -> None:
+    So many may wait that the last of them has its answer within `ANSWERED_S`. How many that are, the
+    answers tell: where so many waited together for too long, fewer may from then on, in proportion;
+    one more may after each that took the last room and still was answered in time. Who finds no room
+    is told to come when those who were told so before have been answered.
+    """
+
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._now_s = now_s
         self._waiting: dict[str, int] = {}
         self._count = 0
+        self._work_s = 0.0  # what it takes who waits for few
+        self._fewer_since_s = 0.0
+        self._refused, self._answered, self._counted_since_s = 0, 0, 0.0
+        self._again_s = 1
+        self.most = CHANGES_FIRST
 
     @contextlib.contextmanager
     def taken(self, asker: str) -> Iterator[None]:
         """Room for one change for as long as it is asked for. Raises `TooMany`."""
-        own = self._waiting.get(asker, 0)
-        if own >= CHANGES_OF_ONE_MAX:
-            raise TooMany(
-                f"{own} requests of {asker} wait for an answer; send this one again later"
-            )
-        if self._count >= CHANGES_MAX:
-            raise TooMany(f"{self._count} requests wait for an answer; send this one again later")
+        own, began_s = self._waiting.get(asker, 0), self._now_s()
+        if self._count >= self.most and own >= self._share(asker):
+            self._tally(began_s, refused=1)
+            whose = f"{own} requests of {asker} and {self._count - own} of others"
+            line = f"{whose} wait for an answer; send this one again later"
+            raise TooMany(line, self._again_s)
         self._waiting[asker], self._count = own + 1, self._count + 1
+        waited = self._count
         try:
             yield
         finally:
+            self._learn(waited, began_s)
             self._count -= 1
             left = self._waiting.pop(asker) - 1
             if left:
                 self._waiting[asker] = left
+
+    def _share(self, asker: str) -> int:
+        """What nobody can take from an asker, whoever else is there: not even more than there is."""
+        askers = len(self._waiting) + (asker not in self._waiting)
+        return self.most // askers if self._count < CHANGES_MAX else 0
+
+    def _learn(self, waited: int, began_s: float) -> None:
+        """So many waited when one came, itself among them, and now it is answered."""
+        now_s = self._now_s()
+        took_s = now_s - began_s
+        self._tally(now_s, answered=1)
+        if waited <= FEW:
+            self._work_s += (took_s - self._work_s) * WEIGHT
+        in_time_s = max(ANSWERED_S, WORK_TIMES_MAX * self._work_s)
+        if took_s <= in_time_s:
+            if waited >= self.most:
+                self.most = min(CHANGES_MAX, self.most + 1)
+        elif began_s >= self._fewer_since_s:  # those before tell of the room there was then
+            fitting = max(int(waited * in_time_s / took_s), int(self.most * LEFT_AT_ONCE))
+            self.most = max(CHANGES_LEAST, min(self.most, fitting))
+            self._fewer_since_s = now_s
+
+    def _tally(self, now_s: float, *, refused: int = 0, answered: int = 0) -> None:
+        if now_s - self._counted_since_s > COUNTED_S:
+            after_s = -(-self._refused // max(1, self._answered))
+            self._again_s = min(AGAIN_S_MAX, max(1, after_s))
+            self._refused, self._answered, self._counted_since_s = 0, 0, now_s
+        self._refused += refused
+        self._answered += answered

@@ -29,6 +29,7 @@ HELD = 200  # sleeping workers whose memory is measured, and whom another agent 
 ALONE = 100  # starts one after the other
 
 FLOOR_STARTS = 200
+FILES = 8  # an attempt's folder and what is in it, all told
 
 _FLOOR = """
 import os, sys
@@ -60,6 +61,9 @@ async def measure(node_dir: Path, starts: int) -> None:
     floor_ms = _floor_ms()
     print(f"which is {(cpu_ms + own_ms) / floor_ms:.1f} × two forks of a bare interpreter and one exec "
           f"({floor_ms:.2f} ms here)")  # fmt: skip
+    print(
+        f"of which {_files_ms(node_dir / 'disk'):.2f} ms are for the {FILES} files of a start on this disk"
+    )
     began_s = time.perf_counter()
     await _run(machine, ended, "alone", ALONE, 1)
     print(f"start to end {(time.perf_counter() - began_s) / ALONE * 1000:.2f} ms, one at a time")
@@ -74,6 +78,17 @@ def _floor_ms() -> float:
     """
     program = (sys.executable, "-I", "-S", "-c", _FLOOR, str(FLOOR_STARTS))
     return float(subprocess.run(program, check=True, capture_output=True).stdout)
+
+
+def _files_ms(folder: Path) -> float:
+    """CPU of making as many files as a start does. Some file systems look for room for long: ext4
+    without a journal does, for minutes after many files were deleted.
+    """
+    folder.mkdir()
+    before_s = _own_cpu_s()
+    for number in range(FLOOR_STARTS * FILES):
+        kernel.write(f"{folder}/{number}", b"")
+    return (_own_cpu_s() - before_s) / FLOOR_STARTS * 1000
 
 
 async def _run(machine: ProcessMachine, ended: _Ends, name: str, starts: int, at_once: int) -> None:

@@ -10,6 +10,7 @@ import logging
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,28 +81,33 @@ class LauncherLink:
         return True
 
     async def _keep(self) -> None:
+        """Whoever ends as soon as it serves is started at a pace that a node bears."""
         pause_s = RETRY_S_FIRST
         while True:
-            try:
-                reader, writer = await self._connect()
-            except OSError:
-                self._launch()
-                await asyncio.sleep(pause_s)
-                pause_s = min(pause_s * 2, RETRY_S_MAX)
-                continue
-            try:
-                pid = await self._greet(reader, writer)
-                if pid:
-                    pause_s = RETRY_S_FIRST
-                    self._writer = writer
-                    self._connected()
-                    await self._listen(reader, pid)
-            except (OSError, ValueError, msgspec.MsgspecError) as error:
-                _LOG.warning("launcher link broken error=%s", type(error).__name__)
-            finally:
-                self._writer = None
-                writer.close()
-            await asyncio.sleep(RETRY_S_FIRST)
+            since_s = time.monotonic()
+            await self._serve()
+            has_served = time.monotonic() - since_s >= RETRY_S_MAX
+            await asyncio.sleep(RETRY_S_FIRST if has_served else pause_s)
+            pause_s = RETRY_S_FIRST if has_served else min(pause_s * 2, RETRY_S_MAX)
+
+    async def _serve(self) -> None:
+        """Once, for as long as there is a launcher; one is started where there is none."""
+        try:
+            reader, writer = await self._connect()
+        except OSError:
+            self._launch()
+            return
+        try:
+            pid = await self._greet(reader, writer)
+            if pid:
+                self._writer = writer
+                self._connected()
+                await self._listen(reader, pid)
+        except (OSError, ValueError, msgspec.MsgspecError) as error:
+            _LOG.warning("launcher link broken error=%s", type(error).__name__)
+        finally:
+            self._writer = None
+            writer.close()
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Through the folder's descriptor: a socket's path may have 107 bytes at most."""

@@ -199,7 +199,7 @@ def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Mach
     isolation = probe(settings.node, settings.isolation)
     _LOG.info("jobs are kept apart level=%s", isolation.level)
     if lack := settings.accounts.lack():
-        _LOG.warning("%s: every job that comes here fails; %s", lack, settings.accounts.fix())
+        _LOG.warning("%s: until there is, they fail here: %s", lack, settings.accounts.fix())
     given = MachineSettings(
         node_dir=settings.node_dir,
         node=settings.node,

@@ -41,16 +41,19 @@ class Accounts:
             raise NoAccount(f"{user} is mapped to {name}, which {reason}")
         if self.root_allowed:
             return None
-        raise NoAccount(f"{self.lack()}; {self.fix()}")
+        raise NoAccount(f"{self.lack()}; an administrator of the node makes it: {self.fix()}")
 
     def lack(self) -> str:
         """Why users who are not mapped can run nothing here; empty if they can."""
         if os.geteuid() != 0 or self.root_allowed or _account(self.jobs_user) is not None:
             return ""
-        return f"jobs do not run as root, and there is no account {self.jobs_user} on this node"
+        whose = " of users who are not mapped" if self.users else ""
+        return (
+            f"jobs{whose} do not run as root, and there is no account {self.jobs_user} on this node"
+        )
 
     def fix(self) -> str:
-        """The command that makes their account."""
+        """The command that makes their account, which `node join --install-service` runs."""
         return f"useradd --system {self.jobs_user}"
 
 

@@ -15,7 +15,6 @@ import signal
 import socket
 import struct
 import sys
-from typing import Any
 
 from headrace.node_agent.supervision import kernel, shim, tree
 from headrace.node_agent.supervision.protocol import (
@@ -24,12 +23,15 @@ from headrace.node_agent.supervision.protocol import (
     LINE_BYTES_MAX,
     QUIT,
     SOCKET,
-    VERSION,
+    forked_line,
+    greeting_line,
+    refused_line,
 )
 
 IDLE_MS_MAX = 10_000  # an agent that needs a launcher starts one
 _SEND_BUFFER_BYTES = 1_048_576  # answers wait here while the agent is busy
 _HELD = set(shim.SIGNALS)
+_READ = json.JSONDecoder().raw_decode  # `loads` without what every shim would copy for it
 
 
 def main(node_dir: str) -> None:
@@ -114,7 +116,7 @@ class Launcher:
         descriptor = connection.fileno()
         self._sockets[descriptor], self._lines[descriptor] = connection, b""
         self._poll.register(descriptor, select.POLLIN)
-        tell(connection, {"launcher": VERSION, "pid": os.getpid()})
+        tell(connection, greeting_line(os.getpid()))
 
     def _read(self, descriptor: int) -> None:
         connection = self._sockets[descriptor]
@@ -148,14 +150,13 @@ class Launcher:
             pid = os.fork()
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
-            tell(connection, {"refused": folder.decode(), "why": str(error)})
+            tell(connection, refused_line(folder.decode(), str(error)))
             return
         if pid == 0:
             self._become_shim(start, connection)
         self._shims.add(pid)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
-        with contextlib.suppress(OSError):
-            connection.send(b'{"forked": "%b", "pid": %d}\n' % (folder, pid), socket.MSG_NOSIGNAL)
+        tell(connection, forked_line(folder.decode(), pid))
 
     def _become_shim(self, start: bytes, connection: socket.socket) -> None:
         """In the child: leave everything of the launcher behind; never returns."""
@@ -164,7 +165,9 @@ class Launcher:
             for descriptor, other in self._sockets.items():
                 if other is not connection:
                     os.close(descriptor)
-            shim.run(json.loads(start), self._boot, lambda said: tell(connection, said, last=True))
+            shim.run(
+                _READ(start.decode())[0], self._boot, lambda line: tell(connection, line, last=True)
+            )
         except Exception as error:
             sys.stderr.write(f"ERROR shim {type(error).__name__}: {error}\n")
             sys.stderr.flush()
@@ -191,11 +194,11 @@ class Launcher:
             tree.send(strays, signal.SIGKILL)
 
 
-def tell(connection: socket.socket, said: dict[str, Any], *, last: bool = False) -> None:
+def tell(connection: socket.socket, line: bytes, *, last: bool = False) -> None:
     """Send one line if there is room: whoever does not read learns it from the folder. After the
     `last` one this process lets go of the connection.
     """
     with contextlib.suppress(OSError):
-        connection.send(json.dumps(said).encode() + b"\n", socket.MSG_NOSIGNAL)
+        connection.send(line, socket.MSG_NOSIGNAL)
     if last:
         connection.close()

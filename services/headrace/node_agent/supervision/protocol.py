@@ -8,6 +8,7 @@ touches is copied at its next fork) and `{"quit": true}`. From it: first `{"laun
 from the shim itself `{"started": FOLDER, "at_us": n}`.
 """
 
+import json
 from typing import Any
 
 VERSION = 3  # another version is asked to quit and replaced; its shims are not touched
@@ -46,6 +47,26 @@ Start = dict[str, Any]
 `[mode, content]`), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path
 or ""), `devices` (`uuid:milli` each), `enforcement`, `exhausted` (words that say that a device has no
 memory left), `confinement` (see there)."""
+
+
+def greeting_line(pid: int) -> bytes:
+    """The first that a launcher says."""
+    return b'{"launcher": %d, "pid": %d}\n' % (VERSION, pid)
+
+
+def forked_line(folder: str, pid: int) -> bytes:
+    """The launcher has a shim for this folder. Folders' names need no escaping (`folders.name_of`)."""
+    return b'{"forked": "%b", "pid": %d}\n' % (folder.encode(), pid)
+
+
+def started_line(folder: str, at_us: int) -> bytes:
+    """The worker's processes run."""
+    return b'{"started": "%b", "at_us": %d}\n' % (folder.encode(), at_us)
+
+
+def refused_line(folder: str, why: str) -> bytes:
+    """Nothing will run, and nothing is written down of it."""
+    return json.dumps({"refused": folder, "why": why}).encode() + b"\n"
 
 
 def lease_line(boot: str, from_ns: int) -> bytes:

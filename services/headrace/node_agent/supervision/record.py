@@ -48,12 +48,14 @@ class Record:
         plan = spec["confinement"]
         facts |= {"isolation": plan["level"], "groups": [folder for folder, _ in plan["groups"]]}
         kernel.write(f"{EXIT}.new", b" " * EXIT_ROOM_BYTES)
-        self._add({**facts, "pid": os.getpid(), **{key: spec[key] for key in _KEPT}})
+        meant = {**facts, "pid": os.getpid(), **{key: spec[key] for key in _KEPT}}
+        os.write(self._intent, json.dumps(meant).encode() + b"\n")
 
     def started(self, at_us: int, pids: list[int]) -> None:
         """These processes run. A full disk must not end them."""
         with contextlib.suppress(OSError):
-            self._add({"at_us": at_us, "pids": pids})
+            running = ", ".join(map(str, pids))
+            os.write(self._intent, f'{{"at_us": {at_us}, "pids": [{running}]}}\n'.encode())
 
     def ended(self, end: dict[str, Any]) -> None:
         """So that a reader sees all of it or nothing."""
@@ -66,9 +68,6 @@ class Record:
                 signal.sigtimedwait((), EXIT_AGAIN_S)
             else:
                 return
-
-    def _add(self, line: dict[str, Any]) -> None:
-        os.write(self._intent, json.dumps(line).encode() + b"\n")
 
 
 def journal(path: str, what: str, identity: tuple[str, int, int], devices: list[str]) -> None:

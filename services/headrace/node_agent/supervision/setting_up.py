@@ -9,7 +9,6 @@ Rule: the lock is the truth: it goes with the process that holds it, whatever en
 import contextlib
 import fcntl
 import os
-import shutil
 from typing import Any, Protocol
 
 from headrace.node_agent.supervision import kernel
@@ -50,7 +49,7 @@ class Preparing:
         if os.path.exists(self._done):
             fcntl.lockf(self._lock, fcntl.LOCK_SH)
             return READY
-        shutil.rmtree(self._folder, ignore_errors=True)
+        _remove(self._folder)
         os.mkdir(self._folder)
         if self._account is not None:
             os.chown(self._folder, *self._account[:2])
@@ -67,13 +66,20 @@ class Preparing:
             kernel.write(self._done, b"")
             fcntl.lockf(self._lock, fcntl.LOCK_SH)
         else:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder)
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
 
     @property
     def has_changes(self) -> bool:
         """Whether the setup left anything in the working directory."""
         return os.path.isdir(f"{self._folder}/changes")
+
+
+def _remove(folder: str) -> None:
+    """All of it. What that needs is loaded here: the launcher must stay small to fork quickly."""
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def set_up(setup: Setup, work: str, account: "list[Any] | None", shim: "Shim") -> bool:

@@ -30,6 +30,8 @@ from headrace.node_agent.supervision.protocol import (
     WORK,
     Start,
     lease_of,
+    refused_line,
+    started_line,
 )
 from headrace.node_agent.supervision.record import Record, journal
 from headrace.node_agent.supervision.setting_up import LIMIT_S, judge, set_up
@@ -43,7 +45,7 @@ SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.
 
 _LOOK_NS = int(LOOK_S * 1e9)
 
-Tell = Callable[[dict[str, Any]], None]
+Tell = Callable[[bytes], None]
 
 
 def run(spec: Start, boot: str, tell: Tell) -> None:
@@ -91,7 +93,7 @@ class _Attempt:
             self._made = furnish(self._spec)
         except OSError as error:
             why = f"its folder cannot be written: {error.strerror}"
-            self._tell({"refused": self._spec["folder"], "why": why})
+            self._tell(refused_line(self._spec["folder"], why))
             return
         self._note("start")
         try:
@@ -150,10 +152,9 @@ class _Attempt:
     def _work(self) -> None:
         for index in range(len(self._spec["processes"])):
             self._start(index, self._spec["command"])
-        at_us = kernel.now_us()
-        self._end["started_at_us"] = at_us
+        self._end["started_at_us"] = at_us = kernel.now_us()
         self._record.started(at_us, list(self._alive))
-        self._tell({"started": self._spec["folder"], "at_us": at_us})
+        self._tell(started_line(self._spec["folder"], at_us))
 
     def _start(self, index: int, command: list[str]) -> None:
         env = {**self._spec["env"], **self._spec["processes"][index]}
