@@ -297,20 +297,3 @@ def test_a_snapshot_loses_nothing_of_a_gang_that_grows_and_shrinks(running):
     history.node("n2", boot="boot-2")
     history.cut()
     assert tags(history.settled()) == ["workers.released", "gang.grown"]
-
-
-@pytest.mark.parametrize("most", [2, 3])
-def test_a_gang_at_its_minimum_makes_way_for_whom_a_quota_is_owed(empty_history, most):
-    """Though it could also grow: what it asks for when it is stopped is its minimum, not that."""
-    history = empty_history
-    fleet(history, 2, a={"quota_milli": 8000}, b={"quota_milli": 8000})
-    elastic(history, "e", least=2, most=most, project="a")
-    history.settled()
-    history.starts("e")
-    history.settled()
-
-    whole_node = Gang(nodes=1, accelerators=(Accelerator(milli=8000),), cpu_milli=1000)
-    history.job("owed", gang=whole_node, project="b")
-
-    (evicted,) = of(GangEvicted, history.settled())
-    assert (evicted.job, evicted.act.rule, evicted.gainer) == ("e", "reclaim", "owed")

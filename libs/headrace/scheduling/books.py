@@ -99,10 +99,9 @@ class Books:
 
     def set_machine(self, spec: MachineSpec) -> None:
         """A machine is new or has changed; what is booked on it stays."""
-        old = self.machines.get(spec.name)
         there = list(self._held_on(spec.name))
         self._charge(there, -1)
-        self._drop(spec.name)
+        old = self._drop(spec.name)
         self.machines[spec.name] = machine = Machine(spec)
         for _, task in there:
             place, book = _booked(task)
