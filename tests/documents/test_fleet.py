@@ -98,6 +98,8 @@ def test_a_fleet_is_read_as_it_is_written():
     ("document", "said"),
     [
         ({"type": "volume", "name": "a"}, "refused: path — must be an absolute path; /mnt/datasets"),
+        ({"type": "volume", "name": "a", "path": "/a", "near": {"label": "rack"}}, "refused: near.label = rack — must be a label and its value; near: {label: pool=train}"),
+        ({"type": "volume", "name": "a", "path": "/a", "nodes": {"label": "site=x"}, "near": {"label": "site=y"}}, "refused: near.label = site=y — no node that reaches it has this"),
         ({"type": "projct", "name": "a"}, "refused: type = projct — is not a document that can be applied; did you mean project?"),
         ({"type": "training"}, "refused: type = training — is a job; headrace submit"),
         ({"name": "a"}, "refused: type — must be given; department, project, pool, volume, webhook or scheduling"),

@@ -23,7 +23,7 @@ class PoolRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class VolumeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A volume: a folder at `path` of the nodes whose label `label` is `value` (without: of all),
-    and how many they are now.
+    and how many they are now. Those whose label `near_label` is `near_value` are near.
     """
 
     name: str
@@ -31,6 +31,8 @@ class VolumeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     label: str = ""
     value: str = ""
     nodes: int = 0
+    near_label: str = ""
+    near_value: str = ""
 
 
 class SecretRow(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -10,12 +10,16 @@ from headrace.events.base import Decision, Fact, Refusal
 
 
 class Volume(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A folder at `path` of every node whose label `label` is `value`; without a label, of all."""
+    """A folder at `path` of every node whose label `label` is `value`; without a label, of all.
+    Nodes whose label `near_label` is `near_value` are near to it.
+    """
 
     volume: str
     path: str
     label: str = ""
     value: str = ""
+    near_label: str = ""
+    near_value: str = ""
 
 
 class VolumeApplyRequested(
