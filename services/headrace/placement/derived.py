@@ -128,10 +128,11 @@ class Index:
         heapify(self.moments)
 
     def requeued(self, state: State, name: str, *, users_equal: bool) -> None:
-        """A queue is new or has changed; its users shared it equally before, or did not."""
+        """A queue is new, has changed or is gone; its users shared it equally before, or did not."""
         self.changed_queues[name] = None
         self.watch_budgets(state, name)
-        if state.queues[name].users_equal != users_equal:  # its jobs are in other queues now
+        now = state.queues.get(name)
+        if (now is not None and now.users_equal) != users_equal:  # its jobs are in other queues
             mine = (job_id for job_id, job in state.jobs.items() if job.project == name)
             self.changed_jobs.update(dict.fromkeys(mine))
 
