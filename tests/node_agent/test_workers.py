@@ -229,6 +229,7 @@ async def test_one_process_that_fails_ends_its_peers(node: Node) -> None:
     end = await node.placement.ended(key)
 
     assert (end.reason, end.exit_code, end.message) == ("exited", 9, "process 1: exit code 9")
+    assert end.process == 1
     assert node.left_of(node.intent(key).marker) == []
 
 

@@ -76,6 +76,7 @@ class _Attempt:
             "reason": "exited",
             "exit_code": 0,
             "message": "",
+            "process": -1,
             "boot": boot,
         }
         self._ending = False
@@ -199,7 +200,7 @@ class _Attempt:
             ending = f"{ending}: out of GPU memory"
             self._end["reason"] = self._end["reason"].replace("exited", "gpu-oom")
         prefix = f"process {index}: " if self._spec["count"] > 1 else ""
-        self._end["exit_code"] = code
+        self._end.update(exit_code=code, process=index)
         self._end["message"] = self._end["message"] or f"{prefix}{ending}"
         if self._alive and not self._ending:
             self._stop_all("peer-failed", self._spec["grace_s"])
