@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -33,6 +35,19 @@ class VolumeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     nodes: int = 0
     near_label: str = ""
     near_value: str = ""
+
+
+class TemplateRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A template: fields of a job file (`job`) that a job file of its project (empty: of any) takes
+    over by naming it. It stands at this `position` of the log.
+    """
+
+    name: str
+    project: str = ""
+    description: str = ""
+    job: dict[str, Any] = {}
+    position: int = 0
+    applied_at_us: int = 0
 
 
 class SecretRow(msgspec.Struct, kw_only=True, omit_defaults=True):

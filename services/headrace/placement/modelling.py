@@ -20,6 +20,7 @@ from headrace.placement.reach_rules import labels_of
 from headrace.placement.release_rules import dispensable
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, Machine, State
+from headrace.scheduling.banks import Kind
 from headrace.scheduling.cluster import Device, Node
 from headrace.scheduling.gangs import (
     PENDING,
@@ -30,7 +31,7 @@ from headrace.scheduling.gangs import (
     Shape,
     Task,
 )
-from headrace.scheduling.machines import Kind, MachineSpec, takes
+from headrace.scheduling.machines import MachineSpec, takes
 from headrace.scheduling.rations import leaf_of
 from headrace.scheduling.settings import Settings
 
