@@ -72,13 +72,8 @@ class _Attempt:
         self._alive: dict[int, int] = {}  # pid to process index
         self._sessions = sessions.Sessions(self._confinement)
         self._ended: list[dict[str, int]] = []
-        self._end: dict[str, Any] = {
-            "reason": "exited",
-            "exit_code": 0,
-            "message": "",
-            "process": -1,
-            "boot": boot,
-        }
+        self._end: dict[str, Any] = {"reason": "exited", "exit_code": 0, "message": ""}
+        self._end |= {"process": -1, "boot": boot}
         self._ending = False
         self._asked: set[int] = set()
         self._kill_at_ns = 0
