@@ -146,7 +146,7 @@ def tidy(folder: Path, bytes_max: int, *, kept_max: int = KEPT_MAX) -> None:
     total_bytes, unused_s = 0, time.time() - IN_USE_S
     used = sorted(((bare.stat().st_mtime, bare) for bare in folder.glob("*")), reverse=True)
     for number, (used_s, bare) in enumerate(used):
-        total_bytes += sum(file.lstat().st_size for file in bare.rglob("*"))
+        total_bytes += sum(file.lstat().st_size for file in bare.rglob("*") if file.is_file())
         if used_s < unused_s and (number >= kept_max or total_bytes > bytes_max):
             shutil.rmtree(bare, ignore_errors=True)
 
