@@ -46,9 +46,17 @@ REQUESTS = {
     ("GET", "/v1/projects"): ("/v1/projects", None, None),
     ("PUT", "/v1/documents"): (
         "/v1/documents",
-        {"type": "project", "name": "vision", "department": "research"},
+        {"type": "template", "template": "t", "project": "vision", "job": {}},
         HERE,
     ),
+    ("DELETE", "/v1/documents/{kind:str}/{name:str}"): (
+        "/v1/documents/template/t?project=vision",
+        None,
+        HERE,
+    ),
+    ("DELETE", "/v1/documents/scheduling"): ("/v1/documents/scheduling", None, FLEET),
+    ("GET", "/v1/templates"): ("/v1/templates", None, None),
+    ("GET", "/v1/templates/{name:str}"): ("/v1/templates/ddp", None, None),
     ("GET", "/v1/pools"): ("/v1/pools", None, None),
     ("GET", "/v1/volumes"): ("/v1/volumes", None, None),
     ("GET", "/v1/secrets"): ("/v1/secrets", None, None),
