@@ -56,13 +56,21 @@ def last_lines(client: Client, found: Description) -> list[str]:
     if ended is None or ended.data.get("outcome") != "failed" or not ended.data.get("node"):
         return []
     rank, attempt = int(ended.data.get("rank", 0)), int(ended.data.get("attempt", 0))
+    process = int(ended.data.get("process", -1))
     try:
-        pieces = client.logs(found.job.job, rank=rank, attempt=attempt, tail_bytes=TAIL_BYTES)
+        pieces = client.logs(
+            found.job.job,
+            rank=rank,
+            process=process if process >= 0 else None,
+            attempt=attempt,
+            tail_bytes=TAIL_BYTES,
+        )
         text = "".join(piece.text for piece in pieces)
     except ClientError:
         return []
     lines = [terminal_safe(line) for line in text.splitlines()[-TAIL_LINES:]]
-    head = f"  last lines of rank {rank} on {ended.data['node']}"
+    which = f"rank {rank} process {process}" if process > 0 else f"rank {rank}"
+    head = f"  last lines of {which} on {ended.data['node']}"
     return [head, *(f"    {line}" for line in lines)] if lines else []
 
 
