@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from argparse import (
@@ -57,6 +56,8 @@ class Parser(ArgumentParser):
         if word.partition("=")[0] in NOT_YET:
             self.error(f"{word}: not yet")
         options = [name for action in self._actions for name in action.option_strings]
+        import difflib
+
         near = difflib.get_close_matches(word.partition("=")[0], options, n=1)
         what = "option" if word.startswith("-") else "argument"
         self.error(f"unknown {what} {word}" + (f"; did you mean {near[0]}?" if near else ""))
