@@ -17,7 +17,7 @@ from headrace.events.people import (
     UserRemoved,
     UserSet,
 )
-from headrace.events.queues import Listed, Queue, QueueConfigured
+from headrace.events.queues import Listed, Queue, QueueConfigured, QueueDeleted
 
 VIEWER = Grant(role="viewer", scope="vision")
 
@@ -111,3 +111,18 @@ def test_whatever_the_log_says_counts_and_indexes_agree(history):
     assert directory.version == sum(isinstance(event, LISTENS_TO) for event in history)
     kept = msgspec.json.decode(msgspec.json.encode(directory), type=Directory)
     assert kept == directory
+
+
+def test_the_roles_in_a_project_end_with_it():
+    listed = Queue(
+        queue="vision", kind="project", members=(Listed(member="user:bob", role="researcher"),)
+    )
+    elsewhere = Grant(role="viewer", scope="ads")
+    directory = folded(
+        QueueConfigured(name="vision", queue=listed, change="created"),
+        user(), granted(), granted(grant=elsewhere),
+        QueueDeleted(name="vision", queue_kind="project"),
+    )  # fmt: skip
+    assert [*directory.grants("user:ada")] == [elsewhere]
+    assert [*directory.grants("user:bob")] == []
+    assert "vision" not in directory.parents

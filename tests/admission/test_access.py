@@ -1,11 +1,14 @@
 """Secrets, publishers, erasure."""
 
+from headrace.admission import access_rules
 from headrace.events.access import (
     ProjectErased,
     ProjectEraseRefused,
     ProjectEraseRequested,
     ProjectKeysDropped,
     PublisherCreated,
+    PublisherDeleted,
+    PublisherDeleteRequested,
     PublisherRefused,
     PublisherRequested,
     SecretRefused,
@@ -62,6 +65,39 @@ def test_a_publisher_is_created_once_under_its_key():
 def test_two_keys_for_one_name_in_the_same_turn_are_not_both_taken():
     run = history(publisher(key="UA"), publisher(key="UB"))
     assert [type(d.event) for d in run.turn()] == [PublisherCreated, PublisherRefused]
+
+
+def test_a_deleted_publishers_key_is_refused_for_ever_and_its_name_is_free():
+    run = history(publisher(), publisher(name="eval", key="UE"))
+    run.turn()
+    delete = PublisherDeleteRequested(project="vision", name="etl")
+    gone = PublisherDeleted(project="vision", name="etl", public_key="UA")
+    run.given(delete, delete)
+    assert [type(d.event) for d in run.turn()] == [PublisherDeleted, PublisherRefused]
+    assert run.state.deleted == {"UA": "vision"}
+    run.given(publisher(name="new", key="UA"))
+    said = "refused: public_key — is of a publisher that was deleted; make another key"
+    assert refusal(run) == said
+    created = PublisherCreated(project="vision", name="etl", public_key="UB")
+    assert decided(run.given(publisher(key="UB"))) == created
+    assert gone.public_key in run.state.deleted, "its login would still be good"
+
+
+def test_who_deletes_a_publisher_that_is_none_learns_which_there_are():
+    run = history(publisher())
+    run.turn()
+    run.given(PublisherDeleteRequested(project="vision", name="elt"))
+    assert refusal(run) == "refused: publisher = elt — does not exist; did you mean etl?"
+
+
+def test_the_bus_is_not_told_more_keys_than_it_can_be(monkeypatch):
+    monkeypatch.setattr(access_rules, "DELETED_MAX", 1)
+    run = history(publisher(), publisher(name="eval", key="UE"))
+    run.turn()
+    run.given(PublisherDeleteRequested(project="vision", name="etl"))
+    run.turn()
+    run.given(PublisherDeleteRequested(project="vision", name="eval"))
+    assert "1 have been deleted" in refusal(run)
 
 
 def test_a_project_is_erased_and_forgets_its_secrets():

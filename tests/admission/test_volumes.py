@@ -3,9 +3,15 @@
 import pytest
 
 from headrace.events import Refusal
-from headrace.events.volumes import Volume, VolumeApplyRequested, VolumeConfigured
+from headrace.events.volumes import (
+    Volume,
+    VolumeApplyRequested,
+    VolumeConfigured,
+    VolumeDeleted,
+    VolumeDeleteRequested,
+)
 
-from .facts import decided, gang, history, node, requested
+from .facts import decided, finished, gang, history, node, refusal, requested
 
 
 def asked(name="datasets", **fields):
@@ -46,3 +52,25 @@ def test_a_volume_that_no_node_reaches_today_is_said_at_once(site, said):
     warned = decided(history(node(labels={"site": site}), volume, request)).warning
     assert said in warned
     assert bool(warned) == bool(said)
+
+
+def test_a_volume_is_deleted_when_no_live_job_has_it():
+    wanted = requested(wants=gang(volumes=("datasets",)))
+    deleting = VolumeDeleteRequested(name="datasets", user="ada")
+    run = history(there(), wanted)
+    run.turn()
+    assert refusal(run.given(deleting)) == (
+        "refused: volume = datasets — 1 job with it has not ended: a-1; cancel them or wait"
+    )
+    run.given(finished(), deleting)
+    assert decided(run) == VolumeDeleted(name="datasets")
+    assert "there is none yet" in refusal(run.given(deleting))
+
+
+def test_what_is_asked_in_one_turn_is_judged_in_the_order_of_the_log():
+    deleting = VolumeDeleteRequested(name="datasets", user="ada")
+    wanted = requested(wants=gang(volumes=("datasets",)))
+    late = history(there(), deleting, wanted).turn()
+    assert "no such volume" in str(late[1].event.refusal)
+    early = history(there(), wanted, deleting).turn()
+    assert "has not ended: a-1" in str(early[1].event.refusal)

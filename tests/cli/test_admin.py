@@ -67,6 +67,13 @@ async def test_a_publisher_gets_a_credential_file_that_only_its_owner_reads(
     assert path.read_text() == text
 
 
+async def test_a_publisher_is_deleted_by_name(world, headrace):
+    await accept(world, "publisher.delete")
+    code, out, _ = await headrace("publisher", "delete", "etl", "-p", "ads")
+    assert (code, out) == (0, "publisher etl deleted  project ads  its key is refused\n")
+    assert json.loads(world.asked[0].data) == {"name": "etl"}
+
+
 async def test_erasing_asks_first(world, headrace):
     await accept(world, "project.erase")
     assert (await headrace("erase", "vision"))[0] == 2

@@ -5,7 +5,7 @@ import json
 from tests.cli.program import in_log
 from tests.gateway.histories import joined
 
-from headrace.events.access import PublisherCreated, SecretSet
+from headrace.events.access import PublisherCreated, PublisherDeleted, SecretSet
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.volumes import Volume, VolumeConfigured
 
@@ -39,7 +39,8 @@ async def test_pools_are_listed_with_their_nodes_and_prices(world, headrace):
 
 
 async def test_volumes_are_listed_with_the_nodes_that_reach_them(world, headrace):
-    somewhere = Volume(volume="a", path="/mnt/a", label="site", value="berlin")
+    near = {"near_label": "rack", "near_value": "r1"}
+    somewhere = Volume(volume="a", path="/mnt/a", label="site", value="berlin", **near)
     everywhere = Volume(volume="b", path="/mnt/b")
     await in_log(
         world,
@@ -49,8 +50,8 @@ async def test_volumes_are_listed_with_the_nodes_that_reach_them(world, headrace
         VolumeConfigured(name="b", volume=everywhere, change="created"),
     )
     assert await rows(headrace, "volume", "list") == [
-        ["a", "1", "site=berlin", "/mnt/a"],
-        ["b", "2", "every", "node", "/mnt/b"],
+        ["a", "1", "site=berlin", "rack=r1", "/mnt/a"],
+        ["b", "2", "every", "node", "–", "/mnt/b"],
     ]
 
 
@@ -66,3 +67,5 @@ async def test_publishers_are_listed_with_their_keys(world, headrace):
     await in_log(world, PublisherCreated(project="ads", name="etl", public_key="UABC"))
     (row,) = await rows(headrace, "publisher", "list")
     assert (row[:2], row[-1]) == (["etl", "ads"], "UABC")
+    await in_log(world, PublisherDeleted(project="ads", name="etl", public_key="UABC"))
+    assert await rows(headrace, "publisher", "list") == []

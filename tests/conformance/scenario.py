@@ -9,7 +9,8 @@ from tests.conformance.reading import Record
 
 from headrace.scheduling import gangs
 from headrace.scheduling.actions import take_turn
-from headrace.scheduling.machines import COMING, HELD, LEAVING, Machine
+from headrace.scheduling.banks import COMING, HELD, LEAVING
+from headrace.scheduling.machines import Machine
 from headrace.scheduling.world import World
 
 ACTION_NAMES = {"consolidation": "consolidate", "stalegangeviction": "evict_stale"}

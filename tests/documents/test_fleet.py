@@ -98,9 +98,11 @@ def test_a_fleet_is_read_as_it_is_written():
     ("document", "said"),
     [
         ({"type": "volume", "name": "a"}, "refused: path — must be an absolute path; /mnt/datasets"),
+        ({"type": "volume", "name": "a", "path": "/a", "near": {"label": "rack"}}, "refused: near.label = rack — must be a label and its value; near: {label: pool=train}"),
+        ({"type": "volume", "name": "a", "path": "/a", "nodes": {"label": "site=x"}, "near": {"label": "site=y"}}, "refused: near.label = site=y — no node that reaches it has this"),
         ({"type": "projct", "name": "a"}, "refused: type = projct — is not a document that can be applied; did you mean project?"),
         ({"type": "training"}, "refused: type = training — is a job; headrace submit"),
-        ({"name": "a"}, "refused: type — must be given; department, project, pool, volume, webhook or scheduling"),
+        ({"name": "a"}, "refused: type — must be given; department, project, pool, volume, template, webhook or scheduling"),
         ({"type": "project"}, "refused: name — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
         ({"type": "project", "name": "A.b"}, "refused: name = A.b — has 1 to 41 of a-z 0-9 and '-', not starting with '-'"),
         ({"type": "project", "name": "a", "gpus": {"quota": -1}}, "refused: gpus.quota = -1 — must be a number, not negative; such as 2 or 0.5"),

@@ -24,8 +24,10 @@ from tests.end_to_end.pipeline import (
 )
 from tests.logins import creds_for_all
 
+from headrace.bus.interface import NotConnected
 from headrace.bus.nats import NatsBus
 
+PUT_OUT_S = 20  # admission tells the bus two seconds after it was decided
 FLEET = ROOT / "examples" / "fleet.yaml"
 # Stands for the NATS command line: what it was told, as JSON.
 NATS = '#!/bin/sh\nexec python3 -c "import json, sys; print(json.dumps(sys.argv[1:]))" "$@"\n'
@@ -206,6 +208,18 @@ async def test_nobody_is_asked_on_a_subject_that_is_none(pipeline):
     for subject in ("headrace.request.ads.job", "headrace.request.ads.job.submit.now"):
         with pytest.raises((nats.errors.NoRespondersError, nats.errors.TimeoutError)):
             await pipeline.request(subject, b"{}", timeout=1)
+
+
+async def test_a_deleted_publisher_is_put_out_and_let_in_no_more(fleet, folder):
+    creds, out = str(folder / "leaked.creds"), asyncio.Event()
+    fleet.headrace("publisher", "create", "leaked", "--project", "ads", "--out", creds)
+    sign_in = {"creds_path": creds, "inbox_prefix": "_INBOX_pub_leaked"}
+    bus = await NatsBus.connect(fleet.nats_url, **sign_in, on_lost=out.set)
+    fleet.headrace("publisher", "delete", "leaked", "--project", "ads")
+    await asyncio.wait_for(out.wait(), PUT_OUT_S)
+    await bus.close()
+    with pytest.raises(NotConnected, match=r"(?i)authorization"):
+        await NatsBus.connect(fleet.nats_url, **sign_in)
 
 
 async def test_a_publisher_sees_and_says_nothing_of_others(fleet, folder):

@@ -46,9 +46,17 @@ REQUESTS = {
     ("GET", "/v1/projects"): ("/v1/projects", None, None),
     ("PUT", "/v1/documents"): (
         "/v1/documents",
-        {"type": "project", "name": "vision", "department": "research"},
+        {"type": "template", "template": "t", "project": "vision", "job": {}},
         HERE,
     ),
+    ("DELETE", "/v1/documents/{kind:str}/{name:str}"): (
+        "/v1/documents/template/t?project=vision",
+        None,
+        HERE,
+    ),
+    ("DELETE", "/v1/documents/scheduling"): ("/v1/documents/scheduling", None, FLEET),
+    ("GET", "/v1/templates"): ("/v1/templates", None, None),
+    ("GET", "/v1/templates/{name:str}"): ("/v1/templates/ddp", None, None),
     ("GET", "/v1/pools"): ("/v1/pools", None, None),
     ("GET", "/v1/volumes"): ("/v1/volumes", None, None),
     ("GET", "/v1/secrets"): ("/v1/secrets", None, None),
@@ -57,6 +65,11 @@ REQUESTS = {
     ("POST", "/v1/publishers"): (
         "/v1/publishers",
         {"name": "etl", "project": "vision", "public_key": "U"},
+        HERE,
+    ),
+    ("DELETE", "/v1/publishers/{project:str}/{name:str}"): (
+        "/v1/publishers/vision/etl",
+        None,
         HERE,
     ),
     ("DELETE", "/v1/projects/{project:str}/data"): ("/v1/projects/vision/data", None, HERE),

@@ -32,6 +32,7 @@ from headrace.client import Client, ClientError
 from headrace.client.session_model import Visit
 from headrace.events import Refusal
 from headrace.events.people import Account, Grant, UserSet
+from headrace.events.templates import Template, TemplateConfigured
 from headrace.gateway.app import api
 
 
@@ -41,7 +42,7 @@ def routes(world):
         path = route.path_format.replace("{job}", "{job:str}")
         for name, kind in (
             ("node", "str"), ("token", "str"), ("project", "str"), ("name", "str"),
-            ("user", "str"), ("tree", "str"), ("index", "int"),
+            ("user", "str"), ("tree", "str"), ("kind", "str"), ("index", "int"),
         ):  # fmt: skip
             path = path.replace(f"{{{name}}}", f"{{{name}:{kind}}}")
         if not path.startswith("/v1"):
@@ -76,7 +77,7 @@ async def peopled(world):
         await world.bus.publish(message.reply, b'{"accepted":true}')
 
     for noun in ("job", "node", "queue", "pool", "secret", "publisher", "project", "user", "role", "webhook",
-                 "token"):  # fmt: skip
+                 "token", "template", "scheduling", "volume"):  # fmt: skip
         await world.bus.subscribe(f"headrace.gateway.*.{noun}.*", accept)
     for verb in ("create-token", "revoke-token", "approve"):
         await world.bus.subscribe(f"headrace.gateway.*.access.{verb}", accept)
@@ -208,3 +209,52 @@ async def test_only_who_has_the_fleet_points_a_webhook_inside(world):
         for user, private in itertools.product(["admin-fleet", "admin-vision"], [False, True])
     ]
     assert got == [200, 200, 200, 403]
+
+
+async def test_who_may_apply_a_document_may_delete_it_and_nobody_else(world):
+    await peopled(world)
+    names = {
+        "department": "research", "project": "vision", "pool": "train", "volume": "data",
+        "template": "ddp", "webhook": "nightly",
+    }  # fmt: skip
+    project = {"department": "research", "job": {}, "url": "https://x.example", "project": "vision"}
+    users = [f"{role}-{scope or 'fleet'}" for role, scope in itertools.product(ROLES, SCOPES)]
+
+    def both(kind, user):
+        door, name = Door(world.url), names[kind]
+        fields = ("project",) if kind in ("template", "webhook") else ()
+        fields += ("department",) if kind == "project" else ()
+        body = {"type": kind, "name": name, **{field: project[field] for field in fields}}
+        whose = "?project=vision" if "project" in body else ""
+        put = door.ask("PUT", "/v1/documents", body, user)[0]
+        gone = door.ask("DELETE", f"/v1/documents/{kind}/{name}{whose}", None, user)[0]
+        return kind, user, put == 200, gone == 200
+
+    def all_of_them():
+        return [both(kind, user) for kind, user in itertools.product(names, users)]
+
+    found = await asyncio.to_thread(all_of_them)
+    assert [row for row in found if row[2] is not row[3]] == []
+    assert {kind for kind, user, may, _ in found if may and user == "project-admin-vision"} == {
+        "template", "webhook",
+    }  # fmt: skip
+
+
+async def test_a_template_is_shown_to_those_of_its_project_and_one_of_the_fleet_to_all(world):
+    await peopled(world)
+    for name, of in (("ours", "vision"), ("theirs", "zeta"), ("everybodys", "")):
+        template = Template(template=name, project=of, job='{"nodes":2}')
+        event = TemplateConfigured(name=name, project=of, template=template, change="created")
+        await world.gateway.follower.reached(await world.append(event))
+
+    def seen(user):
+        _, answer = Door(world.url).ask("GET", "/v1/templates", None, user)
+        return [row["name"] for row in msgspec.json.decode(answer)]
+
+    def one(user, name):
+        return Door(world.url).ask("GET", f"/v1/templates/{name}", None, user)[0]
+
+    assert await asyncio.to_thread(seen, "viewer-vision") == ["everybodys", "ours"]
+    assert await asyncio.to_thread(seen, "admin-fleet") == ["everybodys", "ours", "theirs"]
+    assert await asyncio.to_thread(one, "viewer-vision", "theirs") == 404
+    assert await asyncio.to_thread(one, "viewer-vision", "ours") == 200

@@ -17,6 +17,7 @@ from headrace.client.connection import Connection
 from headrace.events.access import ProjectErased, PublisherCreated, SecretSet
 from headrace.events.members import TokenCreated
 from headrace.events.pools import Pool, PoolConfigured
+from headrace.events.templates import Template, TemplateConfigured
 from headrace.events.volumes import Volume, VolumeConfigured
 from headrace.events.webhooks import Webhook, WebhookConfigured
 
@@ -174,6 +175,7 @@ LISTS = {
     "/v1/projects": "project",
     "/v1/pools": "name",
     "/v1/volumes": "name",
+    "/v1/templates": "name",
     "/v1/secrets": "name",
     "/v1/publishers": "name",
     "/v1/webhooks": "name",
@@ -223,6 +225,9 @@ async def inhabited(world):
             configured(name),
             PoolConfigured(name=name, pool=Pool(pool=name, **label), change="created"),
             VolumeConfigured(name=name, volume=Volume(volume=name, path="/mnt"), change="created"),
+            TemplateConfigured(
+                name=name, template=Template(template=name, job="{}"), change="created"
+            ),
             SecretSet(project=name, name="KEY", version=f"v{number}"),
             PublisherCreated(project=name, name="etl", public_key="U1"),
             WebhookConfigured(

@@ -1,5 +1,8 @@
 """At whose expense somebody gets devices, and at whose not."""
 
+import pytest
+
+from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangEvicted, GangPlaced, SearchSuspended
 from headrace.placement import room_rules
 from headrace.placement.decide import DECIDER
@@ -235,3 +238,22 @@ def test_whoever_is_moved_for_somebody_less_important_gets_its_place_first(empty
     assert (event.job, event.gainer, event.reason) == ("c", "two", "moved")
     history.exits("c", reason="stopped", exit_code=143)
     assert placements(history.settled()) == ["c", "two"]
+
+
+@pytest.mark.parametrize("most", [2, 3])
+def test_a_gang_at_its_minimum_makes_way_for_whom_a_quota_is_owed(empty_history, most):
+    """Though it could also grow: what it asks for when it is stopped is its minimum, not that."""
+    history, node = empty_history, (Accelerator(milli=8000),)
+    for name in ("a", "b"):
+        history.node(f"n-{name}")
+        history.queue(name, quota_milli=8000)
+    history.job("e", gang=Gang(nodes=2, nodes_max=most, accelerators=node), project="a")
+    history.settled()
+    history.starts("e")
+    history.settled()
+
+    history.job("owed", gang=Gang(nodes=1, accelerators=node), project="b")
+
+    events = history.settled()
+    assert evictions(events) == {"e": "owed"}
+    assert events[0].act.rule == "reclaim"

@@ -6,7 +6,18 @@ import pytest
 
 from headrace.decider.testing import given
 from headrace.events import Refusal
-from headrace.events.pools import Pool, PoolApplyRequested, PoolConfigured, PoolPriced
+from headrace.events.asked import Accelerator, Gang
+from headrace.events.jobs import JobAdmitted, JobFinished
+from headrace.events.nodes import NodeJoined
+from headrace.events.pools import (
+    Pool,
+    PoolApplyRequested,
+    PoolConfigured,
+    PoolDeleted,
+    PoolDeleteRequested,
+    PoolPriced,
+)
+from headrace.events.queues import Queue, QueueConfigured
 from headrace.placement.decide import DECIDER
 from headrace.placement.requests import apply_pool
 from headrace.runtime.service import Request
@@ -96,3 +107,58 @@ async def test_what_is_no_pool_is_refused():
     assert isinstance(refusal, Refusal)
     assert refusal.field == "type"
     assert (await received(project="vision")).instead == "fleet"
+
+
+def deleting(name="train"):
+    return PoolDeleteRequested(name=name, user="ada")
+
+
+def test_a_pool_that_nobody_needs_is_deleted():
+    run = given(DECIDER, asked())
+    run.turn()
+    (draft,) = run.given(deleting()).turn()
+    assert (draft.event, draft.actor) == (PoolDeleted(name="train"), "ada")
+    assert run.state.pools == {}
+    assert str(run.given(deleting()).turn()[0].event.refusal).endswith("there is none yet")
+
+
+def node(**labels):
+    return NodeJoined(
+        node="n1", host="n1", address="10.0.0.1", boot="b", incarnation="i", public_key="",
+        devices=(), labels=labels, cpu_milli=1, memory_bytes=1,
+    )  # fmt: skip
+
+
+def waiting():
+    gang = Gang(nodes=1, accelerators=(Accelerator(milli=1000),), pools=("train",))
+    return JobAdmitted(
+        job="a-1", project="vision", name="a", user="ada", gang=gang, requested_at=1, priority=40
+    )
+
+
+def naming():
+    queue = Queue(queue="vision", kind="project", pools={"training": ("train",)})
+    return QueueConfigured(name="vision", queue=queue, change="created")
+
+
+@pytest.mark.parametrize(
+    ("there", "line"),
+    [
+        (node(pool="train"), "1 node of the fleet is in it: n1; label them other than pool=train"),
+        (waiting(), "1 job for it has not ended: a-1; cancel them or wait"),
+        (naming(), "it stands in the documents of vision; apply them without it first"),
+    ],
+)
+def test_a_pool_that_is_needed_stays_and_who_needs_it_is_said(there, line):
+    run = given(DECIDER, asked(), there)
+    run.turn()
+    answers = [d.event for d in run.given(deleting()).turn() if hasattr(d.event, "refusal")]
+    assert line in str(answers[0].refusal)
+    assert "train" in run.state.pools
+
+
+def test_a_pool_can_go_once_its_jobs_have_ended():
+    run = given(DECIDER, asked(), waiting())
+    run.turn()
+    run.given(JobFinished(job="a-1", project="vision", outcome="cancelled"), deleting())
+    assert PoolDeleted(name="train") in [draft.event for draft in run.turn()]

@@ -12,6 +12,8 @@ from headrace.events.scheduling import (
     Scheduling,
     SchedulingApplyRequested,
     SchedulingConfigured,
+    SchedulingDeleted,
+    SchedulingDeleteRequested,
     SchedulingRefused,
 )
 from headrace.placement.decide import DECIDER
@@ -118,3 +120,14 @@ async def test_it_belongs_to_the_whole_fleet():
     refusal = await apply_scheduling(request, None)
     assert isinstance(refusal, Refusal)
     assert refusal.field == "project"
+
+
+def test_without_the_document_turns_are_taken_as_the_platform_has_it():
+    run = given(DECIDER, asked(reserve_after_s=7))
+    run.turn()
+    assert run.state.setting("reserve_after_s") == 7
+    (draft,) = run.given(SchedulingDeleteRequested(user="ada")).turn()
+    assert (draft.event, draft.actor) == (SchedulingDeleted(), "ada")
+    assert run.state.setting("reserve_after_s") == SETTINGS["reserve_after_s"]
+    (draft,) = run.given(SchedulingDeleteRequested(user="ada")).turn()
+    assert "no such document was applied" in str(draft.event.refusal)

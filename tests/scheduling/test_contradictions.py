@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from headrace.scheduling import gangs
 from headrace.scheduling.actions import take_turn
+from headrace.scheduling.banks import DEVICE_MILLI, Kind
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.explain import why_waiting
 from headrace.scheduling.gangs import Constraint, Gang, Group, Role, Shape, Task
-from headrace.scheduling.machines import DEVICE_MILLI, Kind, MachineSpec
+from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.reservations import renewed
 from headrace.scheduling.settings import Settings
 from headrace.scheduling.world import World

@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.scheduling.arrivals import Arrivals
+from headrace.scheduling.banks import DEVICE_MILLI, HELD
 from headrace.scheduling.fragmentation import MICRO, STARVED_PART, expect
 from headrace.scheduling.gangs import Place, Shape
-from headrace.scheduling.machines import DEVICE_MILLI, HELD, MachineSpec
+from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.ranking import Ranking, ranked
 from headrace.scheduling.settings import Settings
 from headrace.scheduling.world import World

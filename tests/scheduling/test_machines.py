@@ -2,8 +2,9 @@
 
 import pytest
 
+from headrace.scheduling.banks import HELD, Kind
 from headrace.scheduling.gangs import Place, Shape
-from headrace.scheduling.machines import HELD, Kind, Machine, MachineSpec
+from headrace.scheduling.machines import Machine, MachineSpec
 
 KIND = Kind(model="H100-80GB", memory_bytes=80, profile="")
 

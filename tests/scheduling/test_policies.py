@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 from headrace.scheduling import gangs
 from headrace.scheduling.actions import ACTIONS, take_turn
 from headrace.scheduling.arrivals import Arrivals
+from headrace.scheduling.banks import DEVICE_MILLI, HELD
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import Gang, Group, Place, Role, Shape, Task
-from headrace.scheduling.machines import DEVICE_MILLI, HELD, MachineSpec
+from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.policies import POLICIES
 from headrace.scheduling.ranking import ranked
 from headrace.scheduling.settings import Settings

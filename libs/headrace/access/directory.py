@@ -24,7 +24,7 @@ from headrace.events.people import (
     UserRemoved,
     UserSet,
 )
-from headrace.events.queues import QueueConfigured
+from headrace.events.queues import QueueConfigured, QueueDeleted
 
 DEPTH_MAX = 32  # levels of the tree that are looked at
 SIGNED_IN_MAX = 100_000  # people whose groups are remembered, the latest
@@ -140,14 +140,31 @@ def _revoked(directory: Directory, event: RoleRevoked) -> None:
 
 def _configured(directory: Directory, event: QueueConfigured) -> None:
     directory.parents[event.name] = event.queue.parent
-    for member in [name for name, queues in directory.listed.items() if event.name in queues]:
-        del directory.listed[member][event.name]
-        if not directory.listed[member]:
-            del directory.listed[member]
+    _unlist(directory, event.name)
     for listed in event.queue.members:
         queues = directory.listed.setdefault(listed.member, {})
         grant = Grant(role=listed.role, scope=event.name)
         queues[event.name] = (*queues.get(event.name, ()), grant)
+
+
+def _deleted(directory: Directory, event: QueueDeleted) -> None:
+    """Every role in it ends with it: who makes it anew says again who has one."""
+    directory.parents.pop(event.name, None)
+    _unlist(directory, event.name)
+    for member, grants in list(directory.given.items()):
+        left = tuple(grant for grant in grants if grant.scope != event.name)
+        if left:
+            directory.given[member] = left
+        else:
+            del directory.given[member]
+
+
+def _unlist(directory: Directory, queue: str) -> None:
+    """Its document gives nobody a role any more."""
+    for member in [name for name, queues in directory.listed.items() if queue in queues]:
+        del directory.listed[member][queue]
+        if not directory.listed[member]:
+            del directory.listed[member]
 
 
 def _token(directory: Directory, event: ApiTokenCreated) -> None:
@@ -182,6 +199,7 @@ _FOLDS: dict[type[Event], Callable[[Directory, Any], None]] = {
     RoleGranted: _granted,
     RoleRevoked: _revoked,
     QueueConfigured: _configured,
+    QueueDeleted: _deleted,
     ApiTokenCreated: _token,
     ApiTokenRevoked: _token_revoked,
 }

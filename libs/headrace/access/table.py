@@ -8,7 +8,8 @@ Rule: what is not in the table nobody may do. A cell says how far a permission r
   mine  as any, but only what one made oneself
   -     not at all
 
-A role is given in the whole fleet, in a department, or in a project.
+A role is given in the whole fleet, in a department, or in a project. Who may apply a document may
+delete it; `document` is any kind of them, and each kind has a row of its own besides.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ event       read    yes    yes               yes            yes         yes     
 project     read    yes    yes               yes            yes         yes     yes
 project     apply   yes    yes               -              -           -       -
 project     erase   yes    yes               yes            -           -       -
+document    apply   yes    yes               yes            -           -       -
+template    read    yes    yes               yes            yes         yes     yes
+template    apply   yes    yes               yes            -           -       -
 department  read    yes    yes               yes            yes         yes     -
 department  apply   yes    -                 -              -           -       -
 usage       read    yes    yes               yes            yes         yes     -

@@ -42,6 +42,7 @@ VERBS = {
     "resume": Verb("changing", "let paused jobs go on"),
     "events": Verb("following", "the log, from any moment on"),
     "apply": Verb("admin", "create or change departments and projects"),
+    "delete": Verb("deleting", "delete what was applied, or a node"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
     "usage": Verb("accounts", "GPU hours and their cost, by project, user, day, …"),
     "node": Verb("nodes", "list nodes, let machines join, cordon, drain, delete"),
@@ -49,8 +50,9 @@ VERBS = {
     "doctor": Verb("doctoring", "whether this machine can be a good node, and what mends it"),
     "pool": Verb("inventory", "pools: which nodes, how they are filled, prices"),
     "volume": Verb("inventory", "volumes, and which nodes reach them"),
+    "template": Verb("templating", "templates of job files: list, show"),
     "secret": Verb("admin", "secrets of a project: list their names, set one"),
-    "publisher": Verb("publishing", "who publishes jobs on the bus: list, make"),
+    "publisher": Verb("publishing", "who publishes jobs on the bus: list, make, end"),
     "webhook": Verb("hooks", "who outside is told what happens to jobs"),
     "login": Verb("login", "sign in on a platform, and remember it"),
     "context": Verb("contexts", "the platforms known here, and which one is asked"),
@@ -67,7 +69,7 @@ VERBS = {
 }
 
 HELP = frozenset(("-h", "--help"))
-NOT_YET = frozenset(("delete", "whatif"))
+NOT_YET = frozenset(("whatif",))
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,6 +6,8 @@ import re
 import sys
 from argparse import (
     ZERO_OR_MORE,
+    Action,
+    ArgumentError,
     ArgumentParser,
     ArgumentTypeError,
     RawDescriptionHelpFormatter,
@@ -51,6 +53,15 @@ class Parser(ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Say what is wrong; exit 2."""
         sys.exit(report(f"{self.prog}: {message} (see {self.prog} --help)", USAGE))
+
+    def _check_value(self, action: Action, value: Any) -> None:
+        """What is none of the choices is told with the nearest of them, or with all."""
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(choice) for choice in action.choices]
+        near = difflib.get_close_matches(str(value), known, n=1)
+        meant = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
+        raise ArgumentError(action, f"{str(value)!r} is not known here; {meant}")
 
     def _unknown(self, word: str) -> NoReturn:
         if word.partition("=")[0] in NOT_YET:

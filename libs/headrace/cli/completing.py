@@ -42,6 +42,7 @@ complete -c headrace -f -n 'count (__headrace_ask)' -a '(__headrace_ask)'""",
 
 JOBS = frozenset(("JOB",))
 NODES = frozenset(("NODE",))
+TEMPLATES = frozenset(("TEMPLATE",))
 
 
 def completion_options(parser: ArgumentParser) -> None:
@@ -121,6 +122,8 @@ def _values(action: argparse.Action) -> Iterable[str]:
         return [row.job for row in _client().jobs(state="live").jobs]
     if what & NODES:
         return [row.node for row in _client().nodes()]
+    if what & TEMPLATES:
+        return [row.name for row in _client().templates()]
     if what & {"-p", "--project", "PROJECT"}:
         return [row.project for row in _client().projects() if row.kind == "project"]
     return ()

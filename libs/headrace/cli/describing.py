@@ -80,6 +80,8 @@ def _lines(found: Description, *, wide: bool) -> list[str]:
         lines.append(f"  exit    {row.exit_code}")
     if found.params:
         lines.append(f"  params  {_pairs(found.params)}")
+    if name := found.spec.get("template"):
+        lines.append(f"  from    template {name} (position {found.spec.get('template_at')})")
     lines.append(f"  spec    {_spec(found.spec)}")
     for attempt in found.attempts:
         lines.extend(_attempt(attempt))

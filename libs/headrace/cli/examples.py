@@ -5,6 +5,7 @@ from __future__ import annotations
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": (
         "headrace run --gpus 2 --workdir . -- python train.py --epochs 20",
+        "headrace run --template ddp --gpus 1 -- python train.py",
         "headrace run -d --gpus H100:8 --nodes 4 -e DATE=2026-11-21 -- torchrun train.py",
     ),
     "submit": (
@@ -27,6 +28,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "resume": ("headrace resume hello",),
     "events": ("headrace events --job hello --since 10m", "headrace events -f --type gang."),
     "apply": ("headrace apply -f fleet.yaml",),
+    "delete": ("headrace delete project trial", "headrace delete node n3"),
     "projects": ("headrace projects -o wide",),
     "usage": ("headrace usage --by project,user --since 7d",),
     "node": (
@@ -38,10 +40,12 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "doctor": ("headrace doctor https://head:7400",),
     "pool": ("headrace pool list",),
     "volume": ("headrace volume list -o yaml",),
+    "template": ("headrace template list", "headrace template show ddp"),
     "secret": ("headrace secret set WANDB_API_KEY < key.txt", "headrace secret list -p vision"),
     "publisher": (
         "headrace publisher create nightly-etl --project ads",
         "headrace publisher list",
+        "headrace publisher delete nightly-etl --project ads",
     ),
     "webhook": ("headrace webhook list", "headrace webhook delete nightly -p ads"),
     "login": ("headrace login https://head:7400", "headrace login https://head:7400 --token -"),

@@ -80,7 +80,10 @@ def checked(
         fields["env"] = {name: _value(name, value) for name, value in fields["env"].items()}
     travels = os.path.isdir(str(fields.get("workdir") or ""))  # and is no folder of the nodes
     job = read_job({**fields, "workdir": ""} if travels else fields, lines)
-    understood = job if isinstance(job, Refusal) else plan(job, lines)
+    if isinstance(job, Refusal) or job.template:  # the platform has the rest of it
+        understood: object = job
+    else:
+        understood = plan(job, lines)
     if isinstance(understood, Refusal):
         _refuse(understood)
     return fields

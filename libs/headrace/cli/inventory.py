@@ -8,10 +8,10 @@ from headrace.cli.actions import add_action, add_actions, show_list
 from headrace.cli.arguments import add_output
 from headrace.cli.output import duration
 from headrace.client.client import Client
-from headrace.client.inventory_model import PoolRow
+from headrace.client.inventory_model import PoolRow, VolumeRow
 
 POOLS = ("POOL", "NODES", "LABEL", "PLACEMENT", "MAX", "TOPOLOGY", "PRICE OF A GPU AND HOUR")
-VOLUMES = ("VOLUME", "NODES", "LABEL", "PATH")
+VOLUMES = ("VOLUME", "NODES", "LABEL", "NEAR", "PATH")
 MICRO = 1_000_000
 
 
@@ -36,8 +36,7 @@ def volume(*, action: str, url: str, token: str, project: str, output: str) -> i
     """List volumes."""
     del action, project
     rows = Client.from_config(url=url, token=token).volumes()
-    cells = [[row.name, str(row.nodes), _label(row.label, row.value), row.path] for row in rows]
-    return show_list(rows, VOLUMES, cells, output)
+    return show_list(rows, VOLUMES, [_volume_cells(row) for row in rows], output)
 
 
 def _pool_cells(row: PoolRow) -> list[str]:
@@ -51,6 +50,11 @@ def _pool_cells(row: PoolRow) -> list[str]:
         " ".join(row.topology) or "–",
         f"{', '.join(prices)} {row.currency}" if prices else "–",
     ]
+
+
+def _volume_cells(row: VolumeRow) -> list[str]:
+    near = f"{row.near_label}={row.near_value}" if row.near_label else "–"
+    return [row.name, str(row.nodes), _label(row.label, row.value), near, row.path]
 
 
 def _label(label: str, value: str) -> str:

@@ -37,14 +37,20 @@ def publisher_options(parser: ArgumentParser) -> None:
     actions = add_actions(parser)
     add_output(add_action(actions, "list", "who publishes jobs on the bus"))
     made = add_action(actions, "create", "let a pipeline publish a project's jobs", "name")
+    add_action(actions, "delete", "let a pipeline publish no more", "name")
     made.add_argument("--out", default="", metavar="FILE", help="NAME.creds by default")
 
 
 def publisher(*, action: str, url: str, token: str, project: str, **given: str) -> int:
-    """List publishers, or make one."""
+    """List publishers, make one, or end one."""
     client = Client.from_config(url=url, token=token, project=project)
     if action == "create":
         return _created(client, given["name"], given["out"])
+    if action == "delete":
+        client.delete_publisher(given["name"])
+        name = printable(given["name"])
+        print(f"publisher {name} deleted  project {printable(client.project)}  its key is refused")
+        return DONE
     rows = client.publishers(project)
     cells = [[row.name, row.project, moment(row.created_at_us), row.public_key] for row in rows]
     return show_list(rows, PUBLISHERS, cells, given["output"])

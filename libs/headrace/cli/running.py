@@ -32,6 +32,9 @@ def run_options(parser: ArgumentParser) -> None:
         help="NAME alone takes the value it has here",
     )  # fmt: skip
     parser.add_argument("--secret", action="append", default=[], metavar="NAME")
+    parser.add_argument(
+        "--template", metavar="TEMPLATE", help="what is not said here is as it says"
+    )
     parser.add_argument("--image", help="run in a container of this image")
     parser.add_argument("--framework", help="pytorch, jax, tensorflow, mpi, …: its environment")
     parser.add_argument("--setup", help="run this first, once per node")
@@ -55,7 +58,7 @@ def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> in
     from headrace.cli.files import checked
 
     command = given["command"][given["command"][:1] == ["--"] :]
-    if not command:
+    if not command and not given["template"]:
         return report("headrace run: which command? (headrace run --gpus 1 -- COMMAND …)", USAGE)
     client = Client.from_config(url=url, token=token, project=project)
     document = _document(client.project, command, given)
@@ -75,8 +78,9 @@ def _document(project: str, command: list[str], given: dict[str, Any]) -> dict[s
 
     resources = {name: given[name] for name in ("gpus", "gpu_memory", "cpu", "memory")}
     document = {
-        "name": given["name"] or _name_of(command[0]),
+        "name": given["name"] or ("" if given["template"] else _name_of(command[0])),
         "project": project,
+        "template": given["template"],
         "command": command,
         "nodes": given["nodes"],
         "resources": {name: value for name, value in resources.items() if value},

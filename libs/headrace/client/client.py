@@ -226,6 +226,14 @@ class Client(Reports, People, Entering):
         """Create or change a department or project; `change` says what became of it."""
         return self._once("PUT", "/v1/documents", document)
 
+    def delete(self, kind: str, name: str = "", *, project: str = "") -> Answer:
+        """Delete a department, project, pool, volume, template or webhook (the last two of
+        `project`), or the document of `scheduling`, which has no name.
+        """
+        words = "/".join(part(word) for word in (kind, name) if word)
+        path = path_with(f"/v1/documents/{words}", {"project": project})
+        return self._once("DELETE", path, None)
+
     def set_secret(self, name: str, value: bytes, *, project: str = "") -> Answer:
         """Set a secret of a project. A try of its own each time: setting it twice is the same."""
         path = f"/v1/secrets/{part(project or self.project)}/{part(name)}"

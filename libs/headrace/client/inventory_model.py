@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 
@@ -23,7 +25,7 @@ class PoolRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 class VolumeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A volume: a folder at `path` of the nodes whose label `label` is `value` (without: of all),
-    and how many they are now.
+    and how many they are now. Those whose label `near_label` is `near_value` are near.
     """
 
     name: str
@@ -31,6 +33,21 @@ class VolumeRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     label: str = ""
     value: str = ""
     nodes: int = 0
+    near_label: str = ""
+    near_value: str = ""
+
+
+class TemplateRow(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A template: fields of a job file (`job`) that a job file of its project (empty: of any) takes
+    over by naming it. It stands at this `position` of the log.
+    """
+
+    name: str
+    project: str = ""
+    description: str = ""
+    job: dict[str, Any] = {}
+    position: int = 0
+    applied_at_us: int = 0
 
 
 class SecretRow(msgspec.Struct, kw_only=True, omit_defaults=True):

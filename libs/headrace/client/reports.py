@@ -6,7 +6,7 @@ import msgspec
 
 from headrace.client.asking import Asking, part
 from headrace.client.connection import path_with
-from headrace.client.inventory_model import PoolRow, PublisherRow, SecretRow, VolumeRow
+from headrace.client.inventory_model import PoolRow, PublisherRow, SecretRow, TemplateRow, VolumeRow
 from headrace.client.model import Answer
 from headrace.client.rebuilt_model import Rebuilt
 from headrace.client.usage_model import UsageRow
@@ -14,7 +14,7 @@ from headrace.client.webhook_model import WebhookRow
 
 
 class Reports(Asking):
-    """Use, webhooks, pools, volumes, secrets, publishers."""
+    """Use, webhooks, pools, volumes, templates, secrets, publishers."""
 
     def usage(
         self,
@@ -53,9 +53,23 @@ class Reports(Asking):
         """Volumes, and how many nodes reach each."""
         return self._list("/v1/volumes", VolumeRow)
 
+    def templates(self, project: str = "") -> list[TemplateRow]:
+        """Templates: everybody's, and those of one project or all."""
+        return self._list(path_with("/v1/templates", {"project": project}), TemplateRow)
+
+    def template(self, name: str, *, project: str = "") -> TemplateRow:
+        """What job files of a project mean by this name."""
+        path = path_with(f"/v1/templates/{part(name)}", {"project": project})
+        return self._get(path, TemplateRow)
+
     def secrets(self, project: str = "") -> list[SecretRow]:
         """Names of secrets, of one project or all. Nobody is ever shown a value."""
         return self._list(path_with("/v1/secrets", {"project": project}), SecretRow)
+
+    def delete_publisher(self, name: str, *, project: str = "") -> Answer:
+        """Let this pipeline publish no more: the bus refuses its credential from now on."""
+        path = f"/v1/publishers/{part(project or self.project)}/{part(name)}"
+        return self._once("DELETE", path, None)
 
     def publishers(self, project: str = "") -> list[PublisherRow]:
         """Who publishes jobs on the bus, of one project or all."""

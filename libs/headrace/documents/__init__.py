@@ -9,6 +9,7 @@ from headrace.documents.fleet import (
     read_pool,
     read_queue,
     read_scheduling,
+    read_template,
     read_volume,
     read_webhook,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "read_pool",
     "read_queue",
     "read_scheduling",
+    "read_template",
     "read_volume",
     "read_webhook",
     "substitute",

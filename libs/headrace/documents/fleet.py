@@ -20,16 +20,18 @@ from headrace.documents.quantities import byte_size, duration_us, milli, whole
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
 from headrace.documents.scheduling_file import SCHEDULING, scheduling_of
 from headrace.documents.shape import Part, Parts, shaped
+from headrace.documents.template_file import TEMPLATE, template_of
 from headrace.documents.volume_file import VOLUME, volume_of
 from headrace.documents.webhook_file import WEBHOOK, NamedWebhook, webhook_of
 from headrace.events import Refusal
 from headrace.events.pools import Pool
 from headrace.events.queues import Allowance, Queue
 from headrace.events.scheduling import Scheduling
+from headrace.events.templates import Template
 from headrace.events.volumes import Volume
 
 KINDS = ("department", "project")
-KINDS_NOT_YET = ("template", "policy")
+KINDS_NOT_YET = ("policy",)
 WEIGHT_MAX = 1_000_000
 PRIORITY_MAX = 1_000_000
 FAIR = "equal"
@@ -39,7 +41,7 @@ UNLIMITED = -1  # as a quota the whole fleet, as a limit none
 AS_PARENT = -1
 
 T = TypeVar("T")
-Applied: TypeAlias = Queue | Pool | NamedWebhook | Volume | Scheduling
+Applied: TypeAlias = Queue | Pool | NamedWebhook | Volume | Scheduling | Template
 
 
 class Amounts(Part):
@@ -140,6 +142,11 @@ def read_volume(document: object) -> Volume | Refusal:
 def read_webhook(document: object) -> NamedWebhook | Refusal:
     """The webhook that a decoded document describes."""
     return _read(document, (WEBHOOK,), webhook_of)
+
+
+def read_template(document: object) -> Template | Refusal:
+    """The template that a decoded document describes."""
+    return _read(document, (TEMPLATE,), template_of)
 
 
 def read_scheduling(document: object) -> Scheduling | Refusal:
@@ -272,6 +279,7 @@ READERS: dict[str, Callable[[object], Applied]] = {  # by the type that the docu
     **dict.fromkeys(KINDS, _queue),
     KIND: pool_of,
     VOLUME: volume_of,
+    TEMPLATE: template_of,
     WEBHOOK: webhook_of,
     SCHEDULING: scheduling_of,
 }

@@ -120,6 +120,7 @@ class JobFile(Part):
     type: str = "training"
     name: str = ""
     project: str = ""
+    template: str = ""
     source: str = msgspec.field(name="from", default="")
     command: str | list[str | int | float | bool] = ""
     setup: str | list[str | int | float | bool] = ""

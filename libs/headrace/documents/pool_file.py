@@ -74,12 +74,13 @@ def pool_of(document: object) -> Pool:
     )
 
 
-def label_of(text: str) -> tuple[str, str]:
+def label_of(text: str, field: str = "nodes") -> tuple[str, str]:
     """A node label and its value, of `label=value`. Raises `DocumentError`."""
     name, equals, value = text.partition("=")
     if not equals or not LABEL.fullmatch(name) or not LABEL.fullmatch(value):
         rule = "must be a label and its value" if text else "must be given"
-        refuse("nodes.label", rule, value=text or None, instead="nodes: {label: pool=train}")
+        instead = f"{field}: {{label: pool=train}}"
+        refuse(f"{field}.label", rule, value=text or None, instead=instead)
     return name, value
 
 

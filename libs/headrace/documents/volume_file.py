@@ -17,14 +17,17 @@ PATH_LENGTH_MAX = 512
 
 
 class VolumeDocument(Part):
-    """A volume: where it is on the nodes that reach it, which are those with a label, or all."""
+    """A volume: where it is on the nodes that reach it, which are those with a label, or all. Jobs
+    go to nodes that are `near`, such as those with a copy on a disk of their own, if there is room.
+    """
 
-    parts: ClassVar[Parts] = {"nodes": NodesWith}
+    parts: ClassVar[Parts] = {"nodes": NodesWith, "near": NodesWith}
 
     type: str = ""
     name: str = ""
     path: str = ""
     nodes: NodesWith = msgspec.field(default_factory=NodesWith)
+    near: NodesWith = msgspec.field(default_factory=NodesWith)
 
 
 def volume_of(document: object) -> Volume:
@@ -37,4 +40,14 @@ def volume_of(document: object) -> Volume:
     if ".." in parts or not any(parts):
         refuse("path", "must name a folder", value=path, instead="/mnt/datasets")
     label, value = label_of(asked.nodes.label) if asked.nodes.label else ("", "")
-    return Volume(volume=name_of("name", asked.name), path=path, label=label, value=value)
+    near_label, near_value = label_of(asked.near.label, "near") if asked.near.label else ("", "")
+    if near_label and near_label == label and near_value != value:
+        refuse("near.label", "no node that reaches it has this", value=asked.near.label)
+    return Volume(
+        volume=name_of("name", asked.name),
+        path=path,
+        label=label,
+        value=value,
+        near_label=near_label,
+        near_value=near_value,
+    )

@@ -82,6 +82,30 @@ class PublisherRefused(
     refusal: Refusal
 
 
+class PublisherDeleteRequested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="publisher.delete_requested.v1"
+):
+    """Somebody wants a pipeline to have no place on the bus any more."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "publisher/{project}/{name}"
+    project: str
+    name: str
+    user: str = ""
+
+
+class PublisherDeleted(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="publisher.deleted.v1"
+):
+    """The bus refuses the key from now on, and another may have the name."""
+
+    owner: ClassVar[str] = "admission"
+    stream: ClassVar[str] = "publisher/{project}/{name}"
+    project: str
+    name: str
+    public_key: str
+
+
 class ProjectEraseRequested(
     Fact, frozen=True, kw_only=True, omit_defaults=True, tag="project.erase_requested.v1"
 ):

@@ -10,7 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.events import EVENTS, Event, jobs, tag_of
-from headrace.events.access import ProjectEraseRequested, PublisherRequested, SecretSetRequested
+from headrace.events.access import (
+    ProjectEraseRequested,
+    PublisherDeleteRequested,
+    PublisherRequested,
+    SecretSetRequested,
+)
 from headrace.events.nodes import NodeChangeRequested
 from headrace.events.pools import PoolApplyRequested
 from headrace.events.queues import QueueApplyRequested
@@ -25,6 +30,7 @@ REQUESTS: dict[str, tuple[type[Event], str]] = {
     "node.change": (NodeChangeRequested, '`{"node": id, "change": "cordon|uncordon|fence"}`.'),
     "secret.set": (SecretSetRequested, '`{"name": …, "sealed": base64 of a sealed box}`.'),
     "publisher.create": (PublisherRequested, '`{"name": …, "public_key": an NKey}`.'),
+    "publisher.delete": (PublisherDeleteRequested, '`{"name": …}`.'),
     "project.erase": (ProjectEraseRequested, "`{}`."),
 }
 """What can be asked: the verb, the fact that records it, and the body."""

@@ -31,7 +31,8 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     mapping of names to strings, drawn by the shell; empty for a single job. `protected_minimum`:
     only what an elastic gang has above its minimum may be taken from it. `bundle` is the SHA-256 of
     the folder that travels with it, as its manifest has it, `inputs` the jobs whose outputs it needs.
-    `after` names jobs as the user did.
+    `after` names jobs as the user did. The job file was laid over the `template` that stands at
+    position `template_at`, from which `template_fields` came; everything here is of the two together.
     """
 
     owner: ClassVar[str] = "admission"
@@ -61,6 +62,9 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     after: tuple[Dependency, ...] = ()
     workspace: Workspace | None = None
     objective: Objective | None = None
+    template: str = ""
+    template_at: int = 0
+    template_fields: tuple[str, ...] = ()
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):
@@ -71,7 +75,7 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     workers there are run elsewhere (0: never). A sweep or array is admitted once as a `group` of `tasks` jobs, then each task on its own with `group` and `index` set; a task's id is
     `<group>/<index>`. `after` has the full ids of those it waits for that had not ended yet. A
     workspace that is not used for `idle_us` ends (0: never). `objective` is what a group's tasks are
-    compared by.
+    compared by. `template` and `template_at` as in its request.
     """
 
     owner: ClassVar[str] = "admission"
@@ -99,6 +103,8 @@ class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     after: tuple[Dependency, ...] = ()
     idle_us: int = 0
     objective: Objective | None = None
+    template: str = ""
+    template_at: int = 0
 
 
 class JobRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.refused.v1"):

@@ -76,3 +76,22 @@ class PoolPriced(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="p
     name: str
     currency: str = ""
     prices: dict[str, int] = {}
+
+
+class PoolDeleteRequested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="pool.delete_requested.v1"
+):
+    """An administrator wants a pool to be no more."""
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "pool/{name}"
+    name: str
+    user: str = ""
+
+
+class PoolDeleted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="pool.deleted.v1"):
+    """It is no more: it had no nodes, and neither jobs nor queues named it."""
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "pool/{name}"
+    name: str

@@ -102,6 +102,29 @@ class QueueRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag=
     refusal: Refusal
 
 
+class QueueDeleteRequested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="queue.delete_requested.v1"
+):
+    """An administrator wants a department or a project (`queue_kind`) to be no more."""
+
+    owner: ClassVar[str] = "quota"
+    stream: ClassVar[str] = "queue/{name}"
+    name: str
+    queue_kind: str
+    user: str = ""
+
+
+class QueueDeleted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="queue.deleted.v1"):
+    """It is no more: no job of it had not ended, and nothing belonged to it. The roles that were
+    given in it end with it. What its jobs did stays, and it can be made anew.
+    """
+
+    owner: ClassVar[str] = "quota"
+    stream: ClassVar[str] = "queue/{name}"
+    name: str
+    queue_kind: str
+
+
 class SharesDivided(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="shares.divided.v1"
 ):

@@ -61,3 +61,22 @@ class SchedulingRefused(
     owner: ClassVar[str] = "placement"
     stream: ClassVar[str] = "scheduling"
     refusal: Refusal
+
+
+class SchedulingDeleteRequested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="scheduling.delete_requested.v1"
+):
+    """An administrator wants turns to be taken as the platform has it."""
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "scheduling"
+    user: str = ""
+
+
+class SchedulingDeleted(
+    Decision, frozen=True, kw_only=True, omit_defaults=True, tag="scheduling.deleted.v1"
+):
+    """Turns are taken as the platform has it from now on."""
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "scheduling"

@@ -13,6 +13,7 @@ import msgspec
 
 from headrace.bus.subjects import FLEET
 from headrace.documents import read_json
+from headrace.documents.names import NAME, NAME_RULE
 from headrace.documents.refusing import shown
 from headrace.events import Fact, Refusal
 from headrace.runtime.service import Receive, Request, Runtime
@@ -24,6 +25,17 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def refusal(self) -> Refusal | None:
         """What is wrong with it."""
         return None
+
+
+class Named(Asked, frozen=True, kw_only=True):
+    """The body of a request about one thing of that name: `pool.delete`, `publisher.delete`, …"""
+
+    name: str
+
+    def refusal(self) -> Refusal | None:
+        if NAME.fullmatch(self.name):
+            return None
+        return Refusal(field="name", value=shown(self.name), rule=NAME_RULE)
 
 
 A = TypeVar("A", bound=Asked)

@@ -8,6 +8,7 @@ holds too.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from operator import lt
 
 import msgspec
 
@@ -53,6 +54,7 @@ class Account:
     """One queue in a turn. `held` and `firm` change as tasks are placed and evicted."""
 
     __slots__ = (
+        "_may",
         "allocatable",
         "children",
         "firm",
@@ -80,18 +82,22 @@ class Account:
         self.share, self.total = share, total
         spec = self.spec
         self.allocatable = Standing(quota=spec.quota, limit=spec.limit, share=share).allocatable
+        self._may = [
+            all_of_it if most == UNLIMITED else most
+            for most, all_of_it in zip(self.allocatable, total, strict=True)
+        ]
         self.version += 1
 
     def is_over_share(self) -> bool:
         """Whether it holds more than its fair share of every resource."""
-        return all(self.share[r] < self.held[r] for r in RESOURCES)
+        return all(map(lt, self.share, self.held))
 
     def is_starved(self, request: Amounts) -> bool:
         """Whether it stays within its quota with that much more."""
-        quota = self.spec.quota
-        return all(
-            quota[r] == UNLIMITED or self.held[r] + request[r] <= quota[r] for r in RESOURCES
-        )
+        for now, more, quota in zip(self.held, request, self.spec.quota, strict=True):
+            if quota != UNLIMITED and now + more > quota:
+                return False
+        return True
 
     def is_guaranteed(self, part: int, milli: int) -> bool:
         """Whether it has a quota of this part and stays within it with so much more."""
@@ -101,15 +107,16 @@ class Account:
 
     def holds_without_share(self, request: Amounts) -> bool:
         """Whether, with that much more, it holds something of which it may have nothing."""
+        if 0 not in self.allocatable:
+            return False
         return any(self.allocatable[r] == 0 and self.held[r] + request[r] > 0 for r in RESOURCES)
 
     def dominant(self, change: Amounts) -> int:
         """The largest part of what it may have that it holds of any resource, after a change."""
         largest = 0
-        for r in RESOURCES:
-            held = self.held[r] + change[r]
-            may = self.total[r] if self.allocatable[r] == UNLIMITED else self.allocatable[r]
-            part = held * DOMINANT_ONE // may if may > 0 else held * DOMINANT_ONE * NO_SHARE_FACTOR
+        for now, more, may in zip(self.held, change, self._may, strict=True):
+            part = (now + more) * DOMINANT_ONE
+            part = part // may if may > 0 else part * NO_SHARE_FACTOR
             largest = max(largest, part)
         return largest
 
@@ -156,13 +163,15 @@ class Account:
 
 class Accounts:
     """Every queue whose path ends at a root. `budgeted` are those that bound evictions; `cell_at`
-    says of which parts a place's GPUs are.
+    says of which parts a place's GPUs are; `paths` name each queue and all above it; `divisions`
+    rises when a queue gets another fair share.
     """
 
     def __init__(
         self, specs: Mapping[str, QueueSpec], cell_at: Callable[[Place], Cell] = lambda _: ()
     ) -> None:
         self._cell_at = cell_at
+        self.divisions = 0
         self.parts = Parts(part for spec in specs.values() for part in spec.parts)
         self.by_name = {name: Account(spec, self.parts) for name, spec in specs.items()}
         self.budgeted = [spec for spec in specs.values() if spec.evictions_max > 0]
@@ -174,6 +183,8 @@ class Accounts:
                 self.roots.append(account)
             elif account.spec.parent in self.by_name:
                 self.by_name[account.spec.parent].children.append(account)
+        by_name = self.by_name.items()
+        self.paths = {name: [each.spec.queue for each in account.path] for name, account in by_name}
 
     def __contains__(self, queue: str) -> bool:
         """Whether work of this queue can be placed: it exists and its path ends at a root."""
@@ -182,12 +193,18 @@ class Accounts:
 
     def redivide(self, shares: Mapping[str, Amounts], total: Amounts) -> None:
         """Give every queue its fair share of the total."""
-        for name, account in self.by_name.items():
+        accounts = self.by_name.items()
+        if any((each.share, each.total) != (shares[name], total) for name, each in accounts):
+            self.divisions += 1
+        for name, account in accounts:
             account.redivide(shares[name], total)
 
     def redivide_part(self, number: int, shares: Mapping[str, int]) -> None:
         """Give every queue its fair share of one part of the fleet."""
-        for name, account in self.by_name.items():
+        accounts = self.by_name.items()
+        if any(each.stakes[number].share != shares[name] for name, each in accounts):
+            self.divisions += 1
+        for name, account in accounts:
             account.stakes[number].share = shares[name]
             account.version += 1
 

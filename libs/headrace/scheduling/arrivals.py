@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.scheduling.machines import DEVICE_MILLI
+from headrace.scheduling.banks import DEVICE_MILLI
 
 
 class Arrivals(msgspec.Struct, kw_only=True, omit_defaults=True):

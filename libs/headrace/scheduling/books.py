@@ -13,6 +13,7 @@ from typing import Protocol
 from headrace.scheduling.accounts import Accounts
 from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus, times
 from headrace.scheduling.arrivals import Arrivals
+from headrace.scheduling.banks import COMING, HELD, LEAVING
 from headrace.scheduling.division import QueueSpec, divide_amounts, divide_part
 from headrace.scheduling.fleet import Fleet
 from headrace.scheduling.fragmentation import NOTHING_EXPECTED, expect
@@ -32,7 +33,7 @@ from headrace.scheduling.gangs import (
 )
 from headrace.scheduling.horizon import NEVER_US
 from headrace.scheduling.lines import Lines
-from headrace.scheduling.machines import COMING, HELD, LEAVING, Machine, MachineSpec
+from headrace.scheduling.machines import Machine, MachineSpec
 from headrace.scheduling.part_books import PartBooks
 from headrace.scheduling.parts import Cell
 from headrace.scheduling.settings import Settings
@@ -98,10 +99,9 @@ class Books:
 
     def set_machine(self, spec: MachineSpec) -> None:
         """A machine is new or has changed; what is booked on it stays."""
-        old = self.machines.get(spec.name)
         there = list(self._held_on(spec.name))
         self._charge(there, -1)
-        self._drop(spec.name)
+        old = self._drop(spec.name)
         self.machines[spec.name] = machine = Machine(spec)
         for _, task in there:
             place, book = _booked(task)

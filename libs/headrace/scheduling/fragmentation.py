@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from headrace.scheduling.arrivals import Arrivals
-from headrace.scheduling.machines import DEVICE_MILLI
+from headrace.scheduling.banks import DEVICE_MILLI
 
 OFFERS = 48  # arrivals that each device is expected to be offered
 GRAIN_MILLI = 10  # shares are rounded up to this, what is free of a device down

@@ -7,6 +7,7 @@ group) at a time. A task changes its state through `Gang.move` only, which keeps
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -283,8 +284,7 @@ def _of_member(gang: Gang, member: Group | Role, states: tuple[str, ...]) -> lis
     if isinstance(member, Group):
         return _collect(gang, member, states)
     lacking = max(1, member.minimum - gang.count(member.name, PLACED))
-    waiting = (t for t in gang.tasks.get(member.name, ()) if t.state in states)
-    return [task for _, task in zip(range(lacking), waiting, strict=False)]
+    return list(islice((t for t in gang.tasks.get(member.name, ()) if t.state in states), lacking))
 
 
 def _needed(member: Group | Role) -> int:

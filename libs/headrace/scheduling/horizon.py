@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 
 from headrace.scheduling.accounts import Accounts
 from headrace.scheduling.amounts import GPU, NOTHING, Amounts, minus, plus, total
+from headrace.scheduling.banks import COMING, HELD
 from headrace.scheduling.claims import Claim, Future, Holding, Wish
 from headrace.scheduling.gangs import Gang, Place, Task
-from headrace.scheduling.machines import COMING, HELD, Machine
+from headrace.scheduling.machines import Machine
 from headrace.scheduling.parts import Cell
 
 NEVER_US = 1 << 62
@@ -159,8 +160,7 @@ class Horizon:
                 future.end(path, amounts, firm=holding.firm, cell=holding.cell)
 
     def _path(self, queue: str) -> list[str]:
-        account = self._accounts.by_name.get(queue)
-        return [each.spec.queue for each in account.path] if account is not None else []
+        return self._accounts.paths.get(queue, [])
 
     def _has_room(self, future: Future, wish: Wish, others: Collection[str]) -> bool:
         """Whether this could be there too, then."""

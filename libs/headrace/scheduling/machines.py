@@ -11,20 +11,9 @@ from collections.abc import Iterable
 import msgspec
 
 from headrace.scheduling.amounts import Amounts
+from headrace.scheduling.banks import DEVICE_MILLI, LEAVING, Bank, Books, Kind
 from headrace.scheduling.gangs import Place, Shape
 from headrace.scheduling.kinds import is_model
-
-DEVICE_MILLI = 1000
-HELD, LEAVING, COMING = range(3)  # the three books of a machine
-Books = tuple[list[int], list[int], list[int]]  # thousandths of each device
-
-
-class Kind(msgspec.Struct, frozen=True, kw_only=True):
-    """What a device is. `profile` names a slice of a partitioned one."""
-
-    model: str = ""
-    memory_bytes: int = 0
-    profile: str = ""
 
 
 class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,142 +56,48 @@ class MachineSpec(msgspec.Struct, frozen=True, kw_only=True):
         return list(found.items())
 
 
-class Bank:
-    """The devices of one kind on a machine."""
-
-    __slots__ = (
-        "_fresh",
-        "_milli",
-        "devices",
-        "free_milli",
-        "kind",
-        "known",
-        "wholes_coming",
-        "wholes_later",
-        "wholes_now",
-    )
-
-    def __init__(self, kind: Kind, devices: list[int], milli: Books) -> None:
-        self.kind = kind
-        self.devices = devices
-        self._milli = milli
-        self._fresh = devices  # those of which nobody has, is promised or is leaving anything
-        self.known: dict[tuple[int, int, bool], tuple[tuple[int, ...], bool]] = {}  # until booked
-        self.wholes_coming = 0
-        self.wholes_now = self.wholes_later = len(devices)
-        self.free_milli = len(devices) * DEVICE_MILLI  # later
-
-    def recount(self) -> None:
-        """After a change of the books of its devices, or of what is promised."""
-        held, leaving, coming = self._milli
-        self.known.clear()
-        self._fresh = fresh = []
-        empty = free = 0
-        for device in self.devices:
-            taken = held[device] + coming[device]
-            free += DEVICE_MILLI - taken
-            if not taken:
-                empty += 1
-                if not leaving[device]:
-                    fresh.append(device)
-        self.wholes_later = empty - self.wholes_coming
-        self.wholes_now = min(len(fresh), self.wholes_later)
-        self.free_milli = free - DEVICE_MILLI * self.wholes_coming
-
-    def free_on(self, device: int) -> tuple[int, int]:
-        """Thousandths of one device free now and later."""
-        held, leaving, coming = self._milli
-        free = DEVICE_MILLI - held[device]
-        return free - max(leaving[device], coming[device]), free - coming[device]
-
-    def is_empty(self, device: int) -> bool:
-        """Whether nobody has or is promised any of it."""
-        return not self._milli[HELD][device] and not self._milli[COMING][device]
-
-    def has_shared_room(self, milli: int) -> bool:
-        """Whether a device that is already shared has that much left."""
-        return any(
-            self.free_on(device)[1] >= milli
-            for device in self.devices
-            if any(book[device] for book in self._milli)
-        )
-
-    def wholes(self, wanted: int) -> tuple[int, ...]:
-        """The first devices that are free now; there are that many."""
-        return tuple(self._fresh[:wanted])
-
-    def shares(self, milli: int, wanted: int, *, spread: bool) -> tuple[tuple[int, ...], bool]:
-        """On which devices shares would lie, and whether they could at once; none when they do not
-        fit even later. The fullest device that has room, a fresh one last; the other way round to
-        spread.
-        """
-        ranked: list[tuple[int, int, int]] = []
-        for device in self.devices:
-            now, later = self.free_on(device)
-            if later < milli or self.wholes_later < int(self.is_empty(device)):
-                continue  # fewer than none: more is promised than there will be
-            held, leaving, coming = (book[device] for book in self._milli)
-            used = held + leaving + coming
-            soon = now >= milli and (held > 0 or not coming)
-            if not used:
-                soon = soon and self.wholes_now > 0
-            ranked.append((used if spread else -used, int(not soon), device))
-        ranked.sort()
-        chosen = self._choose(ranked, wanted)
-        return tuple(device for *_, device in chosen), not any(late for _, late, _ in chosen)
-
-    def _choose(
-        self, ranked: list[tuple[int, int, int]], wanted: int
-    ) -> list[tuple[int, int, int]]:
-        """The first of a ranking, no more of them empty than are not promised as wholes."""
-        empties, chosen = self.wholes_later, []
-        for entry in ranked:
-            if self.is_empty(entry[2]):
-                if not empties:
-                    continue
-                empties -= 1
-            chosen.append(entry)
-            if len(chosen) == wanted:
-                return chosen
-        return []
-
-
 class Machine:
     """A machine's books. `free_milli` is what will be free once all is gone that is leaving, without
     what is already promised.
     """
 
-    __slots__ = ("_bank_with", "_later", "_now", "banks", "free_milli", "milli", "spec", "taken")
+    __slots__ = ("_bank_with", "_free", "banks", "free_milli", "milli", "spec", "taken")
 
     def __init__(self, spec: MachineSpec) -> None:
         self.spec = spec
         self.milli: Books = ([0] * spec.devices, [0] * spec.devices, [0] * spec.devices)
         self.taken = ([0, 0, 0], [0, 0, 0], [0, 0, 0])  # cores, memory and tasks in each book
-        self._now: tuple[int, ...] = (spec.cpu_milli, spec.memory_bytes, spec.tasks_max)  # free
-        self._later: tuple[int, ...] = self._now
+        self._free: tuple[list[int], list[int]] | None = None  # of `taken`, now and later
         self.banks = [Bank(kind, devices, self.milli) for kind, devices in spec.usable]
         self._bank_with = {device: bank for bank in self.banks for device in bank.devices}
-        self.free_milli = sum(bank.free_milli for bank in self.banks)
+        self.free_milli = sum(len(bank.devices) for bank in self.banks) * DEVICE_MILLI
 
     @property
     def free_later(self) -> Amounts:
         """What is free once all is gone that is leaving."""
-        return (self.free_milli, self._later[0], self._later[1])
+        later = self._room()[1]
+        return (self.free_milli, later[0], later[1])
 
     def book(self, place: Place, book: int, sign: int = 1) -> None:
         """Enter a place in a book or, with `sign` -1, strike it out."""
-        for taken, amount in zip(self.taken, (*place.amounts[1:], 1), strict=True):
-            taken[book] += sign * amount
-        self._recount()
-        milli = self.milli[book]
+        (cores, memory, tasks), (_, cpu_milli, memory_bytes) = self.taken, place.amounts
+        cores[book] += sign * cpu_milli
+        memory[book] += sign * memory_bytes
+        tasks[book] += sign
+        self._free = None
+        if not place.devices and not place.count:
+            return
+        milli, more_milli, usable = self.milli[book], sign * place.milli, self._bank_with
         for device in place.devices:
-            milli[device] += sign * place.milli
+            milli[device] += more_milli
+            if book != LEAVING and device in usable:
+                self.free_milli -= more_milli
         bank = self.bank_of(place)
-        if bank is not None:
+        if bank is not None and place.count:
             bank.wholes_coming += sign * place.count
-            before = bank.free_milli
-            bank.recount()
-            self.free_milli += bank.free_milli - before
+            self.free_milli -= sign * place.count * DEVICE_MILLI
+        for bank in self.banks:
+            bank.is_stale = True
 
     def free_on(self, device: int) -> tuple[int, int]:
         """Thousandths of one device free now and later; nothing of one that takes no work."""
@@ -212,9 +107,10 @@ class Machine:
         """Where a task of this shape would go here, and whether it could at once; None when it
         does not fit even later. Its devices are all of one kind.
         """
-        if not _has_room(self._later, shape.cpu_milli, shape.memory_bytes):
+        now, later_on = self._room()
+        if not _has_room(later_on, shape.cpu_milli, shape.memory_bytes):
             return None
-        at_once = _has_room(self._now, shape.cpu_milli, shape.memory_bytes)
+        at_once = _has_room(now, shape.cpu_milli, shape.memory_bytes)
         if not shape.devices:
             return Place(node=self.spec.name, amounts=shape.amounts(0)), at_once
         later: tuple[Place, bool] | None = None
@@ -228,7 +124,7 @@ class Machine:
 
     def still_fits(self, place: Place) -> bool:
         """Whether a task could be, or stay, on this very place once all is gone that is leaving."""
-        if not _has_room(self._later, place.amounts[1], place.amounts[2]):
+        if not _has_room(self._room()[1], place.amounts[1], place.amounts[2]):
             return False
         bank = self.bank_of(place)
         if bank is None:
@@ -251,13 +147,16 @@ class Machine:
             return self._bank_with[known[0]]
         return self.banks[place.bank] if place.count and place.bank < len(self.banks) else None
 
-    def _recount(self) -> None:
-        spec = self.spec
-        now, later = [spec.cpu_milli, spec.memory_bytes, spec.tasks_max], [0, 0, 0]
-        for number, (held, leaving, coming) in enumerate(self.taken):
-            later[number] = now[number] - held - coming
-            now[number] -= held + max(leaving, coming)
-        self._now, self._later = tuple(now), tuple(later)
+    def _room(self) -> tuple[list[int], list[int]]:
+        """Cores, memory and tasks that are free now and later; counted again after a change."""
+        if self._free is None:
+            spec = self.spec
+            now, later = [spec.cpu_milli, spec.memory_bytes, spec.tasks_max], [0, 0, 0]
+            for number, (held, leaving, coming) in enumerate(self.taken):
+                later[number] = now[number] - held - coming
+                now[number] -= held + max(leaving, coming)
+            self._free = (now, later)
+        return self._free
 
     def _fit_on(
         self, number: int, shape: Shape, *, at_once: bool, spread: bool
@@ -266,9 +165,7 @@ class Machine:
         milli = shape.milli_of(bank.kind.memory_bytes)
         amounts = (wanted * milli, shape.cpu_milli, shape.memory_bytes)
         if milli < DEVICE_MILLI or shape.device_memory_bytes:
-            if (key := (milli, wanted, spread)) not in bank.known:
-                bank.known[key] = bank.shares(milli, wanted, spread=spread)
-            chosen, soon = bank.known[key]
+            chosen, soon = bank.shares(milli, wanted, spread=spread)
             if not chosen or milli > DEVICE_MILLI:
                 return None
             return Place(node=name, amounts=amounts, devices=chosen, milli=milli), at_once and soon
@@ -280,7 +177,7 @@ class Machine:
         return Place(node=name, amounts=amounts, devices=devices, milli=DEVICE_MILLI), True
 
 
-def _has_room(free: tuple[int, ...], cpu_milli: int, memory_bytes: int) -> bool:
+def _has_room(free: list[int], cpu_milli: int, memory_bytes: int) -> bool:
     """Whether one more task finds cores, memory and a place among the tasks."""
     return free[0] >= cpu_milli and free[1] >= memory_bytes and free[2] >= 1
 

@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from headrace.scheduling.amounts import GPU
+from headrace.scheduling.banks import DEVICE_MILLI
 from headrace.scheduling.eligibility import is_eligible
 from headrace.scheduling.gangs import PENDING, PLACED, Gang, Place, Shape, Task
-from headrace.scheduling.machines import DEVICE_MILLI, Machine, MachineSpec, takes
+from headrace.scheduling.machines import Machine, MachineSpec, takes
 from headrace.scheduling.parts import Cell, Parts
 
 SHAPES_MAX = 1_000  # whose cells are remembered

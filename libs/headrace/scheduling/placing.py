@@ -11,6 +11,7 @@ from functools import partial
 
 from headrace.scheduling.accounts import Barrier
 from headrace.scheduling.amounts import Amounts, total
+from headrace.scheduling.banks import DEVICE_MILLI
 from headrace.scheduling.gangs import (
     BOUND,
     EVICTED,
@@ -30,7 +31,6 @@ from headrace.scheduling.gangs import (
     roles_of,
 )
 from headrace.scheduling.legality import Taker
-from headrace.scheduling.machines import DEVICE_MILLI
 from headrace.scheduling.part_barriers import barred_cells, part_barrier_of
 from headrace.scheduling.permits import is_allowed
 from headrace.scheduling.ranking import orders_of, ranked

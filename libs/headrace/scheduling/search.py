@@ -73,10 +73,11 @@ class _Scenarios:
         self._failed: set[tuple[int, Hashable]] = set()
 
     def _asks(self, name: str) -> Amounts:
+        gang = self.world.gangs[name]
         known = self._lineup.waiting.get(self._lineup.root_of(name), {})
-        if name in known and name != self.gang.name:
-            return known[name]
-        return request_of(self.world, self.world.gangs[name], again=True)
+        if name in known and gang is not self.gang and not gang.any_in((EVICTED,)):
+            return known[name]  # one that lost something asks for that too
+        return request_of(self.world, gang, again=True)
 
     def _needs(self, name: str) -> Stakes:
         return stakes_of(self.world, self.world.gangs[name], again=True)

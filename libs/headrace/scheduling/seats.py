@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headrace.scheduling.banks import COMING
 from headrace.scheduling.gangs import Gang, Place, Shape, Task
-from headrace.scheduling.machines import COMING
 from headrace.scheduling.permits import is_allowed
 from headrace.scheduling.world import World
 

@@ -54,7 +54,7 @@ class Tree:
 
     def quota_milli(self, queue: str) -> int:
         """What the queue is guaranteed."""
-        quota = self.queues[queue].quota_milli
+        quota = self.queues[queue].quota_milli if queue in self.queues else 0
         return self.total_milli if quota == UNLIMITED else quota
 
     def add(self, queue: str, milli: int, *, firm: bool) -> None:

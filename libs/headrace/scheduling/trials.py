@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.scheduling.banks import DEVICE_MILLI
 from headrace.scheduling.gangs import Place, Shape
-from headrace.scheduling.machines import DEVICE_MILLI, Machine
+from headrace.scheduling.machines import Machine
 
 
 class Trial(msgspec.Struct, frozen=True, gc=False):

@@ -82,12 +82,13 @@ class Turns:
 
     def _first_of(self, level: Iterable[Account]) -> Account | None:
         """Of some queues the one whose turn it is, if anybody waits in any of them."""
+        below, keys, victims = self._below, self._keys, self._victims
+        waiting = [account for account in level if below.get(account)]
+        if len(waiting) < 2:
+            return waiting[0] if waiting else None
         best: Account | None = None
         first: QueueKey = ()
-        below, keys, victims = self._below, self._keys, self._victims
-        for account in level:  # a loop of its own, as this is what a search does most
-            if not below.get(account):
-                continue
+        for account in waiting:  # a loop of its own, as this is what a search does most
             known = keys.get(account)
             if known is None or known[0] != account.version:
                 known = keys[account] = (account.version, self._compute(account))

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from headrace.scheduling.amounts import Amounts
+from headrace.scheduling.banks import COMING, HELD, LEAVING
 from headrace.scheduling.books import Books
 from headrace.scheduling.claims import Claim, Holding, Reservation, Wish
 from headrace.scheduling.division import QueueSpec
@@ -28,7 +29,7 @@ from headrace.scheduling.gangs import (
     Task,
 )
 from headrace.scheduling.horizon import Horizon
-from headrace.scheduling.machines import COMING, HELD, LEAVING, MachineSpec
+from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.settings import Settings
 
 T = TypeVar("T")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.events import decode
 from headrace.simulation.situations import situations
 from headrace.verification import Violation, check_accepted, check_journal
+from headrace.verification.replay import Replay
 from headrace.verification.verify import Verification
 
 if TYPE_CHECKING:
@@ -43,7 +44,21 @@ def _log(world: World) -> list[str]:
     found += [str(violation) for violation in check_accepted(requests, world.people.accepted)]
     if not verification.replay.decisions:
         found.append("no decision could be derived again")
-    return found
+    return found + list(_overlooked(world, verification.replay))
+
+
+def _overlooked(world: World, replay: Replay) -> Iterator[str]:
+    """What a leader would decide now if it had only just read the log: it remembers what it has
+    looked at, and that must not hide anything.
+    """
+    for name, decider in world.deciders.items():
+        leader = world.leader_of(name)
+        if leader is None or leader.host is None:
+            continue
+        now_us, due_us = leader.host.now_us(), decider.wakeup(leader.host.state)
+        if due_us is None or due_us > now_us:
+            for draft in decider.decide(replay.state_of(name), now_us):
+                yield f"{name} has not decided {draft.event}"
 
 
 def _first(violations: Iterable[Violation]) -> Iterator[Violation]:

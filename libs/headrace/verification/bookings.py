@@ -10,7 +10,7 @@ from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersRe
 from headrace.events.guards import DEVICE_MILLI, guards_of
 from headrace.events.nodes import NodeJoined
 from headrace.events.pauses import GangPaused, GangResumed
-from headrace.events.queues import Queue, QueueConfigured
+from headrace.events.queues import Queue, QueueConfigured, QueueDeleted
 from headrace.scheduling.kinds import is_model
 
 UNLIMITED = -1
@@ -46,6 +46,15 @@ class Bookings:
     def configured(self, entry: Entry, event: QueueConfigured) -> None:
         """The queue stands like this from now on, perhaps under another parent."""
         self.queues[event.name] = event.queue
+        self._regrown(entry)
+
+    def deleted(self, entry: Entry, event: QueueDeleted) -> None:
+        """The queue is no more."""
+        self.queues.pop(event.name, None)
+        self._regrown(entry)
+
+    def _regrown(self, entry: Entry) -> None:
+        """What is held counts in the tree as it is from now on."""
         self._configured_at = entry.position
         self.used.clear()
         self.firm.clear()

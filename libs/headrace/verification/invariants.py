@@ -45,7 +45,7 @@ from headrace.events.pauses import (
     JobResuming,
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
-from headrace.events.queues import QueueConfigured
+from headrace.events.queues import QueueConfigured, QueueDeleted
 from headrace.verification.bookings import Bookings
 from headrace.verification.grants import Found
 from headrace.verification.lives import Lives, Report
@@ -96,6 +96,7 @@ class Checker:
             NodeJoined: self._joined,
             NodeChanged: lives.changed,
             QueueConfigured: self._configured,
+            QueueDeleted: self._deleted,
             ServiceLed: self._led,
             UsageAccounted: lives.accounted,
             **self._of_pauses(),
@@ -167,6 +168,10 @@ class Checker:
 
     def _configured(self, entry: Entry, event: QueueConfigured) -> Iterable[Found]:
         self.bookings.configured(entry, event)
+        return ()
+
+    def _deleted(self, entry: Entry, event: QueueDeleted) -> Iterable[Found]:
+        self.bookings.deleted(entry, event)
         return ()
 
     def _led(self, _entry: Entry, event: ServiceLed) -> Iterable[Found]:

@@ -39,13 +39,12 @@ from headrace.events.gangs import (
 )
 from headrace.events.jobs import JobAdmitted, JobCancelling, JobEligible, JobFinished, JobHeld
 from headrace.events.platform import ServiceLed
-from headrace.events.pools import PoolConfigured
-from headrace.events.queues import QueueConfigured
-from headrace.events.scheduling import SchedulingConfigured
+from headrace.events.pools import PoolConfigured, PoolDeleted
+from headrace.events.queues import QueueConfigured, QueueDeleted
 from headrace.verification.bounds import Tree, is_lowered
 from headrace.verification.life import NEVER
 from headrace.verification.losses import ANSWERS, NODE_EVENTS, NodeEvent, Nodes
-from headrace.verification.turn_settings import TurnSettings
+from headrace.verification.turn_settings import SETTINGS_EVENTS, SettingsEvent, TurnSettings
 from headrace.verification.waits import Holding, Promise, Wait
 
 SECOND_US = 1_000_000
@@ -70,7 +69,6 @@ class Promises:
         self._rules_changed = self._released_at = 0
         self._full, self._alike = False, set[Hashable]()
         self._on: dict[type[Any], Check] = {
-            ServiceLed: self._resettled,
             JobAdmitted: self._admitted,
             JobEligible: self._eligible,
             JobHeld: self._over,
@@ -86,8 +84,10 @@ class Promises:
             GangReserved: self._reserved,
             **dict.fromkeys(NODE_EVENTS, self._node),
             QueueConfigured: self._configured,
-            PoolConfigured: self._pool_configured,
-            SchedulingConfigured: self._resettled,
+            PoolConfigured: self._repooled,
+            QueueDeleted: self._deleted,
+            PoolDeleted: self._repooled,
+            **dict.fromkeys(SETTINGS_EVENTS, self._resettled),
         }
 
     def check(self, entry: Entry) -> Iterator[Found]:
@@ -157,9 +157,9 @@ class Promises:
         steps = STEPS_PER_END * (len(self._holdings) + 2 * told) * (len(kinds) + told + 2)
         return told >= limits["reservations_max"] or steps > limits["reserve_steps_max"]
 
-    def _resettled(self, entry: Entry, event: ServiceLed | SchedulingConfigured) -> Iterable[Found]:
+    def _resettled(self, entry: Entry, event: SettingsEvent) -> Iterable[Found]:
         self._settings.look(event)
-        if isinstance(event, SchedulingConfigured):
+        if not isinstance(event, ServiceLed):
             self._rules_changed = entry.position
         return ()
 
@@ -236,9 +236,8 @@ class Promises:
 
     def _reserved(self, entry: Entry, event: GangReserved) -> Iterable[Found]:
         wait, before = self._waits.get(event.job), self._promised.get(event.job)
-        basis, may_change = entry.header.basis, before is None or before.void
-        if before is not None and before.due_us > before.at_us:
-            may_change = True
+        basis = entry.header.basis
+        may_change = before is None or before.void or before.due_us > before.at_us
         if wait is None or (wait.since == NEVER and wait.rested <= basis):
             yield "I15", f"{event.job} is promised seats and does not wait"
         elif wait.since == NEVER:
@@ -273,14 +272,18 @@ class Promises:
         ends = [self._holdings[job].end_us for job in under if job in self._holdings]
         told = [job for job in under if job in self._promised]
         ends += (self._promised[job].at_us + self._waits[job].max_us for job in told)
-        for job in told:
+        for job, promise in ((job, self._promised[job]) for job in told):
             if before is None or is_lowered(before, event.queue, firm=self._waits[job].firm):
-                promise = self._promised[job]
                 promise.due_us = max(promise.due_us, *ends)
         return ()
 
-    def _pool_configured(self, entry: Entry, event: PoolConfigured) -> Iterable[Found]:
-        if event.change != "unchanged":
+    def _deleted(self, entry: Entry, event: QueueDeleted) -> Iterable[Found]:
+        self._tree.queues.pop(event.name, None)
+        self._changed[f"queue {event.name}"] = entry.position
+        return ()
+
+    def _repooled(self, entry: Entry, event: PoolConfigured | PoolDeleted) -> Iterable[Found]:
+        if isinstance(event, PoolDeleted) or event.change != "unchanged":
             self._rules_changed = entry.position
             for promise in self._promised.values():
                 promise.void = True
@@ -293,6 +296,5 @@ class Promises:
             self._waits[job].rest(entry.position)
 
     def _unchanged_since(self, position: int, project: str, nodes: frozenset[str]) -> bool:
-        names = [*nodes, *(f"queue {queue.queue}" for queue in self._tree.path(project))]
-        changed = max(self._changed.get(name, 0) for name in names)
-        return max(changed, self._rules_changed) <= position
+        names = (*nodes, *(f"queue {queue.queue}" for queue in self._tree.path(project)))
+        return max(self._rules_changed, *(self._changed.get(n, 0) for n in names)) <= position

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
-from headrace.documents.nearest import nearest
+from headrace.documents.wording import meant
 from headrace.events import Decision, Refusal
 from headrace.events.access import (
     ProjectErased,
     ProjectEraseRefused,
     ProjectEraseRequested,
     PublisherCreated,
+    PublisherDeleted,
+    PublisherDeleteRequested,
     PublisherRefused,
     PublisherRequested,
     SecretRefused,
@@ -22,8 +24,9 @@ from headrace.events.access import (
 )
 
 PUBLISHERS_MAX = 1_000  # per project
+DELETED_MAX = 4_000  # publishers whose keys the bus refuses: what it is told is one message
 SECRETS_MAX = 1_000  # per project
-KNOWN_SHOWN_MAX = 10  # projects named in a refusal
+NO_PROJECT = "there is none yet: headrace apply -f creates one"
 
 
 def set_secret(hearing: Hearing, position: int, event: SecretSetRequested) -> Decision:
@@ -49,6 +52,9 @@ def create_publisher(hearing: Hearing, position: int, event: PublisherRequested)
     if refusal is None and key and key != event.public_key:
         rule = "exists with another key"
         refusal = Refusal(field="publisher", value=name, rule=rule, instead="choose another name")
+    if refusal is None and event.public_key in hearing.state.deleted:
+        rule = "is of a publisher that was deleted"
+        refusal = Refusal(field="public_key", rule=rule, instead="make another key")
     known = hearing.state.publishers.get(project, {})
     if refusal is None and not key and len(known) >= PUBLISHERS_MAX:
         rule = f"a project has at most {PUBLISHERS_MAX} publishers"
@@ -58,10 +64,29 @@ def create_publisher(hearing: Hearing, position: int, event: PublisherRequested)
     return PublisherCreated(project=project, name=name, public_key=event.public_key)
 
 
-def erase(hearing: Hearing, position: int, event: ProjectEraseRequested) -> Decision:
-    """What the project's jobs ran is to be unreadable."""
+def delete_publisher(hearing: Hearing, position: int, event: PublisherDeleteRequested) -> Decision:
+    """The key is let in no more. Its login does not expire, so that it is refused for ever."""
     del position
-    refusal = unknown_project(hearing.state, event.project)
+    project, name = event.project, event.name
+    key = hearing.publisher_key(project, name)
+    refusal = None
+    if not key:
+        known = sorted(hearing.state.publishers.get(project, {}))
+        instead = meant(name, "publishers", known, "the project has none")
+        refusal = Refusal(field="publisher", value=name, rule="does not exist", instead=instead)
+    elif len(hearing.state.deleted) >= DELETED_MAX:
+        rule = f"{DELETED_MAX} have been deleted, and the bus refuses no more keys"
+        refusal = Refusal(field="publisher", value=name, rule=rule)
+    if refusal is not None:
+        return PublisherRefused(project=project, name=name, refusal=refusal)
+    return PublisherDeleted(project=project, name=name, public_key=key)
+
+
+def erase(hearing: Hearing, position: int, event: ProjectEraseRequested) -> Decision:
+    """What the project's jobs ran is to be unreadable, also of one that was deleted."""
+    del position
+    is_gone = event.project in hearing.state.gone
+    refusal = None if is_gone else unknown_project(hearing.state, event.project)
     live = hearing.live_of(event.project)
     if refusal is None and live:
         rule = f"{live} of its jobs have not ended"
@@ -79,8 +104,7 @@ def unknown_project(state: State, project: str) -> Refusal | None:
     if queue is not None and queue.kind == "project":
         return None
     names = sorted(name for name, known in state.queues.items() if known.kind == "project")
-    near = nearest(project, names)
-    instead = f"did you mean {near}?" if near else _some(names)
+    instead = meant(project, "projects", names, NO_PROJECT)
     rule = "does not exist" if queue is None else f"is a {queue.kind}, which has no jobs of its own"
     return Refusal(field="project", value=project, rule=rule, instead=instead)
 
@@ -91,10 +115,3 @@ def being_erased(hearing: Hearing, project: str) -> Refusal | None:
         return None
     rule = "is being erased"
     return Refusal(field="project", value=project, rule=rule, instead="ask again in a moment")
-
-
-def _some(names: list[str]) -> str:
-    if not names:
-        return "there is none yet: headrace apply -f creates one"
-    more = f" and {len(names) - KNOWN_SHOWN_MAX} more" if len(names) > KNOWN_SHOWN_MAX else ""
-    return f"projects: {', '.join(names[:KNOWN_SHOWN_MAX])}{more}"

@@ -10,8 +10,6 @@ from headrace.bus.credentials import is_user_key
 from headrace.bus.sessions import WAYS
 from headrace.bus.subjects import is_token
 from headrace.documents.environment import NAME, NAME_RULE
-from headrace.documents.names import NAME as NAMES
-from headrace.documents.names import NAME_RULE as NAMES_RULE
 from headrace.documents.refusing import shown
 from headrace.events import Refusal
 from headrace.runtime.asking import Asked
@@ -81,17 +79,6 @@ class PublisherNamed(Asked, frozen=True, kw_only=True):
         if not is_user_key(self.public_key):
             rule = "is not the public NKey of a user (U…)"
             return Refusal(field="public_key", value=shown(self.public_key), rule=rule)
-        return None
-
-
-class Named(Asked, frozen=True, kw_only=True):
-    """`webhook.delete`."""
-
-    name: str
-
-    def refusal(self) -> Refusal | None:
-        if not NAMES.fullmatch(self.name):
-            return Refusal(field="name", value=shown(self.name), rule=NAMES_RULE)
         return None
 
 

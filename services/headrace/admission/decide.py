@@ -20,6 +20,7 @@ from headrace.admission import (
     member_rules,
     pause_rules,
     people_rules,
+    template_rules,
     volume_rules,
     webhook_rules,
 )
@@ -35,6 +36,7 @@ from headrace.events import (
     members,
     pauses,
     people,
+    templates,
     volumes,
     webhooks,
 )
@@ -50,6 +52,7 @@ def decide(state: State, now_us: int) -> Sequence[Draft]:
         dependency_rules.decide_unmet(state, hearing),
         idle_rules.decide_idle(state, hearing),
         _tasks(state, hearing),
+        _orphans(state, hearing),
         _stops(state),
         _spreads(state, hearing),
     )
@@ -62,7 +65,9 @@ def wakeup(state: State) -> int | None:
 
 
 def _has_more(state: State) -> bool:
-    unfinished = state.expanding or state.stopping or state.spreading or state.unmet
+    unfinished = (
+        state.expanding or state.stopping or state.spreading or state.unmet or state.orphans
+    ) or _left_publishing(state)
     is_new = any(not unused.judged for unused in state.unused.values())
     return bool(state.pending or unfinished or is_new)
 
@@ -93,6 +98,27 @@ def _tasks(state: State, hearing: Hearing) -> Iterator[Draft]:
                 causation=group.event.requested_at,
                 traceparent=group.traceparent,
             )
+
+
+def _orphans(state: State, hearing: Hearing) -> Iterator[Draft]:
+    """The ends of jobs that were let in while their project was deleted, and of its publishers."""
+    for job_id, deleted_at in state.orphans.items():
+        if hearing.is_stopped(job_id):
+            continue
+        job = state.live[job_id]
+        event = jobs.JobCancelling(job=job_id, project=job.project, reason="project-deleted")
+        yield Draft(event=event, causation=deleted_at, traceparent=job.traceparent)
+    for project in _left_publishing(state):
+        for name, key in state.publishers[project].items():
+            gone = access.PublisherDeleted(project=project, name=name, public_key=key)
+            yield Draft(event=gone, causation=state.gone[project])
+
+
+def _left_publishing(state: State) -> list[str]:
+    """Projects that were deleted and whose publishers the bus still lets in."""
+    if len(state.deleted) >= access_rules.DELETED_MAX:
+        return []
+    return [project for project in state.gone if project in state.publishers]
 
 
 def _stops(state: State) -> Iterator[Draft]:
@@ -143,6 +169,7 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     jobs.JobEnterRequested: enter_rules.enter,
     access.SecretSetRequested: access_rules.set_secret,
     access.PublisherRequested: access_rules.create_publisher,
+    access.PublisherDeleteRequested: access_rules.delete_publisher,
     access.ProjectEraseRequested: access_rules.erase,
     members.TokenRequested: member_rules.create_token,
     members.TokenRevokeRequested: member_rules.revoke_token,
@@ -150,12 +177,15 @@ _RULES: dict[type[Event], Callable[[Hearing, int, Any], Decision]] = {
     members.ApprovalRequested: member_rules.approve,
     members.CredentialRequested: member_rules.issue,
     volumes.VolumeApplyRequested: volume_rules.apply_volume,
+    volumes.VolumeDeleteRequested: volume_rules.delete_volume,
     people.UserSetRequested: people_rules.set_user,
     people.UserRemoveRequested: people_rules.remove_user,
     people.RoleGrantRequested: people_rules.grant_role,
     people.RoleRevokeRequested: people_rules.revoke_role,
     people.ApiTokenRequested: people_rules.create_token,
     people.ApiTokenRevokeRequested: people_rules.revoke_token,
+    templates.TemplateApplyRequested: template_rules.apply_template,
+    templates.TemplateDeleteRequested: template_rules.delete_template,
     webhooks.WebhookApplyRequested: webhook_rules.apply_webhook,
     webhooks.WebhookDeleteRequested: webhook_rules.delete_webhook,
 }

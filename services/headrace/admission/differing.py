@@ -22,6 +22,7 @@ SHOWN_MAX = 8  # names; then there are more
 # What the job file calls the fields of its request, of its gang, and of its launch.
 FIELDS = {
     "name": "name",
+    "template": "template",
     "priority": "priority",
     "preemptible": "preemptibility",
     "protected_minimum": "preemptibility",

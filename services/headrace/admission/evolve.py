@@ -12,6 +12,7 @@ from typing import Any, get_args
 from headrace.access import directory
 from headrace.admission import (
     evolve_dependencies,
+    evolve_fleet,
     evolve_groups,
     evolve_members,
     evolve_workspaces,
@@ -23,7 +24,6 @@ from headrace.admission.state import (
     Group,
     Hook,
     Live,
-    Machine,
     Pending,
     State,
     Stop,
@@ -34,12 +34,10 @@ from headrace.events import (
     access,
     jobs,
     members,
-    nodes,
     pauses,
     people,
     platform,
-    pools,
-    queues,
+    templates,
     volumes,
     webhooks,
 )
@@ -70,7 +68,10 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
         traceparent=traceparent,
         after=event.after,
         idle_us=event.idle_us,
+        volumes=event.gang.volumes,
     )
+    if event.project in state.gone and not event.group:
+        state.orphans[event.job] = state.gone[event.project]
     evolve_dependencies.waits(state, event)
     state.live_of[event.project] = state.live_of.get(event.project, 0) + 1
     if event.tasks:
@@ -90,6 +91,7 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
     if job is None:
         return
     job.cancelling = True
+    state.orphans.pop(event.job, None)
     state.unused.pop(event.job, None)
     evolve_dependencies.over(state, event.job, job)
     evolve_groups.over(state, job.group, event.job)
@@ -110,6 +112,7 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
     job = state.live.pop(event.job, None)
     if job is None:
         return
+    state.orphans.pop(event.job, None)
     state.live_of[job.project] -= 1
     if not state.live_of[job.project]:
         del state.live_of[job.project]
@@ -136,39 +139,19 @@ def _remember(state: State, job: str, ended: Ended) -> None:
         del state.outcomes[next(iter(state.outcomes))]
 
 
-def _queue(state: State, entry: Entry, event: queues.QueueConfigured) -> None:
-    state.queues[event.name] = event.queue
-    state.configured[event.name] = entry.position
-
-
-def _pool(state: State, _entry: Entry, event: pools.PoolConfigured) -> None:
-    state.pools[event.name] = event.pool
-    state.__dict__.pop("warnings", None)
-
-
-def _joined(state: State, _entry: Entry, event: nodes.NodeJoined) -> None:
-    before = state.nodes.get(event.node)
-    accepting = before is None or before.accepting
-    state.nodes[event.node] = Machine(said=event, accepting=accepting)
-    state.__dict__.pop("warnings", None)
-
-
-def _node_changed(state: State, entry: Entry, event: nodes.NodeChanged) -> None:
-    if event.change == "delete":
-        state.nodes.pop(event.node, None)
-        evolve_members.left(state, event.node, entry.recorded_at_us)
-    node = state.nodes.get(event.node)
-    if node is not None:
-        node.accepting = event.change == "uncordon"
-        state.__dict__.pop("warnings", None)
-
-
 def _secret(state: State, _entry: Entry, event: access.SecretSet) -> None:
     state.secrets.setdefault(event.project, {})[event.name] = event.version
 
 
 def _publisher(state: State, _entry: Entry, event: access.PublisherCreated) -> None:
     state.publishers.setdefault(event.project, {})[event.name] = event.public_key
+
+
+def _publisher_deleted(state: State, _entry: Entry, event: access.PublisherDeleted) -> None:
+    state.publishers.get(event.project, {}).pop(event.name, None)
+    if not state.publishers.get(event.project, True):
+        del state.publishers[event.project]
+    state.deleted[event.public_key] = event.project
 
 
 def _erased(state: State, entry: Entry, event: access.ProjectErased) -> None:
@@ -179,11 +162,6 @@ def _erased(state: State, entry: Entry, event: access.ProjectErased) -> None:
 def _keys_dropped(state: State, _entry: Entry, event: access.ProjectKeysDropped) -> None:
     if state.erasing.get(event.project) == event.erased_at:
         del state.erasing[event.project]
-
-
-def _volume(state: State, _entry: Entry, event: volumes.VolumeConfigured) -> None:
-    state.volumes[event.name] = event.volume
-    state.__dict__.pop("warnings", None)
 
 
 def _hook(state: State, entry: Entry, event: webhooks.WebhookConfigured) -> None:
@@ -229,17 +207,14 @@ _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {
     jobs.JobFinished: _finished,
     pauses.JobPausing: evolve_groups.pausing,
     pauses.JobResuming: evolve_groups.pausing,
-    queues.QueueConfigured: _queue,
-    pools.PoolConfigured: _pool,
-    nodes.NodeJoined: _joined,
-    nodes.NodeChanged: _node_changed,
     access.SecretSet: _secret,
     access.PublisherCreated: _publisher,
+    access.PublisherDeleted: _publisher_deleted,
     access.ProjectErased: _erased,
     access.ProjectKeysDropped: _keys_dropped,
+    **evolve_fleet.ON,
     **evolve_members.ON,
     platform.ServiceLed: _led,
-    volumes.VolumeConfigured: _volume,
     webhooks.WebhookConfigured: _hook,
     webhooks.WebhookDeleted: _hook_deleted,
     webhooks.WebhookReached: _hook_told,
@@ -268,6 +243,7 @@ LISTENS_TO: tuple[type[Event], ...] = (
     people.ApiTokenRefused,
     volumes.VolumeApplyRequested,
     volumes.VolumeRefused,
+    templates.TemplateRefused,
     webhooks.WebhookRefused,
     *(kind for kind in directory.LISTENS_TO if kind not in _ON),
     *_ON,

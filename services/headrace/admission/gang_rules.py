@@ -6,14 +6,12 @@ the same words.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import msgspec
 
 from headrace.admission.limit_rules import shown
 from headrace.admission.state import State
-from headrace.documents.nearest import nearest
 from headrace.documents.plan import TYPES
+from headrace.documents.wording import KNOWN_SHOWN_MAX, meant
 from headrace.documents.workspaces import WORKSPACE
 from headrace.events import Refusal
 from headrace.events.asked import Gang
@@ -24,7 +22,7 @@ from headrace.scheduling.rations import path_up
 
 MAX_DURATION_US = 86_400_000_000  # where neither the job, nor its project, nor its pool says any
 BUILD = "build"  # the pool of workspaces, where there is one
-KNOWN_SHOWN_MAX = 10  # names in a refusal
+NO_POOL = "there is none yet: headrace apply -f creates pools and their levels"
 
 
 def with_pools(state: State, project: str, gang: Gang) -> Gang:
@@ -122,8 +120,7 @@ def _refuse_pools(state: State, project: str, asked: Gang, gang: Gang) -> Refusa
     for name in gang.pools:
         if name in state.pools:
             continue
-        near = nearest(name, state.pools)
-        instead = f"did you mean {near}?" if near else _some("pools", state.pools)
+        instead = meant(name, "pools", [*state.pools], NO_POOL)
         rule = "there is no such pool"
         named_by = None if asked.pools else _with_pools(state, project, gang.kind)
         if named_by is not None:
@@ -142,12 +139,11 @@ def _refuse_topology(state: State, gang: Gang) -> Refusal | None:
     known = dict.fromkeys(level for pool in pools for level in pool.topology)
     for field, level in (("required", required), ("preferred", preferred)):
         if level and level not in known:
-            near = nearest(level, known)
             return Refusal(
                 field=f"topology.{field}",
                 value=level,
                 rule=f"no pool of this job has such a level{_named(pools)}",
-                instead=f"did you mean {near}?" if near else _some("levels", known),
+                instead=meant(level, "levels", [*known], NO_POOL),
             )
     levels = [pool.topology for pool in pools if {required, preferred} <= {*pool.topology}]
     if levels and all(t.index(preferred) < t.index(required) for t in levels):
@@ -190,11 +186,3 @@ def _pools_of(state: State, gang: Gang) -> list[Pool]:
 
 def _named(pools: list[Pool]) -> str:
     return f" ({', '.join(pool.pool for pool in pools[:KNOWN_SHOWN_MAX])})" if pools else ""
-
-
-def _some(what: str, names: Iterable[str]) -> str:
-    known = list(names)
-    if not known:
-        return "there is none yet: headrace apply -f creates pools and their levels"
-    more = f" and {len(known) - KNOWN_SHOWN_MAX} more" if len(known) > KNOWN_SHOWN_MAX else ""
-    return f"{what}: {', '.join(known[:KNOWN_SHOWN_MAX])}{more}"

@@ -11,7 +11,7 @@ from itertools import islice
 
 from headrace.access import directory
 from headrace.admission.state import Hook, Member, State, Token
-from headrace.events import Decision, access, jobs, members, pauses, volumes, webhooks
+from headrace.events import Decision, access, jobs, members, pauses, templates, volumes, webhooks
 
 WAITING_SHOWN_MAX = 10
 
@@ -21,7 +21,7 @@ class Hearing:
 
     def __init__(self, state: State, now_us: int = 0) -> None:
         self.state, self.now_us = state, now_us
-        self._admitted: dict[str, str] = {}  # of which project
+        self._admitted: dict[str, jobs.JobAdmitted] = {}
         self._admitted_of: Counter[str] = Counter()  # by project
         self._stopped: dict[str, None] = {}
         self._pausing: dict[str, bool] = {}
@@ -31,14 +31,15 @@ class Hearing:
         self._tokens: dict[str, Token | None] = {}
         self._used: dict[str, dict[str, str]] = {}
         self._members: dict[str, Member | None] = {}
-        self._volumes: dict[str, volumes.Volume] = {}
+        self._templates: dict[tuple[str, str], templates.Template | None] = {}
+        self._volumes: dict[str, volumes.Volume | None] = {}
         self.is_directory_changed = False
         self._hooks: dict[tuple[str, str], Hook | None] = {}
 
     def tell(self, event: Decision) -> None:
         """What was decided."""
         if isinstance(event, jobs.JobAdmitted):
-            self._admitted[event.job] = event.project
+            self._admitted[event.job] = event
             self._admitted_of[event.project] += max(1, event.tasks)
         elif isinstance(event, jobs.JobCancelling):
             self._stopped[event.job] = None
@@ -48,6 +49,8 @@ class Hearing:
             self._secrets[event.project, event.name] = None
         elif isinstance(event, access.PublisherCreated):
             self._publishers[event.project, event.name] = event.public_key
+        elif isinstance(event, access.PublisherDeleted):
+            self._publishers[event.project, event.name] = ""
         elif isinstance(event, access.ProjectErased):
             self._erased[event.project] = None
         elif isinstance(event, members.TokenCreated):
@@ -61,6 +64,12 @@ class Hearing:
             self._members[event.node] = None
         elif isinstance(event, volumes.VolumeConfigured):
             self._volumes[event.name] = event.volume
+        elif isinstance(event, volumes.VolumeDeleted):
+            self._volumes[event.name] = None
+        elif isinstance(event, templates.TemplateConfigured):
+            self._templates[event.project, event.name] = event.template
+        elif isinstance(event, templates.TemplateDeleted):
+            self._templates[event.project, event.name] = None
         elif isinstance(event, directory.LISTENS_TO):
             self.is_directory_changed = True
         elif isinstance(event, webhooks.WebhookConfigured):
@@ -76,13 +85,15 @@ class Hearing:
         """Whose job it is that is live or ended a short while ago; empty when it is unknown."""
         state = self.state
         known = state.live.get(job) or state.outcomes.get(job)
-        return known.project if known is not None else self._admitted.get(job, "")
+        if known is None and job in self._admitted:
+            return self._admitted[job].project
+        return known.project if known is not None else ""
 
     def jobs_of(self, project: str) -> list[str]:
         """The project's live jobs and groups, in order of admission."""
         live = self.state.live.items()
         own = [name for name, job in live if job.project == project and not job.group]
-        return [*own, *(name for name, of in self._admitted.items() if of == project)]
+        return [*own, *(name for name, of in self._admitted.items() if of.project == project)]
 
     def live_of(self, project: str) -> int:
         """How many jobs and groups of the project have not ended."""
@@ -143,7 +154,22 @@ class Hearing:
 
     def volume(self, name: str) -> volumes.Volume | None:
         """The volume of that name."""
-        return self._volumes.get(name) or self.state.volumes.get(name)
+        if name in self._volumes:
+            return self._volumes[name]
+        return self.state.volumes.get(name)
+
+    def jobs_with(self, volume: str) -> list[str]:
+        """The live jobs and groups that have this volume, in order of admission."""
+        live = self.state.live.items()
+        own = [name for name, job in live if volume in job.volumes and not job.group]
+        return [*own, *(name for name, of in self._admitted.items() if volume in of.gang.volumes)]
+
+    def template(self, project: str, name: str) -> templates.Template | None:
+        """The template of that name that is the project's (empty: everybody's)."""
+        if (project, name) in self._templates:
+            return self._templates[project, name]
+        kept = self.state.templates.get(project, {}).get(name)
+        return kept.template if kept is not None else None
 
     def hook(self, project: str, name: str) -> Hook | None:
         """The project's webhook of that name."""

@@ -17,7 +17,9 @@ from headrace.admission.room_rules import warning
 from headrace.admission.volume_rules import unknown_volume
 from headrace.documents import PRIORITIES
 from headrace.documents.nearest import nearest
+from headrace.documents.template_file import with_origin
 from headrace.events import Decision, Refusal
+from headrace.events.asked import Gang
 from headrace.events.jobs import JobAdmitted, JobRefused, JobRequested
 
 
@@ -25,18 +27,10 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
     """Admitted or refused."""
     state = hearing.state
     gang = with_pools(state, event.project, event.gang)
-    refusal = (
-        unknown_project(state, event.project)
-        or being_erased(hearing, event.project)
-        or _form(hearing, event)
-        or _secrets(hearing, event)
-        or unknown_volume(hearing, event)
-        or refuse_gang(state, event.project, event.gang, gang)
-        or refuse_limits(state, event, gang)
-        or _room(hearing, event)
-    )
+    refusal = _refusal(hearing, event, gang)
     after = awaited(hearing, event) if refusal is None else refusal
     if isinstance(after, Refusal):
+        after = with_origin(after, event.template, event.template_fields)
         return JobRefused(job=event.job, project=event.project, refusal=after)
     return JobAdmitted(
         job=event.job,
@@ -58,6 +52,8 @@ def requested(hearing: Hearing, position: int, event: JobRequested) -> Decision:
         checkpoint=event.checkpoint,
         after=after,
         objective=event.objective,
+        template=event.template,
+        template_at=event.template_at,
         idle_us=event.workspace.idle_us if event.workspace is not None else 0,
     )
 
@@ -75,6 +71,20 @@ def task(hearing: Hearing, group: JobAdmitted, index: int) -> JobAdmitted:
         stop_after_failures=0,
         warning="",
         after=tuple(wanted for wanted in group.after if wanted.job in hearing.state.live),
+    )
+
+
+def _refusal(hearing: Hearing, event: JobRequested, gang: Gang) -> Refusal | None:
+    state = hearing.state
+    return (
+        unknown_project(state, event.project)
+        or being_erased(hearing, event.project)
+        or _form(hearing, event)
+        or _secrets(hearing, event)
+        or unknown_volume(hearing, event)
+        or refuse_gang(state, event.project, event.gang, gang)
+        or refuse_limits(state, event, gang)
+        or _room(hearing, event)
     )
 
 

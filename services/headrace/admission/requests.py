@@ -26,17 +26,19 @@ from headrace.admission.ids import Ids
 from headrace.admission.member_requests import MEMBER_RECEIVERS, credential_of
 from headrace.admission.people_requests import PEOPLE_RECEIVERS
 from headrace.admission.sources import with_source
+from headrace.admission.template_requests import TEMPLATE_RECEIVERS, job_file
 from headrace.admission.trials import drawn
-from headrace.admission.volume_requests import apply_volume
+from headrace.admission.volume_requests import apply_volume, delete_volume
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
-from headrace.documents import JobFile, Plan, plan, read_job_json
+from headrace.documents import JobFile, Plan, plan, read_job
 from headrace.documents.workdir import bundle_of
 from headrace.events import Event, Fact, Refusal, encode
 from headrace.events.access import (
     ProjectEraseRequested,
     PublisherCreated,
+    PublisherDeleteRequested,
     PublisherRequested,
     SecretSetRequested,
 )
@@ -48,9 +50,8 @@ from headrace.events.members import (
     MemberRejected,
 )
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
-from headrace.events.volumes import VolumeConfigured
 from headrace.events.webhooks import WebhookConfigured
-from headrace.runtime.asking import decoded, receives
+from headrace.runtime.asking import Named, decoded, receives
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
@@ -81,10 +82,13 @@ class Requests:
             "job.enter": _enter,
             "secret.set": self.set_secret,
             "publisher.create": _create_publisher,
+            "publisher.delete": _delete_publisher,
             "project.erase": _erase,
             "volume.apply": apply_volume,
+            "volume.delete": delete_volume,
             "webhook.apply": self.apply_webhook,
             "webhook.delete": delete_webhook,
+            **TEMPLATE_RECEIVERS,
             **MEMBER_RECEIVERS,
             **PEOPLE_RECEIVERS,
         }
@@ -97,12 +101,15 @@ class Requests:
 
     async def submit(self, request: Request, runtime: Runtime) -> Fact | Refusal:
         """`job.submit`: a job file."""
-        job = read_job_json(request.body)
+        asked = job_file(request, runtime.state)
+        if isinstance(asked, Refusal):
+            return asked
+        job = read_job(asked.fields)
         if isinstance(job, JobFile):
             job = await with_source(job, request, runtime, self.keys(runtime))
         planned = job if isinstance(job, Refusal) else plan(job)
         if isinstance(planned, Refusal):
-            return planned
+            return asked.told(planned)
         if planned.project not in ("", request.project):
             rule = f"this door is for project {request.project}"
             return Refusal(field="project", value=planned.project, rule=rule)
@@ -112,8 +119,14 @@ class Requests:
         key_id, launch = "", b""
         if await _project_refusal(request.project, runtime) is None:
             key_id, launch = await self._sealed(request.project, job_id, planned, runtime)
-        requested = _requested(request, planned, job_id)
-        requested = msgspec.structs.replace(requested, launch=launch, launch_key=key_id)
+        requested = msgspec.structs.replace(
+            _requested(request, planned, job_id),
+            launch=launch,
+            launch_key=key_id,
+            template=asked.template,
+            template_at=asked.at,
+            template_fields=asked.from_template,
+        )
         size = len(encode(requested))
         if size > EVENT_BYTES_MAX:
             rule = f"the job comes to {size} bytes; at most {EVENT_BYTES_MAX} are kept of one"
@@ -142,8 +155,6 @@ class Requests:
         """A publisher's or node's JWT, which says on the bus what its key may do and is no secret; a
         webhook's secret, which is.
         """
-        if isinstance(event, VolumeConfigured):
-            return {"change": event.change}
         if isinstance(event, WebhookConfigured):
             return await answer_of(event, self.keys(runtime))
         if isinstance(event, CredentialIssued):
@@ -202,6 +213,11 @@ def _create_publisher(asked: PublisherNamed, request: Request) -> Fact | Refusal
         public_key=asked.public_key,
         user=request.actor,
     )
+
+
+@receives(Named)
+def _delete_publisher(asked: Named, request: Request) -> Fact | Refusal:
+    return PublisherDeleteRequested(project=request.project, name=asked.name, user=request.actor)
 
 
 @receives(Nothing)

@@ -39,12 +39,13 @@ def _warning(state: State, gang: Gang) -> str:
     if gang.pools:
         pools = [state.pools[name] for name in gang.pools if name in state.pools]
         nodes = [node for node in nodes if any(pool.has(node.labels) for pool in pools)]
-    if gang.python:
+    if gang.python and nodes:
         nodes = [node for node in nodes if gang.python in node.pythons]
         if len(nodes) < gang.nodes:
             return f"accepted, but cannot run today: {len(nodes)} nodes have python {gang.python}"
-    for volume in (state.volumes[name] for name in gang.volumes if name in state.volumes):
-        nodes = [n for n in nodes if not volume.label or n.labels.get(volume.label) == volume.value]
+    volumes = (state.volumes[name] for name in gang.volumes if name in state.volumes)
+    for volume in (each for each in volumes if each.label and nodes):
+        nodes = [node for node in nodes if node.labels.get(volume.label) == volume.value]
         if len(nodes) < gang.nodes:
             rule = f"{len(nodes)} nodes reach volume {volume.volume}"
             return f"accepted, but cannot run today: {rule} ({volume.label}={volume.value})"
@@ -106,7 +107,7 @@ def _wanted(gang: Gang) -> str:
     if gang.gpu_memory_bytes:
         parts.append(f"{_size(gang.gpu_memory_bytes)} of one GPU")
     if gang.cpu_milli:
-        parts.append(f"{gpus(gang.cpu_milli)} CPUs")
+        parts.append(f"{gpus(gang.cpu_milli)} CPU{'' if gang.cpu_milli == DEVICE_MILLI else 's'}")
     if gang.memory_bytes:
         parts.append(f"{_size(gang.memory_bytes)} of memory")
     return ", ".join(parts) or "room"

@@ -1,5 +1,5 @@
 """What admission does outside: it drops the keys of erased projects, tells webhooks, and has the bus
-refuse nodes that were deleted.
+refuse nodes and publishers that were deleted.
 
 Rule: a key is dropped until the log says that it was; a key that a project made afterwards stays.
 """
@@ -12,10 +12,16 @@ from collections.abc import Sequence
 
 from headrace.admission.courier import Courier
 from headrace.admission.requests import Requests
+from headrace.admission.state import State
 from headrace.bus.handling import end
 from headrace.bus.revoking import Revoker
 from headrace.events import Entry
-from headrace.events.access import ProjectErased, ProjectKeysDropped
+from headrace.events.access import (
+    ProjectErased,
+    ProjectKeysDropped,
+    PublisherCreated,
+    PublisherDeleted,
+)
 from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import NodeChanged
 from headrace.events.webhooks import WebhookConfigured, WebhookDeleted, WebhookStopped
@@ -25,6 +31,8 @@ from headrace.store.interface import StoreError
 RETRY_S = 0.5
 
 _HOOKS = (WebhookConfigured, WebhookDeleted, WebhookStopped)
+
+_LOGINS = (NodeChanged, MemberAdmitted, PublisherCreated, PublisherDeleted)
 
 _LOG = logging.getLogger("headrace.admission")
 
@@ -45,7 +53,7 @@ class AdmissionShell:
         self._courier = Courier(runtime, self._requests.keys(runtime))
         self._courier.follow()
         if self._revoker is not None:
-            self._revoker.refuse(runtime.state.revoked)
+            self._revoker.refuse(_refused(runtime.state))
             self._revoking = asyncio.create_task(self._revoker.run())
         for project, erased_at in list(runtime.state.erasing.items()):
             await self._drop(runtime, project, erased_at)
@@ -55,9 +63,9 @@ class AdmissionShell:
         runtime = self._runtime
         if self._courier is not None and any(isinstance(e.event, _HOOKS) for e in entries):
             self._courier.follow()
-        members = any(isinstance(e.event, NodeChanged | MemberAdmitted) for e in entries)
-        if members and runtime is not None and self._revoker is not None:
-            self._revoker.refuse(runtime.state.revoked)
+        logins = any(isinstance(e.event, _LOGINS) for e in entries)
+        if logins and runtime is not None and self._revoker is not None:
+            self._revoker.refuse(_refused(runtime.state))
         for entry in entries:
             event = entry.event
             if runtime is not None and isinstance(event, ProjectErased):
@@ -85,3 +93,8 @@ class AdmissionShell:
             else:
                 runtime.record(ProjectKeysDropped(project=project, erased_at=erased_at))
                 return
+
+
+def _refused(state: State) -> list[str]:
+    """The keys that the bus lets in no more."""
+    return [*state.revoked, *state.deleted]

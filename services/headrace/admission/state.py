@@ -17,6 +17,7 @@ from headrace.events import (
     people,
     pools,
     queues,
+    templates,
     webhooks,
 )
 from headrace.events import volumes as volume_events
@@ -41,6 +42,7 @@ Asked = (
     | jobs.JobEnterRequested
     | access.SecretSetRequested
     | access.PublisherRequested
+    | access.PublisherDeleteRequested
     | access.ProjectEraseRequested
     | members.TokenRequested
     | members.TokenRevokeRequested
@@ -48,6 +50,9 @@ Asked = (
     | members.ApprovalRequested
     | members.CredentialRequested
     | volume_events.VolumeApplyRequested
+    | volume_events.VolumeDeleteRequested
+    | templates.TemplateApplyRequested
+    | templates.TemplateDeleteRequested
     | people.UserSetRequested
     | people.UserRemoveRequested
     | people.RoleGrantRequested
@@ -77,6 +82,7 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
     pausing: bool = False
     after: tuple[Dependency, ...] = ()
     idle_us: int = 0
+    volumes: tuple[str, ...] = ()
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -136,6 +142,13 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     accepting: bool = True
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A template, and where it stands."""
+
+    template: templates.Template
+    position: int
+
+
 class Token(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A join token. `used_by` has the keys that proved it, and the node of each, the first first."""
 
@@ -176,6 +189,8 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     pending: dict[int, Pending] = {}  # by position of the request, in order
     queues: dict[str, queues.Queue] = {}
     configured: dict[str, int] = {}  # where each queue's document stands
+    gone: dict[str, int] = {}  # queues that were, since that position, and were not made anew
+    orphans: dict[str, int] = {}  # live jobs and groups to end: their project is no more since then
     live: dict[str, Live] = {}
     live_of: dict[str, int] = {}  # how many, by project
     groups: dict[str, Group] = {}
@@ -189,11 +204,13 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     nodes: dict[str, Machine] = {}
     pools: dict[str, pools.Pool] = {}
     volumes: dict[str, volume_events.Volume] = {}
+    templates: dict[str, dict[str, Kept]] = {}  # project ("": everybody's): name
     secrets: dict[str, dict[str, str]] = {}  # project: name: version
     publishers: dict[str, dict[str, str]] = {}  # project: name: public key
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     members: dict[str, Member] = {}  # by node
     revoked: dict[str, int] = {}  # keys of nodes that were deleted, and when; the oldest first
+    deleted: dict[str, str] = {}  # keys of publishers that were deleted: their projects, for ever
     directory: Directory = msgspec.field(default_factory=Directory)
     hooks: dict[str, dict[str, Hook]] = {}  # project: name
     erasing: dict[str, int] = {}  # erased at that position; its keys are not known to be dropped

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from headrace.admission.hearing import Hearing
-from headrace.documents.nearest import nearest
+from headrace.documents.wording import counted, meant, some
 from headrace.events import Decision, Refusal
 from headrace.events.jobs import JobRequested
 from headrace.events.volumes import (
     Volume,
     VolumeApplyRequested,
     VolumeConfigured,
+    VolumeDeleted,
+    VolumeDeleteRequested,
     VolumeRefused,
 )
 
 VOLUMES_MAX = 1_000
-KNOWN_SHOWN_MAX = 10
+JOBS_SHOWN_MAX = 5
+NO_VOLUME = "there is none yet: headrace apply -f declares one"
 
 
 def apply_volume(hearing: Hearing, position: int, event: VolumeApplyRequested) -> Decision:
@@ -28,6 +31,22 @@ def apply_volume(hearing: Hearing, position: int, event: VolumeApplyRequested) -
     return VolumeConfigured(name=event.name, volume=event.volume, change=change)
 
 
+def delete_volume(hearing: Hearing, position: int, event: VolumeDeleteRequested) -> Decision:
+    """It is no more, unless a job that has not ended has it."""
+    del position
+    refusal, name = None, event.name
+    if hearing.volume(name) is None:
+        instead = meant(name, "volumes", sorted(hearing.state.volumes), NO_VOLUME)
+        refusal = Refusal(field="volume", value=name, rule="no such volume", instead=instead)
+    elif jobs := hearing.jobs_with(name):
+        has = "has" if len(jobs) == 1 else "have"
+        rule = f"{counted(len(jobs), 'job')} with it {has} not ended: {some(jobs, JOBS_SHOWN_MAX)}"
+        refusal = Refusal(field="volume", value=name, rule=rule, instead="cancel them or wait")
+    if refusal is not None:
+        return VolumeRefused(name=name, refusal=refusal)
+    return VolumeDeleted(name=name)
+
+
 def unknown_volume(hearing: Hearing, event: JobRequested) -> Refusal | None:
     """A refusal for a volume that nobody declared, or several that no node can reach together."""
     labels: dict[str, Volume] = {}
@@ -35,18 +54,10 @@ def unknown_volume(hearing: Hearing, event: JobRequested) -> Refusal | None:
         volume = hearing.volume(name)
         if volume is None:
             known = sorted(hearing.state.volumes)
-            near = nearest(name, known)
-            instead = f"did you mean {near}?" if near else _some(known)
+            instead = meant(name, "volumes", known, NO_VOLUME)
             return Refusal(field="volumes", value=name, rule="no such volume", instead=instead)
         other = labels.setdefault(volume.label, volume) if volume.label else volume
         if other.value != volume.value:
             rule = f"no node reaches it and {other.volume} too: their labels exclude each other"
             return Refusal(field="volumes", value=name, rule=rule)
     return None
-
-
-def _some(known: list[str]) -> str:
-    if not known:
-        return "there is none yet: headrace apply -f declares one"
-    more = f" and {len(known) - KNOWN_SHOWN_MAX} more" if known[KNOWN_SHOWN_MAX:] else ""
-    return f"volumes: {', '.join(known[:KNOWN_SHOWN_MAX])}{more}"

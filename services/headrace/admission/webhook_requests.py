@@ -11,7 +11,6 @@ import os
 from typing import Any
 
 from headrace.admission.access_rules import being_erased
-from headrace.admission.bodies import Named
 from headrace.admission.hearing import Hearing
 from headrace.documents import read_webhook
 from headrace.events import Fact, Refusal
@@ -20,7 +19,7 @@ from headrace.events.webhooks import (
     WebhookConfigured,
     WebhookDeleteRequested,
 )
-from headrace.runtime.asking import document, receives
+from headrace.runtime.asking import Named, document, receives
 from headrace.runtime.service import Request, Runtime
 from headrace.vault.project_keys import ProjectKeys
 from headrace.vault.sealing import open_sealed, seal

@@ -30,7 +30,7 @@ from headrace.store.interface import Stored
 
 _SPEC = (
     "gang", "priority", "preemptible", "protected_minimum", "max_duration_us", "replace_after_us",
-    "secrets", "checkpoint",
+    "secrets", "checkpoint", "template", "template_at",
 )  # fmt: skip
 _DECIDED = ("gang", "max_duration_us")  # of it, what admission filled in
 

@@ -41,7 +41,7 @@ from headrace.events.nodes import (
     still_faulted,
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
-from headrace.events.queues import QueueConfigured, SharesDivided
+from headrace.events.queues import QueueConfigured, QueueDeleted, SharesDivided
 from headrace.gateway import (
     evolve_gangs,
     evolve_inventory,
@@ -202,6 +202,16 @@ def _faulted(projection: Projection, _: Entry, event: DeviceFaulted) -> None:
 
 def _configured(projection: Projection, _: Entry, event: QueueConfigured) -> None:
     projection.queues[event.name] = event.queue
+    projection.deleted.pop(event.name, None)
+
+
+def _deleted(projection: Projection, _: Entry, event: QueueDeleted) -> None:
+    projection.queues.pop(event.name, None)
+    projection.deleted[event.name] = None
+    projection.shares = {name: s for name, s in projection.shares.items() if name != event.name}
+    for known in (projection.secrets, projection.webhooks, projection.templates):
+        for name in [name for name in known if name[0] == event.name]:
+            del known[name]
 
 
 def _divided(projection: Projection, _: Entry, event: SharesDivided) -> None:
@@ -245,6 +255,7 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     NodeChanged: _changed,
     DeviceFaulted: _faulted,
     QueueConfigured: _configured,
+    QueueDeleted: _deleted,
     SharesDivided: _divided,
     UsageAccounted: _accounted,
     ServiceLed: _led,

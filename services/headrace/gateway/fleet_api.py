@@ -1,4 +1,4 @@
-"""Nodes, projects, documents, secrets, publishers, erasure, status."""
+"""Nodes, projects, secrets, publishers, erasure, status."""
 
 from __future__ import annotations
 
@@ -13,20 +13,16 @@ from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
 
 from headrace import vault
-from headrace.access.allowed import Scope
-from headrace.access.table import ROLES
 from headrace.bus.subjects import FLEET
 from headrace.client.model import Answer, NodeRow, ProjectRow, Status
-from headrace.events.people import Grant
 from headrace.gateway import choosing, rows
 from headrace.gateway.answering import response_of
-from headrace.gateway.caller import By, Caller, may
+from headrace.gateway.caller import By, may
 from headrace.gateway.errors import BadRequest, NotFound
-from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.gateway import Gate
 from headrace.gateway.jobs_api import Key, Trace
 from headrace.gateway.listing import Paged, listed
 
-APPLIED_AS_NAMED = ("pool", "scheduling", "volume", "webhook")  # the verb is the document's type
 SECRET_BYTES_MAX = 65_000  # sealed it is a little more
 
 
@@ -100,30 +96,6 @@ async def list_projects(gateway: Gate, by: By, page: Paged) -> Response[list[Pro
 
 
 @put(
-    "/documents",
-    summary="Create or change a department, project, pool, volume, webhook, or how turns are taken",
-    opt=may("apply", "project"),
-)
-async def apply_document(
-    gateway: Gate, by: By, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
-) -> Response[Answer]:
-    """The body is one document as JSON. `change` tells what became of it."""
-    body = await request.body()
-    try:
-        document = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest("body", "", f"not a document in JSON: {error}") from error
-    if not isinstance(document, dict):
-        raise BadRequest("body", "", "a document is a JSON object")
-    kind = document.get("type")
-    verb = f"{kind}.apply" if kind in APPLIED_AS_NAMED else "queue.apply"
-    of = str(document.get("project", "")) if kind == "webhook" else FLEET
-    _check_document(gateway, by, document)
-    answer = await by.ask(verb, of, body, key=key, traceparent=trace)
-    return response_of(await gateway.visible(answer))
-
-
-@put(
     "/secrets/{project:str}/{name:str}",
     summary="Set a secret; the body is its value",
     opt=may("set", "secret"),
@@ -164,6 +136,21 @@ async def create_publisher(
 
 
 @delete(
+    "/publishers/{project:str}/{name:str}",
+    summary="Let this publisher publish no more",
+    status_code=HTTP_200_OK,
+    opt=may("create", "publisher"),
+)
+async def delete_publisher(
+    gateway: Gate, by: By, project: FromPath[str], name: FromPath[str], key: Key = ""
+) -> Response[Answer]:
+    """The bus ends its connections and refuses its key for ever. What it posted stands."""
+    by.check(project)
+    answer = await by.ask("publisher.delete", project, {"name": name}, key=key)
+    return response_of(await gateway.visible(answer))
+
+
+@delete(
     "/projects/{project:str}/data",
     summary="Make what the project's jobs ran unreadable for ever",
     status_code=HTTP_200_OK,
@@ -189,27 +176,3 @@ async def platform_status(gateway: Gate, by: By) -> Status:
         bus=gateway.bus.connected,
         sees=None if by.sees("") else by.sees,
     )
-
-
-def _check_document(gateway: Gateway, by: Caller, document: dict[str, Any]) -> None:
-    """Raise `Denied` unless they may apply such a document to what is there under its name, and
-    below the department that it names; and may give every role that it gives.
-    """
-    kind, name, above = (str(document.get(field) or "") for field in ("type", "name", "department"))
-    if kind == "webhook":
-        by.check(str(document.get("project", "")), verb="apply", noun="webhook")
-        if document.get("private"):  # it may point at what only machines of the platform reach
-            by.check(verb="private", noun="webhook")
-        return
-    if kind not in ("department", "project"):
-        by.check(verb="apply", noun="pool")
-        return
-    if name in gateway.directory.parents:
-        by.check(name, verb="apply", noun=kind)
-    scope = Scope((name, *(gateway.scope(above).path if above else ())))
-    by.check(scope, verb="apply", noun=kind)
-    members = document.get("members")
-    for member in members if isinstance(members, list) else ():
-        role = member.get("role") if isinstance(member, dict) else None
-        if role in ROLES:  # any other is refused by who reads the document
-            by.check_giving(Grant(role=role, scope=name), scope)

@@ -64,6 +64,6 @@ def _volume_row(projection: Projection, volume: Volume) -> VolumeRow:
         not volume.label or node.joined.labels.get(volume.label) == volume.value
         for node in projection.nodes.values()
     )
-    return VolumeRow(
-        name=volume.volume, path=volume.path, label=volume.label, value=volume.value, nodes=nodes
-    )
+    fields = msgspec.structs.asdict(volume)
+    del fields["volume"]
+    return VolumeRow(name=volume.volume, nodes=nodes, **fields)

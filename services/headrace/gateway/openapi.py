@@ -24,6 +24,9 @@ from headrace.client.protocol import AFTER_POSITION, POSITION
 from headrace.documents.fleet import QueueDocument
 from headrace.documents.job_file import JobFile
 from headrace.documents.pool_file import PoolDocument
+from headrace.documents.scheduling_file import SchedulingDocument
+from headrace.documents.template_file import TemplateDocument
+from headrace.documents.volume_file import VolumeDocument
 from headrace.documents.webhook_file import WebhookDocument
 from headrace.gateway.listing import page_of
 from headrace.gateway.routes import PREFIX, ROUTES
@@ -41,7 +44,14 @@ ABOUT = (
 
 _REF = "#/components/schemas/{name}"
 _JSON, _BYTES = "application/json", "application/octet-stream"
-_DOCUMENTS = (QueueDocument, PoolDocument, WebhookDocument)
+_DOCUMENTS = (
+    QueueDocument,
+    PoolDocument,
+    VolumeDocument,
+    TemplateDocument,
+    WebhookDocument,
+    SchedulingDocument,
+)
 _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     (f"{PREFIX}/jobs", "post"): {_JSON: {"schema": {"$ref": _REF.format(name="JobFile")}}},
     (f"{PREFIX}/documents", "put"): {

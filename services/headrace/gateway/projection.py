@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from headrace.access.directory import Directory
-from headrace.client.inventory_model import PublisherRow, SecretRow
+from headrace.client.inventory_model import PublisherRow, SecretRow, TemplateRow
 from headrace.client.webhook_model import WebhookRow
 from headrace.events.asked import Gang, Workspace
 from headrace.events.gangs import Worker
@@ -128,6 +128,7 @@ class Projection(msgspec.Struct, kw_only=True):
     waiting: dict[str, JoinWaiting] = {}  # machines that wait for approval
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     queues: dict[str, Queue] = {}
+    deleted: dict[str, None] = {}  # queues that were, and were not made anew
     shares: dict[str, int] = {}
     use: dict[str, ProjectUse] = {}
     held: dict[str, dict[str, int]] = {}
@@ -135,6 +136,7 @@ class Projection(msgspec.Struct, kw_only=True):
     devices: dict[str, DeviceAt] = {}
     pools: dict[str, Pool] = {}
     volumes: dict[str, Volume] = {}
+    templates: dict[tuple[str, str], TemplateRow] = {}  # by project ("": everybody's) and name
     secrets: dict[tuple[str, str], SecretRow] = {}  # by project and name
     publishers: dict[tuple[str, str], PublisherRow] = {}  # likewise
     usage: dict[UsageKey, Used] = {}  # of what was given back, the oldest days first

@@ -121,7 +121,8 @@ def project_rows(projection: Projection) -> list[ProjectRow]:
     """Departments and projects, each department before its projects; projects that were never
     configured but used come last.
     """
-    used_by = {job.project for job in projection.live.values()} | set(projection.use)
+    live = {job.project for job in projection.live.values()}
+    used_by = live | {name for name in projection.use if name not in projection.deleted}
     names = sorted({*projection.queues, *used_by}, key=lambda name: place(projection, name))
     counted, used = _counted(projection), _used(projection)
     rows = []

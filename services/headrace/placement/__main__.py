@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.placement.decide import DECIDER
-from headrace.placement.requests import apply_pool, apply_scheduling, change_node
+from headrace.placement.requests import RECEIVERS
 from headrace.placement.shell import PlacementShell
 from headrace.placement.state import SETTINGS
 from headrace.runtime.environment import Environment
@@ -20,11 +20,7 @@ def service_of(environment: Environment) -> Service:
     )
     return Service(
         decider=DECIDER,
-        requests={
-            "node.change": change_node,
-            "pool.apply": apply_pool,
-            "scheduling.apply": apply_scheduling,
-        },
+        requests=RECEIVERS,
         shell=shell,
         settings=SETTINGS,
     )

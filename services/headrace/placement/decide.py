@@ -10,7 +10,7 @@ from collections.abc import Collection
 from headrace.decider import Decider, Draft
 from headrace.placement.derived import index_of
 from headrace.placement.evolve import LISTENS_TO, evolve
-from headrace.placement.following import usage_moves_us
+from headrace.placement.following import usage_counts, usage_moves_us
 from headrace.placement.lease_rules import decide_leases
 from headrace.placement.life_rules import decide_groups, decide_lives
 from headrace.placement.node_rules import decide_changes, decide_drains
@@ -30,9 +30,9 @@ def decide(state: State, now_us: int) -> list[Draft]:
     the state.
     """
     index = index_of(state)
-    moves_us = usage_moves_us(state)
-    moved = moves_us is not None and moves_us <= now_us
-    if index.idle and not index.passed(state, now_us) and not moved:
+    if index.passed(state, now_us):
+        index.idle = index.quiet = False
+    if index.idle and not usage_counts(state, now_us):
         return []
     drafts = [*decide_changes(state), *decide_scheduling(state)]
     if drafts:  # in force before anything else is decided

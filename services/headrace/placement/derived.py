@@ -40,6 +40,7 @@ class Index:
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
         self.moments: list[tuple[int, str, int]] = []  # of jobs (and attempt, or 0), or of nobody
         self.idle = False  # the last decision on this very state was to do nothing
+        self.quiet = False  # the last search on the world as it stands found nothing to do
         self.world: World | None = None
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
         self.changed_nodes: dict[str, None] = {}
@@ -88,6 +89,13 @@ class Index:
         self.changed_queues = {}
         self.changed_pools = self.changed_users = self.changed_settings = False
 
+    def has_moved(self, state: State) -> bool:
+        """Whether anything has changed that the world does not know of yet."""
+        self.changed_jobs.update(self.kin.moved(state))
+        changed = (self.changed_jobs, self.changed_nodes, self.changed_queues, self.pausing)
+        others = self.changed_pools or self.changed_users or self.changed_settings
+        return others or any(changed) or self.learned != state.learned.number
+
     def watch_pause(self, state: State, job_id: str, job: Job) -> None:
         """Remember when a pause, or a wait for devices that were left, has taken too long."""
         due_us = deadline_us(state, job)
@@ -120,10 +128,11 @@ class Index:
         heapify(self.moments)
 
     def requeued(self, state: State, name: str, *, users_equal: bool) -> None:
-        """A queue is new or has changed; its users shared it equally before, or did not."""
+        """A queue is new, has changed or is gone; its users shared it equally before, or did not."""
         self.changed_queues[name] = None
         self.watch_budgets(state, name)
-        if state.queues[name].users_equal != users_equal:  # its jobs are in other queues now
+        now = state.queues.get(name)
+        if (now is not None and now.users_equal) != users_equal:  # its jobs are in other queues
             mine = (job_id for job_id, job in state.jobs.items() if job.project == name)
             self.changed_jobs.update(dict.fromkeys(mine))
 

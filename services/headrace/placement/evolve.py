@@ -40,13 +40,13 @@ from headrace.events.nodes import (
 )
 from headrace.events.performance import PerformanceMeasured
 from headrace.events.platform import ServiceLed
-from headrace.events.queues import QueueConfigured
 from headrace.placement import (
     evolve_gangs,
     evolve_groups,
     evolve_nodes,
     evolve_pauses,
     evolve_performance,
+    evolve_queues,
     pool_rules,
     port_rules,
     scheduling_rules,
@@ -55,7 +55,6 @@ from headrace.placement import (
 from headrace.placement.derived import index_of, settle
 from headrace.placement.runs import Exit, Run
 from headrace.placement.state import Job, State
-from headrace.scheduling.tree import usage_of
 
 
 def evolve(state: State, entry: Entry) -> None:
@@ -73,24 +72,6 @@ def _led(state: State, entry: Entry, event: ServiceLed) -> None:
         usage_rules.retimed(state, entry.recorded_at_us)
         if before != state.settings:
             index_of(state).resettled(state, entry.recorded_at_us)
-
-
-def _queue(state: State, entry: Entry, event: QueueConfigured) -> None:
-    before, state.queues[event.name] = state.queues.get(event.name), event.queue
-    jobs = [(job, job.run) for job in state.jobs.values() if job.run is not None]
-    holdings = (
-        (job.project, milli, firm)
-        for job, run in jobs
-        if run.booked
-        for milli, firm in evolve_gangs.parts_of(job, run.workers)
-    )
-    state.usage = usage_of(state.queues, holdings)
-    holders = [(job.project, job.user, run.milli) for job, run in jobs]
-    usage_rules.remetered(state, holders, entry.recorded_at_us)
-    if event.queue.evictions_max <= 0:
-        state.evictions.pop(event.name, None)
-    users_equal = before is not None and before.users_equal
-    index_of(state).requeued(state, event.name, users_equal=users_equal)
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
@@ -269,7 +250,6 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     ServiceLed: _led,
     SecretSet: _secret,
     ProjectErased: _erased,
-    QueueConfigured: _queue,
     JobAdmitted: _admitted,
     JobEligible: _eligible,
     JobHeld: _held,
@@ -291,6 +271,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     MemberAdmitted: evolve_nodes.admitted,
     PerformanceMeasured: evolve_performance.measured,
     **evolve_gangs.ON,
+    **evolve_queues.ON,
     **pool_rules.ON,
     **scheduling_rules.ON,
     **evolve_pauses.ON,

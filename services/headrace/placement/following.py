@@ -31,7 +31,8 @@ def world_of(state: State) -> World:
         index.window = NO_WINDOW
     if index.changed_pools:
         index.changed_nodes.update(dict.fromkeys(_repooled(state, world)))
-    index.changed_jobs.update(index.kin.moved(state))
+    if index.has_moved(state):
+        index.quiet = False
     if index.learned != state.learned.number:
         index.learned = state.learned.number
         world.learn(state.learned)
@@ -57,7 +58,10 @@ def world_at(state: State, now_us: int) -> World:
     if index.window != window:
         index.window = window
         world.set_usage(used_lately(state, world.queues, total, now_us))
+    divisions = world.accounts.divisions
     world.begin(now_us)
+    if world.accounts.divisions != divisions:
+        index.quiet = False
     return world
 
 
@@ -67,6 +71,15 @@ def usage_moves_us(state: State) -> int | None:
     if not index.waiting or not state.setting("usage_strength_milli"):
         return None
     return state.meters.closes_us(index.window[0])
+
+
+def usage_counts(state: State, now_us: int) -> bool:
+    """Whether what was used lately, looked at again, gives anybody another fair share."""
+    moves_us = usage_moves_us(state)
+    if moves_us is None or moves_us > now_us:
+        return False
+    world_at(state, now_us)
+    return not index_of(state).quiet
 
 
 def _follow_machines(state: State, index: Index, world: World) -> None:

@@ -20,6 +20,7 @@ from headrace.placement.reach_rules import labels_of
 from headrace.placement.release_rules import dispensable
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, Machine, State
+from headrace.scheduling.banks import Kind
 from headrace.scheduling.cluster import Device, Node
 from headrace.scheduling.gangs import (
     PENDING,
@@ -30,7 +31,7 @@ from headrace.scheduling.gangs import (
     Shape,
     Task,
 )
-from headrace.scheduling.machines import Kind, MachineSpec, takes
+from headrace.scheduling.machines import MachineSpec, takes
 from headrace.scheduling.rations import leaf_of
 from headrace.scheduling.settings import Settings
 
@@ -101,11 +102,11 @@ def gang_of(state: State, job_id: str, job: Job, offer: Offer | None = None) -> 
         options=options if len(options) > 1 else (),
     )
     if run is not None and not run.booked:
-        tasks = _bound(state, job_id, job, run, options)
+        tasks = _bound(state, job_id, job, run, offer.anywhere)
         gang.options, gang.started_at_us = (), None
         gang.submitted_at_us = NEVER_US  # nothing is reserved or moved for it: it has its nodes
     elif run is not None:
-        tasks = _had(state, job_id, job, run, options)
+        tasks = _had(state, job_id, job, run, offer.anywhere)
     else:
         tasks = _wanted(job_id, job, options[0])
     firm = {name: part.nodes if protected else 0 for name, part in parts.items()}

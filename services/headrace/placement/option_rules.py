@@ -31,13 +31,15 @@ _ANY = Accelerator(milli=0)
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
     """One kind in one pool (None: anywhere). `price_micro` is that of one GPU and hour, where it is
-    known; `step_time_us` what a step is predicted to take (0: nobody knows).
+    known; `step_time_us` what a step is predicted to take (0: nobody knows). Only on nodes that are
+    `near` these volumes.
     """
 
     kind: Accelerator
     pool: Pool | None = None
     price_micro: int | None = None
     step_time_us: int = 0
+    near: tuple[str, ...] = ()
 
     @property
     def pool_name(self) -> str:
@@ -93,9 +95,10 @@ def numbers_of(option: Option, place: int) -> dict[str, int]:
 
 
 def names_of(option: Option) -> dict[str, str]:
-    """The kind of an option that was taken, and what its price is in."""
+    """The kind of an option that was taken, what its price is in, and which volumes are near."""
     currency = option.pool.currency if option.pool and option.price_micro is not None else ""
-    found = {"model": option.kind.model, "currency": currency}
+    near = ", ".join(option.near)
+    found = {"model": option.kind.model, "currency": currency, "near": near}
     return {name: value for name, value in found.items() if value}
 
 

@@ -1,4 +1,5 @@
-"""Pools: what an administrator's document must fulfil, and how the state follows it, and volumes.
+"""Pools: what an administrator's document must fulfil, when one can be deleted, and how the state
+follows them, and volumes.
 
 Rule: judged in the order of the log, each beside the pools that the ones before it left. A pool is
 configured before it is priced.
@@ -11,39 +12,89 @@ from typing import Any
 
 from headrace.decider import Draft
 from headrace.documents.pool_file import PLACEMENTS
-from headrace.events import Entry, Refusal
+from headrace.documents.wording import counted, meant, some
+from headrace.events import Decision, Entry, Refusal
 from headrace.events.pools import (
     Pool,
     PoolApplyRequested,
     PoolConfigured,
+    PoolDeleted,
+    PoolDeleteRequested,
     PoolPriced,
     PoolRefused,
 )
-from headrace.events.volumes import VolumeConfigured
+from headrace.events.queues import Queue
+from headrace.events.volumes import VolumeConfigured, VolumeDeleted
 from headrace.placement.derived import index_of
-from headrace.placement.state import PoolApply, State
+from headrace.placement.node_rules import JOBS_SHOWN_MAX
+from headrace.placement.state import State
 
 POOLS_MAX = 1_000
 APPLIED_MAX = 64  # documents in one decision
 
 
 def decide_pools(state: State) -> Iterator[Draft]:
-    """The answer to each document."""
-    pools = dict(state.pools) if state.pools_applied else {}
-    for position, applied in list(state.pools_applied.items())[:APPLIED_MAX]:
-        pool, before = applied.pool, pools.get(applied.pool.pool)
-        refusal = refuse(pools, pool)
-        if refusal is not None:
-            refused = PoolRefused(name=pool.pool, refusal=refusal)
-            yield Draft(event=refused, causation=position, actor=applied.user)
-            continue
-        pools[pool.pool] = pool
-        change = "unchanged" if before == pool else "updated" if before else "created"
-        configured = PoolConfigured(name=pool.pool, pool=pool, change=change)
-        yield Draft(event=configured, causation=position, actor=applied.user)
-        if _prices(before) != _prices(pool):
-            priced = PoolPriced(name=pool.pool, currency=pool.currency, prices=pool.prices)
-            yield Draft(event=priced, causation=position, actor=applied.user)
+    """The answer to each request."""
+    pools = dict(state.pools) if state.pools_asked else {}
+    for position, asked in list(state.pools_asked.items())[:APPLIED_MAX]:
+        if isinstance(asked, PoolApplyRequested):
+            answers = _applied(pools, asked.pool)
+        else:
+            answers = [_deleted(state, pools, asked.name)]
+        for answer in answers:
+            yield Draft(event=answer, causation=position, actor=asked.user)
+
+
+def _applied(pools: dict[str, Pool], pool: Pool) -> list[Decision]:
+    before, refusal = pools.get(pool.pool), refuse(pools, pool)
+    if refusal is not None:
+        return [PoolRefused(name=pool.pool, refusal=refusal)]
+    pools[pool.pool] = pool
+    change = "unchanged" if before == pool else "updated" if before else "created"
+    answers: list[Decision] = [PoolConfigured(name=pool.pool, pool=pool, change=change)]
+    if _prices(before) != _prices(pool):
+        answers.append(PoolPriced(name=pool.pool, currency=pool.currency, prices=pool.prices))
+    return answers
+
+
+def _deleted(state: State, pools: dict[str, Pool], name: str) -> Decision:
+    refusal = refuse_deletion(state, pools, name)
+    if refusal is not None:
+        return PoolRefused(name=name, refusal=refusal)
+    del pools[name]
+    return PoolDeleted(name=name)
+
+
+def refuse_deletion(state: State, pools: Mapping[str, Pool], name: str) -> Refusal | None:
+    """Why this pool has to stay: it has nodes, or jobs or queues name it; None when it can go."""
+    if name not in pools:
+        instead = meant(name, "pools", sorted(pools))
+        return Refusal(field="pool", value=name, rule="no such pool", instead=instead)
+    pool, machines = pools[name], state.machines.items()
+    nodes = sorted(node for node, machine in machines if pool.has(machine.said.labels))
+    if nodes:
+        rule = f"{counted(len(nodes), 'node')} of the fleet {_are(nodes)} in it: {some(nodes)}"
+        instead = f"label them other than {pool.label}={pool.value}, or delete them"
+        return Refusal(field="pool", value=name, rule=rule, instead=instead)
+    jobs = sorted(job_id for job_id, job in state.jobs.items() if name in job.gang.pools)
+    if jobs:
+        has = "has" if len(jobs) == 1 else "have"
+        rule = f"{counted(len(jobs), 'job')} for it {has} not ended: {some(jobs, JOBS_SHOWN_MAX)}"
+        return Refusal(field="pool", value=name, rule=rule, instead="cancel them or wait")
+    queues = sorted(queue.queue for queue in state.queues.values() if _names(queue, name))
+    if queues:
+        rule = f"it stands in the documents of {some(queues)}"
+        return Refusal(field="pool", value=name, rule=rule, instead="apply them without it first")
+    return None
+
+
+def _names(queue: Queue, pool: str) -> bool:
+    """Whether its jobs are tried there, or it has an allowance of it."""
+    return pool in queue.per_pool or any(pool in pools for pools in queue.pools.values())
+
+
+def _are(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
 def refuse(pools: Mapping[str, Pool], pool: Pool) -> Refusal | None:
@@ -72,28 +123,40 @@ def _prices(pool: Pool | None) -> tuple[str, dict[str, int]]:
     return (pool.currency, pool.prices) if pool is not None else ("", {})
 
 
-def _applied(state: State, entry: Entry, event: PoolApplyRequested) -> None:
-    state.pools_applied[entry.position] = PoolApply(pool=event.pool, user=event.user)
+def _asked(state: State, entry: Entry, event: PoolApplyRequested | PoolDeleteRequested) -> None:
+    state.pools_asked[entry.position] = event
 
 
-def _configured(state: State, entry: Entry, event: PoolConfigured) -> None:
-    state.pools_applied.pop(entry.header.causation, None)
+def _stands(state: State, entry: Entry, event: PoolConfigured) -> None:
+    state.pools_asked.pop(entry.header.causation, None)
     state.pools[event.name] = event.pool
     index_of(state).repooled()
 
 
+def _gone(state: State, entry: Entry, event: PoolDeleted) -> None:
+    state.pools_asked.pop(entry.header.causation, None)
+    state.pools.pop(event.name, None)
+    index_of(state).repooled()
+
+
 def _refused(state: State, entry: Entry, _event: PoolRefused) -> None:
-    state.pools_applied.pop(entry.header.causation, None)
+    state.pools_asked.pop(entry.header.causation, None)
 
 
-def _volume(state: State, _entry: Entry, event: VolumeConfigured) -> None:
-    state.volumes[event.name] = event.volume
+def _volume(state: State, _entry: Entry, event: VolumeConfigured | VolumeDeleted) -> None:
+    if isinstance(event, VolumeConfigured):
+        state.volumes[event.name] = event.volume
+    else:
+        state.volumes.pop(event.name, None)
     index_of(state).repooled()  # which nodes suit whom is asked anew
 
 
 ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
-    PoolApplyRequested: _applied,
-    PoolConfigured: _configured,
+    PoolApplyRequested: _asked,
+    PoolDeleteRequested: _asked,
+    PoolConfigured: _stands,
+    PoolDeleted: _gone,
     PoolRefused: _refused,
     VolumeConfigured: _volume,
+    VolumeDeleted: _volume,
 }

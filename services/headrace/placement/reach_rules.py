@@ -1,6 +1,7 @@
-"""What a node must have besides room: the volumes of a job within reach, and its interpreter.
+"""What a node must have besides room: the volumes of a job within reach, and its interpreter; and
+what it had better have: the volumes near.
 
-Rule: the scheduling core knows both as labels.
+Rule: the scheduling core knows all of it as labels.
 """
 
 from __future__ import annotations
@@ -22,6 +23,21 @@ def reached_by(asked: Gang, volumes: Mapping[str, Volume]) -> Labels:
     known = [volumes[name] for name in asked.volumes if name in volumes]
     python = [(f"{PYTHON}{asked.python}", "yes")] if asked.python else []
     return tuple(dict.fromkeys([*((v.label, v.value) for v in known if v.label), *python]))
+
+
+def near_by(asked: Gang, volumes: Mapping[str, Volume]) -> tuple[tuple[str, ...], Labels]:
+    """The volumes that attract it, and the labels of nodes that are near to them. Where two exclude
+    each other the one that the job names first decides.
+    """
+    near: dict[str, str] = {}
+    names = []
+    for name in asked.volumes:
+        volume = volumes.get(name)
+        if volume is None or not volume.near_label:
+            continue
+        if near.setdefault(volume.near_label, volume.near_value) == volume.near_value:
+            names.append(name)
+    return tuple(dict.fromkeys(names)), tuple(near.items())
 
 
 def labels_of(node: NodeJoined) -> dict[str, str]:

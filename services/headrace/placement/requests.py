@@ -5,13 +5,19 @@ from __future__ import annotations
 from headrace.documents import read_pool, read_scheduling
 from headrace.events import Fact, Refusal
 from headrace.events.nodes import NodeChangeRequested
-from headrace.events.pools import Pool, PoolApplyRequested
-from headrace.events.scheduling import Scheduling, SchedulingApplyRequested
+from headrace.events.pools import Pool, PoolApplyRequested, PoolDeleteRequested
+from headrace.events.scheduling import (
+    Scheduling,
+    SchedulingApplyRequested,
+    SchedulingDeleteRequested,
+)
 from headrace.placement.node_rules import CHANGES
-from headrace.runtime.asking import Asked, receives, receives_document
-from headrace.runtime.service import Request
+from headrace.runtime.asking import Asked, Named, receives, receives_document
+from headrace.runtime.service import Receive, Request
 
 NAME_LENGTH_MAX = 63
+POOLS = "pools belong to the whole fleet"
+TURNS = "turns are taken in the same way for the whole fleet"
 
 
 class NodeChange(Asked, frozen=True, kw_only=True):
@@ -37,13 +43,34 @@ def change_node(asked: NodeChange, request: Request) -> Fact | Refusal:
     return NodeChangeRequested(node=asked.node, change=asked.change, user=request.actor)
 
 
-@receives_document(read_pool, "pools belong to the whole fleet")
+@receives_document(read_pool, POOLS)
 def apply_pool(pool: Pool, request: Request) -> Fact | Refusal:
     """`pool.apply`: its document; whether it can stand beside the others is decided."""
     return PoolApplyRequested(name=pool.pool, pool=pool, user=request.actor)
 
 
-@receives_document(read_scheduling, "turns are taken in the same way for the whole fleet")
+@receives_document(read_scheduling, TURNS)
 def apply_scheduling(scheduling: Scheduling, request: Request) -> Fact | Refusal:
     """`scheduling.apply`: its document."""
     return SchedulingApplyRequested(scheduling=scheduling, user=request.actor)
+
+
+@receives(Named, POOLS)
+def delete_pool(asked: Named, request: Request) -> Fact | Refusal:
+    """`pool.delete`: whether it can go is decided."""
+    return PoolDeleteRequested(name=asked.name, user=request.actor)
+
+
+@receives(Asked, TURNS)
+def delete_scheduling(_asked: Asked, request: Request) -> Fact | Refusal:
+    """`scheduling.delete`: turns as the platform has it."""
+    return SchedulingDeleteRequested(user=request.actor)
+
+
+RECEIVERS: dict[str, Receive] = {
+    "node.change": change_node,
+    "pool.apply": apply_pool,
+    "pool.delete": delete_pool,
+    "scheduling.apply": apply_scheduling,
+    "scheduling.delete": delete_scheduling,
+}

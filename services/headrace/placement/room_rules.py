@@ -54,6 +54,8 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     if not index.waiting and not index.growing:
         return []
     world = world_at(state, now_us)
+    if index.quiet and not state.searching.job:
+        return []
     mark = world.mark()
     reserved = reserved_in(state)
     over = keep(world, reserved)
@@ -74,7 +76,10 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     drafts += placed.values()
     drafts += placements.growth(grown)
     drafts += recorded(state, Kept(reserved, kept, over), {*placed, *state.due})
-    return drafts + _search(state, suspended)
+    drafts += _search(state, suspended)
+    is_whole = now_us >= state.searching.rests_until_us and not state.searching.job
+    index.quiet = is_whole and not (drafts or room.placed or room.lost or room.grown)
+    return drafts
 
 
 def _place(world: World, names: Iterable[str]) -> None:

@@ -11,33 +11,50 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from headrace.decider import Draft
-from headrace.events import Entry, Refusal
+from headrace.events import Decision, Entry, Refusal
 from headrace.events.scheduling import (
     Scheduling,
     SchedulingApplyRequested,
     SchedulingConfigured,
+    SchedulingDeleted,
+    SchedulingDeleteRequested,
     SchedulingRefused,
 )
 from headrace.placement import usage_rules
 from headrace.placement.derived import index_of
-from headrace.placement.state import UNSAID, SchedulingApply, State
+from headrace.placement.state import UNSAID, State
 
 APPLIED_MAX = 64  # documents in one decision
 
 
 def decide_scheduling(state: State) -> Iterator[Draft]:
-    """The answer to each document."""
-    before = state.scheduling
-    for position, applied in list(state.scheduling_applied.items())[:APPLIED_MAX]:
-        scheduling, refusal = applied.scheduling, refuse(applied.scheduling)
-        event: SchedulingConfigured | SchedulingRefused
-        if refusal is not None:
-            event = SchedulingRefused(refusal=refusal)
+    """The answer to each request."""
+    now = state.scheduling
+    for position, asked in list(state.scheduling_asked.items())[:APPLIED_MAX]:
+        if isinstance(asked, SchedulingApplyRequested):
+            answer = _applied(now, asked.scheduling)
         else:
-            change = "unchanged" if before == scheduling else "updated" if before else "created"
-            event = SchedulingConfigured(scheduling=scheduling, change=change)
-            before = scheduling
-        yield Draft(event=event, causation=position, actor=applied.user)
+            answer = _deleted(now)
+        if isinstance(answer, SchedulingConfigured):
+            now = answer.scheduling
+        elif isinstance(answer, SchedulingDeleted):
+            now = None
+        yield Draft(event=answer, causation=position, actor=asked.user)
+
+
+def _applied(before: Scheduling | None, scheduling: Scheduling) -> Decision:
+    refusal = refuse(scheduling)
+    if refusal is not None:
+        return SchedulingRefused(refusal=refusal)
+    change = "unchanged" if before == scheduling else "updated" if before else "created"
+    return SchedulingConfigured(scheduling=scheduling, change=change)
+
+
+def _deleted(before: Scheduling | None) -> Decision:
+    if before is None:
+        rule = "no such document was applied: turns are taken as the platform has it"
+        return SchedulingRefused(refusal=Refusal(field="scheduling", rule=rule))
+    return SchedulingDeleted()
 
 
 def refuse(scheduling: Scheduling) -> Refusal | None:
@@ -51,24 +68,27 @@ def refuse(scheduling: Scheduling) -> Refusal | None:
     return None
 
 
-def _applied(state: State, entry: Entry, event: SchedulingApplyRequested) -> None:
-    applied = SchedulingApply(scheduling=event.scheduling, user=event.user)
-    state.scheduling_applied[entry.position] = applied
+def _asked(
+    state: State, entry: Entry, event: SchedulingApplyRequested | SchedulingDeleteRequested
+) -> None:
+    state.scheduling_asked[entry.position] = event
 
 
-def _configured(state: State, entry: Entry, event: SchedulingConfigured) -> None:
-    state.scheduling_applied.pop(entry.header.causation, None)
-    state.scheduling = event.scheduling
+def _stands(state: State, entry: Entry, event: SchedulingConfigured | SchedulingDeleted) -> None:
+    state.scheduling_asked.pop(entry.header.causation, None)
+    state.scheduling = event.scheduling if isinstance(event, SchedulingConfigured) else None
     usage_rules.retimed(state, entry.recorded_at_us)
     index_of(state).resettled(state, entry.recorded_at_us)
 
 
 def _refused(state: State, entry: Entry, _event: SchedulingRefused) -> None:
-    state.scheduling_applied.pop(entry.header.causation, None)
+    state.scheduling_asked.pop(entry.header.causation, None)
 
 
 ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
-    SchedulingApplyRequested: _applied,
-    SchedulingConfigured: _configured,
+    SchedulingApplyRequested: _asked,
+    SchedulingDeleteRequested: _asked,
+    SchedulingConfigured: _stands,
+    SchedulingDeleted: _stands,
     SchedulingRefused: _refused,
 }

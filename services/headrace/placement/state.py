@@ -14,9 +14,13 @@ from headrace.events.asked import Gang, Retry
 from headrace.events.gangs import Seat, Worker
 from headrace.events.jobs import Checkpoint
 from headrace.events.nodes import NodeJoined
-from headrace.events.pools import Pool
+from headrace.events.pools import Pool, PoolApplyRequested, PoolDeleteRequested
 from headrace.events.queues import Queue
-from headrace.events.scheduling import Scheduling
+from headrace.events.scheduling import (
+    Scheduling,
+    SchedulingApplyRequested,
+    SchedulingDeleteRequested,
+)
 from headrace.events.volumes import Volume
 from headrace.placement.runs import Run
 from headrace.scheduling.arrivals import Arrivals
@@ -244,20 +248,6 @@ class Searching(msgspec.Struct, kw_only=True, omit_defaults=True):
     rests_until_us: int = 0
 
 
-class PoolApply(msgspec.Struct, frozen=True, kw_only=True):
-    """A pool's document that is not decided yet."""
-
-    pool: Pool
-    user: str
-
-
-class SchedulingApply(msgspec.Struct, frozen=True, kw_only=True):
-    """A document of how turns are taken that is not decided yet."""
-
-    scheduling: Scheduling
-    user: str
-
-
 class State(msgspec.Struct, kw_only=True, dict=True):
     """All of it. `due` holds jobs whose life needs a decision, `groups_due` groups that may end."""
 
@@ -281,13 +271,13 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     searching: Searching = msgspec.field(default_factory=Searching)
     pools: dict[str, Pool] = {}
     volumes: dict[str, Volume] = {}
-    pools_applied: dict[int, PoolApply] = {}  # by position of the request
+    pools_asked: dict[int, PoolApplyRequested | PoolDeleteRequested] = {}  # by position
     measured: dict[str, tuple[Measured, ...]] = {}  # by family, who was measured last at the end
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}  # by node
     scheduling: Scheduling | None = None
-    scheduling_applied: dict[int, SchedulingApply] = {}  # by position of the request
+    scheduling_asked: dict[int, SchedulingApplyRequested | SchedulingDeleteRequested] = {}
 
     def setting(self, name: str) -> int:
         """A number that `decide` reads: as administrators chose it, else as the leader recorded it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.quota.decide import DECIDER
-from headrace.quota.requests import apply_queue
+from headrace.quota.requests import RECEIVERS
 from headrace.quota.state import SETTINGS
 from headrace.runtime.environment import Environment
 from headrace.runtime.serve import serve
@@ -13,7 +13,7 @@ from headrace.runtime.service import Service
 def service_of(environment: Environment) -> Service:
     """Quota, as this process runs it."""
     del environment
-    return Service(decider=DECIDER, requests={"queue.apply": apply_queue}, settings=SETTINGS)
+    return Service(decider=DECIDER, requests=RECEIVERS, settings=SETTINGS)
 
 
 if __name__ == "__main__":

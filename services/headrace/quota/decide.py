@@ -15,7 +15,7 @@ from headrace.quota.evolve import LISTENS_TO, evolve
 from headrace.quota.part_rules import never_allowed
 from headrace.quota.queue_rules import decide_queues
 from headrace.quota.share_rules import decide_shares, shares_due, shares_moment
-from headrace.quota.state import HELD_GROUP, HELD_QUOTA, Entrant, State
+from headrace.quota.state import HELD_DELETED, HELD_GROUP, HELD_QUOTA, Entrant, State
 from headrace.scheduling.tree import Tree
 
 JUDGED_MAX = 256  # jobs in one decision: an append holds a bounded number of events
@@ -67,6 +67,8 @@ class Hearing:
             first = next(iter(entrant.after.values()))
             more = f", and for {len(entrant.after) - 1} more" if len(entrant.after) > 1 else ""
             return f"waits for job {first.job} {first.in_words}{more}"
+        if entrant.project in self.state.deleted:
+            return HELD_DELETED
         if self.slots(entrant.group) == 0:
             return HELD_GROUP
         if reason := never_allowed(self.state.queues, entrant):

@@ -18,11 +18,13 @@ from headrace.events.platform import ServiceLed
 from headrace.events.queues import (
     QueueApplyRequested,
     QueueConfigured,
+    QueueDeleted,
+    QueueDeleteRequested,
     QueueRefused,
     SharesDivided,
 )
 from headrace.quota import usage_rules
-from headrace.quota.state import HELD_GROUP, HELD_QUOTA, Apply, Entrant, Group, State
+from headrace.quota.state import HELD_GROUP, HELD_QUOTA, Entrant, Group, State
 from headrace.scheduling.tree import add_usage, asked_milli, usage_of
 
 
@@ -40,20 +42,35 @@ def _led(state: State, entry: Entry, event: ServiceLed) -> None:
     usage_rules.led(state, entry, event)
 
 
-def _applied(state: State, entry: Entry, event: QueueApplyRequested) -> None:
-    state.applied[entry.position] = Apply(queue=event.queue, user=event.user)
+def _asked(state: State, entry: Entry, event: QueueApplyRequested | QueueDeleteRequested) -> None:
+    state.asked[entry.position] = event
 
 
 def _refused(state: State, entry: Entry, _event: QueueRefused) -> None:
-    state.applied.pop(entry.header.causation, None)
+    state.asked.pop(entry.header.causation, None)
 
 
 def _configured(state: State, entry: Entry, event: QueueConfigured) -> None:
-    state.applied.pop(entry.header.causation, None)
+    state.asked.pop(entry.header.causation, None)
     if state.queues.get(event.name) == event.queue:
         return
     state.configured[event.name] = entry.position
     state.queues[event.name] = event.queue
+    state.deleted.pop(event.name, None)
+    _regrown(state, entry)
+
+
+def _deleted(state: State, entry: Entry, event: QueueDeleted) -> None:
+    state.asked.pop(entry.header.causation, None)
+    if state.queues.pop(event.name, None) is None:
+        return
+    state.configured.pop(event.name, None)
+    state.deleted[event.name] = None
+    _regrown(state, entry)
+
+
+def _regrown(state: State, entry: Entry) -> None:
+    """The tree is another one from here on."""
     holders = (e for e in state.jobs.values() if e.firm and e.eligible)
     state.firm = usage_of(state.queues, [(e.project, e.milli, True) for e in holders])
     usage_rules.remetered(state, entry.recorded_at_us)
@@ -73,7 +90,9 @@ def _joined(state: State, _entry: Entry, event: NodeJoined) -> None:
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
     if event.tasks:
-        state.groups[event.job] = Group(parallel=event.tasks_parallel, tasks=event.tasks)
+        state.groups[event.job] = Group(
+            parallel=event.tasks_parallel, tasks=event.tasks, project=event.project
+        )
         return
     entrant = Entrant(
         project=event.project,
@@ -226,8 +245,10 @@ def _leave_lines(state: State, job_id: str, entrant: Entrant) -> None:
 
 _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     ServiceLed: _led,
-    QueueApplyRequested: _applied,
+    QueueApplyRequested: _asked,
+    QueueDeleteRequested: _asked,
     QueueConfigured: _configured,
+    QueueDeleted: _deleted,
     QueueRefused: _refused,
     NodeJoined: _joined,
     JobAdmitted: _admitted,

@@ -1,4 +1,4 @@
-"""What a department's or a project's document must fulfil.
+"""What a department's or a project's document must fulfil, and when it can be deleted.
 
 Rule: judged in the order of the log, each on the tree that the ones before it left.
 """
@@ -9,8 +9,16 @@ import re
 from collections.abc import Iterator, Mapping
 
 from headrace.decider import Draft
-from headrace.events import Refusal
-from headrace.events.queues import Queue, QueueConfigured, QueueRefused
+from headrace.documents.wording import counted, meant, some
+from headrace.events import Decision, Refusal
+from headrace.events.queues import (
+    Queue,
+    QueueApplyRequested,
+    QueueConfigured,
+    QueueDeleted,
+    QueueDeleteRequested,
+    QueueRefused,
+)
 from headrace.quota.ration_rules import refuse_above, refuse_numbers, warning
 from headrace.quota.state import State
 
@@ -24,21 +32,56 @@ _NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,40}$")
 
 def decide_queues(state: State) -> Iterator[Draft]:
     """The answer to each document."""
-    queues = dict(state.queues) if state.applied else {}
-    for position, applied in list(state.applied.items())[:APPLIED_MAX]:
-        queue = applied.queue
-        refusal = refuse(queues, queue, state.configured)
-        if refusal is not None:
-            refused = QueueRefused(name=queue.queue, refusal=refusal)
-            yield Draft(event=refused, causation=position, actor=applied.user)
-            continue
-        before = queues.get(queue.queue)
-        change = "unchanged" if before == queue else "updated" if before else "created"
-        queues[queue.queue] = queue
-        configured = QueueConfigured(
-            name=queue.queue, queue=queue, change=change, warning=warning(state, queues, queue)
-        )
-        yield Draft(event=configured, causation=position, actor=applied.user)
+    queues = dict(state.queues) if state.asked else {}
+    for position, asked in list(state.asked.items())[:APPLIED_MAX]:
+        if isinstance(asked, QueueApplyRequested):
+            answer = _applied(state, queues, asked)
+        else:
+            answer = _deleted(state, queues, asked)
+        yield Draft(event=answer, causation=position, actor=asked.user)
+
+
+def _applied(state: State, queues: dict[str, Queue], asked: QueueApplyRequested) -> Decision:
+    queue, before = asked.queue, queues.get(asked.queue.queue)
+    refusal = refuse(queues, queue, state.configured)
+    if refusal is not None:
+        return QueueRefused(name=queue.queue, refusal=refusal)
+    change = "unchanged" if before == queue else "updated" if before else "created"
+    queues[queue.queue] = queue
+    said = warning(state, queues, queue)
+    return QueueConfigured(name=queue.queue, queue=queue, change=change, warning=said)
+
+
+def _deleted(state: State, queues: dict[str, Queue], asked: QueueDeleteRequested) -> Decision:
+    refusal = refuse_deletion(state, queues, asked.name, asked.queue_kind)
+    if refusal is not None:
+        return QueueRefused(name=asked.name, refusal=refusal)
+    del queues[asked.name]
+    return QueueDeleted(name=asked.name, queue_kind=asked.queue_kind)
+
+
+def refuse_deletion(
+    state: State, queues: Mapping[str, Queue], name: str, kind: str
+) -> Refusal | None:
+    """Why this department or project has to stay; None when it can go."""
+    queue = queues.get(name)
+    if queue is None or queue.kind != kind:
+        known = sorted(other.queue for other in queues.values() if other.kind == kind)
+        rule = f"there is no {kind} of this name"
+        if queue is not None:
+            return Refusal(field=kind, value=name, rule=rule, instead=f"it is a {queue.kind}")
+        return Refusal(field=kind, value=name, rule=rule, instead=meant(name, f"{kind}s", known))
+    below = sorted(other.queue for other in queues.values() if other.parent == name)
+    if below:
+        rule = f"{some(below)} {'belongs' if len(below) == 1 else 'belong'} to it"
+        return Refusal(field=kind, value=name, rule=rule, instead="delete or move them first")
+    jobs = sum(entrant.project == name and not entrant.group for entrant in state.jobs.values())
+    jobs += sum(group.project == name for group in state.groups.values())
+    if jobs:
+        rule = f"{counted(jobs, 'job')} of it {'has' if jobs == 1 else 'have'} not ended"
+        instead = f"cancel or wait: headrace ps --project {name}"
+        return Refusal(field=kind, value=name, rule=rule, instead=instead)
+    return None
 
 
 def refuse(
@@ -79,11 +122,9 @@ def _parent(queues: Mapping[str, Queue], queue: Queue) -> Refusal | None:
     parent = queues.get(queue.parent)
     if parent is None or parent.kind != "department":
         departments = [q.queue for q in queues.values() if q.kind == "department"]
-        known = ", ".join(sorted(departments)[:10]) or "none yet"
+        instead = meant(queue.parent, "departments", sorted(departments), "departments: none yet")
         rule = "no such department"
-        return Refusal(
-            field="department", value=queue.parent, rule=rule, instead=f"departments: {known}"
-        )
+        return Refusal(field="department", value=queue.parent, rule=rule, instead=instead)
     name, depth = queue.parent, 1
     while name:
         depth += 1

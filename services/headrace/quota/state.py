@@ -8,13 +8,14 @@ from __future__ import annotations
 import msgspec
 
 from headrace.events.asked import Dependency
-from headrace.events.queues import Queue
+from headrace.events.queues import Queue, QueueApplyRequested, QueueDeleteRequested
 from headrace.scheduling.kinds import is_model
 from headrace.scheduling.meters import Meters
 from headrace.scheduling.tree import Usage
 
 HELD_GROUP = "waits for another task of its group to end"
 HELD_QUOTA = "cannot be preempted and waits for room within the quota"
+HELD_DELETED = "its project was deleted"
 
 SETTINGS = {
     "shares_interval_us": 1_000_000,  # shares are told to people at most this often
@@ -48,15 +49,9 @@ class Group(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     parallel: int
     tasks: int
+    project: str = ""
     eligible: int = 0
     waiting: dict[str, None] = {}
-
-
-class Apply(msgspec.Struct, frozen=True, kw_only=True):
-    """A document to be judged."""
-
-    queue: Queue
-    user: str
 
 
 class State(msgspec.Struct, kw_only=True, dict=True):
@@ -66,8 +61,9 @@ class State(msgspec.Struct, kw_only=True, dict=True):
 
     settings: dict[str, int] = {}
     queues: dict[str, Queue] = {}
-    applied: dict[int, Apply] = {}  # by position of the request
+    asked: dict[int, QueueApplyRequested | QueueDeleteRequested] = {}  # by position
     configured: dict[str, int] = {}  # where each queue's document stands
+    deleted: dict[str, None] = {}  # queues that were, and were not made anew
     capacity: dict[str, int] = {}  # milli-GPUs by node
     models: dict[str, dict[str, int]] = {}  # and by model of GPU
     jobs: dict[str, Entrant] = {}

@@ -13,7 +13,7 @@ from headrace.events import Entry
 from headrace.events.gangs import GangGrown, GangPlaced, GangReleased, WorkersReleased
 from headrace.events.pauses import GangPaused, GangResumed
 from headrace.events.platform import ServiceLed
-from headrace.events.scheduling import SchedulingConfigured
+from headrace.events.scheduling import SchedulingConfigured, SchedulingDeleted
 from headrace.quota.state import State
 from headrace.scheduling.tree import path_of
 from headrace.scheduling.usage import HALF_LIFE_S, STRENGTH_MILLI
@@ -38,8 +38,8 @@ def remetered(state: State, at_us: int) -> None:
         state.meters.add(path_of(state.queues, project), milli, at_us)
 
 
-def _configured(state: State, entry: Entry, event: SchedulingConfigured) -> None:
-    state.chosen = event.scheduling.chosen()
+def _chose(state: State, entry: Entry, event: SchedulingConfigured | SchedulingDeleted) -> None:
+    state.chosen = {} if isinstance(event, SchedulingDeleted) else event.scheduling.chosen()
     _resettled(state, entry)
 
 
@@ -67,7 +67,8 @@ def _hold(state: State, entry: Entry, project: str, milli: int) -> None:
 
 
 ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
-    SchedulingConfigured: _configured,
+    SchedulingConfigured: _chose,
+    SchedulingDeleted: _chose,
     GangPlaced: _more,
     GangGrown: _more,
     GangResumed: _more,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.scheduling.arrivals import Arrivals
+from headrace.scheduling.banks import DEVICE_MILLI
 from headrace.scheduling.division import QueueSpec, Ration
 from headrace.scheduling.gangs import Gang, Group, Role, Shape, Task
-from headrace.scheduling.machines import DEVICE_MILLI, MachineSpec
+from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.placing import choices, place_gang
 from headrace.scheduling.settings import Settings
 from headrace.scheduling.world import World

@@ -1,0 +1,138 @@
+"""`/v1/documents`: what administrators apply, and delete.
+
+Rule: who may apply a document may delete it. Every kind of document is one row of `KINDS`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+from litestar import Request, delete, put
+from litestar.params import FromPath, FromQuery
+from litestar.response import Response
+from litestar.status_codes import HTTP_200_OK
+
+from headrace.access.allowed import Scope
+from headrace.access.table import ROLES
+from headrace.bus.subjects import FLEET
+from headrace.client.model import Answer
+from headrace.documents.wording import meant
+from headrace.events.people import Grant
+from headrace.gateway.answering import response_of
+from headrace.gateway.caller import By, Caller, may
+from headrace.gateway.errors import BadRequest
+from headrace.gateway.gateway import Gate, Gateway
+from headrace.gateway.jobs_api import Key, Trace
+
+
+class Kind(NamedTuple):
+    """The noun of a kind's requests, and that of the table of access. One that `has_project` may be
+    a project's, else it is the fleet's.
+    """
+
+    asked: str
+    judged: str
+    has_project: bool = False
+
+
+SCHEDULING = "scheduling"  # there is one, without a name
+KINDS = {
+    "department": Kind("queue", "department"),
+    "project": Kind("queue", "project"),
+    "pool": Kind("pool", "pool"),
+    "volume": Kind("volume", "pool"),
+    "template": Kind("template", "template", has_project=True),
+    "webhook": Kind("webhook", "webhook", has_project=True),
+    SCHEDULING: Kind("scheduling", "pool"),
+}
+
+
+@put(
+    "/documents",
+    summary="Create or change a department, project, pool, volume, template, webhook, or how turns"
+    " are taken",
+    opt=may("apply", "document"),
+)
+async def apply_document(
+    gateway: Gate, by: By, request: Request[Any, Any, Any], key: Key = "", trace: Trace = ""
+) -> Response[Answer]:
+    """The body is one document as JSON. `change` tells what became of it."""
+    body = await request.body()
+    try:
+        document = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest("body", "", f"not a document in JSON: {error}") from error
+    if not isinstance(document, dict):
+        raise BadRequest("body", "", "a document is a JSON object")
+    kind = KINDS.get(str(document.get("type")), KINDS["project"])  # whose owner refuses any other
+    of = str(document.get("project") or "") if kind.has_project else ""
+    _check_applied(gateway, by, document, kind)
+    answer = await by.ask(f"{kind.asked}.apply", of or FLEET, body, key=key, traceparent=trace)
+    return response_of(await gateway.visible(answer))
+
+
+@delete(
+    "/documents/{kind:str}/{name:str}",
+    summary="Delete a department, project, pool, volume, template or webhook",
+    status_code=HTTP_200_OK,
+    opt=may("apply", "document"),
+)
+async def delete_document(
+    *,
+    gateway: Gate,
+    by: By,
+    kind: FromPath[str],
+    name: FromPath[str],
+    project: FromQuery[str] = "",
+    key: Key = "",
+) -> Response[Answer]:
+    """`project` says whose template or webhook it is. What is still in use is refused. What jobs did
+    stays in the log, and so does what was used.
+    """
+    found = KINDS.get(kind)
+    if found is None or kind == SCHEDULING:
+        known = [name for name in KINDS if name != SCHEDULING]
+        raise BadRequest("kind", kind, "is not a kind of document", meant(kind, "kinds", known))
+    of = project if found.has_project else ""
+    where = name if found.asked == "queue" and name in gateway.directory.parents else of
+    by.check(where, verb="apply", noun=found.judged)
+    body = {"name": name, "kind": kind} if found.asked == "queue" else {"name": name}
+    answer = await by.ask(f"{found.asked}.delete", of or FLEET, body, key=key)
+    return response_of(await gateway.visible(answer))
+
+
+@delete(
+    f"/documents/{SCHEDULING}",
+    summary="Take turns as the platform has it again",
+    status_code=HTTP_200_OK,
+    opt=may("apply", "pool"),
+)
+async def delete_scheduling(gateway: Gate, by: By, key: Key = "") -> Response[Answer]:
+    """Whatever administrators chose of it is in force no more."""
+    by.check()
+    return response_of(await gateway.visible(await by.ask("scheduling.delete", FLEET, {}, key=key)))
+
+
+def _check_applied(gateway: Gateway, by: Caller, document: dict[str, Any], kind: Kind) -> None:
+    """Raise `Denied` unless they may apply such a document to what is there under its name, and
+    below the department that it names; and may give every role that it gives.
+    """
+    if kind.has_project:
+        by.check(str(document.get("project") or ""), verb="apply", noun=kind.judged)
+        if document.get("private"):  # it may point at what only machines of the platform reach
+            by.check(verb="private", noun="webhook")
+        return
+    if kind.asked != "queue" or document.get("type") not in KINDS:
+        by.check(verb="apply", noun="pool")
+        return
+    name, above = (str(document.get(field) or "") for field in ("name", "department"))
+    if name in gateway.directory.parents:
+        by.check(name, verb="apply", noun=kind.judged)
+    scope = Scope((name, *(gateway.scope(above).path if above else ())))
+    by.check(scope, verb="apply", noun=kind.judged)
+    members = document.get("members")
+    for member in members if isinstance(members, list) else ():
+        role = member.get("role") if isinstance(member, dict) else None
+        if role in ROLES:  # any other is refused by who reads the document
+            by.check_giving(Grant(role=role, scope=name), scope)
