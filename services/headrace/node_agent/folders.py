@@ -91,6 +91,7 @@ class Exit(msgspec.Struct, kw_only=True):
     message: str = ""
     started_at_us: int = 0
     ended_at_us: int = 0
+    process: int = -1
 
     def end(self, reported: dict[str, str]) -> End:
         """The same as the agent reports it, with what the worker said last."""
@@ -101,6 +102,7 @@ class Exit(msgspec.Struct, kw_only=True):
             started_at_us=self.started_at_us,
             ended_at_us=self.ended_at_us,
             reported=reported,
+            process=self.process,
         )
 
 
