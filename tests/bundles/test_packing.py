@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from headrace.bundles import packing
+from headrace.bundles.gathering import gather
 from headrace.bundles.manifest import BadManifest, name_of
-from headrace.bundles.packing import pack
+from headrace.bundles.packing import Vanished, pack
 
 
 def folder_with(tmp_path: Path, files: dict[str, str]) -> Path:
@@ -116,8 +117,17 @@ def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
 def test_what_goes_while_it_is_looked_at_is_named(tmp_path: Path, monkeypatch) -> None:
     folder = folder_with(tmp_path, {"a": "x"})
     monkeypatch.setattr(packing, "hash_file", lambda path: os.open(f"{path}.gone", os.O_RDONLY))
-    with pytest.raises(BadManifest, match=r"a\.gone cannot be read: No such file"):
+    with pytest.raises(Vanished, match=r"a\.gone"):
         pack(folder, {})
+
+
+def test_folders_without_end_are_refused_by_name(tmp_path: Path) -> None:
+    folder = folder_with(tmp_path, {"src/a.py": ""})
+    (folder / "src" / "/".join(["deeper"] * 150)).mkdir(parents=True)
+    with pytest.raises(BadManifest, match="src has a path of more than 1024 bytes; ignore it"):
+        pack(folder, {})
+    with pytest.raises(BadManifest, match="src has a path of more than 1024 bytes"):
+        gather(folder, ("src",))
 
 
 def test_a_file_is_hashed_again_when_anything_about_it_changed(tmp_path: Path, monkeypatch) -> None:

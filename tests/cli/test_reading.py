@@ -205,3 +205,34 @@ async def test_a_reader_that_goes_away_is_no_failure(world, start):
     code = await asyncio.wait_for(program._process.wait(), TIMEOUT_S)
     assert code == 141
     assert await program._process.stderr.read() == b""
+
+
+async def test_why_of_a_sweep_is_that_of_a_trial_that_waits(world, headrace):
+    async def answer(message):
+        said = Explanation(
+            rule="room", text="no node is free", job=message.data.decode(), project="vision"
+        )
+        await world.bus.publish(message.reply, msgspec.json.encode(said))
+
+    await world.bus.subscribe(subjects.WHY, answer)
+    trials = ({"lr": "1"}, {"lr": "2"})
+    await in_log(
+        world,
+        requested("lr-x", kind_of_group="sweep", trials=trials),
+        admitted("lr-x", tasks=2, tasks_parallel=1),
+        *(admitted(f"lr-x/{index}", group="lr-x", index=index) for index in range(2)),
+        JobHeld(job="lr-x/0", project="vision", reason="waits for another task of its group"),
+    )
+    code, out, _ = await headrace("why", "lr-x")
+    assert code == 0
+    assert out.startswith("lr-x/1 ")
+    assert "no node is free" in out
+    line = next(line for line in (await headrace("ps"))[1].splitlines() if "lr-x" in line)
+    assert "waiting 0/2" in line
+
+
+async def test_what_cannot_run_today_is_said_without_many_words_before_it(world, headrace):
+    warning = "accepted, but cannot run today: no node has 8 × H100"
+    await in_log(world, requested("a-1"), admitted("a-1", warning=warning))
+    assert "  cannot today: no node has 8 × H100\n" in (await headrace("ps"))[1]
+    assert "  wants   0.5 GPUs   " in (await headrace("describe", "a-1"))[1]

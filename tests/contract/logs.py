@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import uuid
+from datetime import timedelta
 from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 import asyncpg
@@ -106,6 +107,8 @@ class PostgresLogs:
         """The server's clock cannot be changed from here: what it recorded last can."""
         change = "UPDATE headrace.log_head SET recorded_at_us = recorded_at_us + $1"
         await execute(self.dsn, change, HOUR_US)
+        leases = "UPDATE headrace.service_head SET lease_until = lease_until + $1::interval"
+        await execute(self.dsn, leases, timedelta(microseconds=HOUR_US))
 
 
 class Wire:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from tests.contract.services import LEASE_S, event, leader, snapshot
 
@@ -41,6 +43,25 @@ async def test_a_lease_that_ended_is_taken_over(logs, ending):
     assert second.epoch == first.epoch + 1
     await store.resign("admission", "one", first.epoch)  # too late to end another's lease
     assert await store.lead("admission", "one", LEASE_S) is None
+
+
+async def test_a_clock_that_is_set_back_lets_no_dead_leader_lead_for_longer(logs):
+    store = await logs.store("admission")
+    first = await store.lead("admission", "one", 0.001)
+    await logs.set_clock_back()
+    async with asyncio.timeout(LEASE_S):
+        while (second := await store.lead("admission", "two", LEASE_S)) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    assert second.epoch == first.epoch + 1
+
+
+async def test_a_clock_that_is_set_back_takes_the_lead_from_nobody_who_renews(logs):
+    store = await logs.store("admission")
+    first = await store.lead("admission", "one", LEASE_S)
+    await logs.set_clock_back()
+    assert await store.lead("admission", "two", LEASE_S) is None
+    assert await store.renew("admission", "one", first.epoch, LEASE_S)
+    assert await store.lead("admission", "two", LEASE_S) is None
 
 
 async def test_an_expired_term_that_nobody_took_goes_on(logs):

@@ -18,6 +18,15 @@ command: |
   sleep 1
   echo "peer has gone" >&2; exit 4
 """
+TALKATIVE = """
+name: talkative
+processes_per_node: per-gpu
+resources: {gpus: 2}
+command: |
+  if [ $LOCAL_RANK = 1 ]; then seq 20; touch told; exec sleep 300; fi
+  until [ -e told ]; do sleep 0.1; done
+  echo "loss is nan" >&2; exit 5
+"""
 VANISHED = """
 name: vanished
 nodes: 2
@@ -47,6 +56,16 @@ def test_of_ranks_that_disagree_the_one_that_failed_tells_why(platform, tmp_path
     assert "rank 1  n2  exited  exit 4" in told
     tail = told.partition("last lines of rank 1 on ")[2].splitlines()[1:]
     assert [line.strip() for line in tail] == ["waits for step 11 of its peer", "peer has gone"]
+
+
+def test_of_the_processes_of_a_worker_the_one_that_failed_tells_why(
+    platform, tmp_path: Path
+) -> None:
+    platform.wait_ready()
+    told = failed(platform, tmp_path / "job.yaml", TALKATIVE)
+    assert "rank 0  n1  exited  exit 5" in told
+    tail = told.partition("last lines of rank 0 on ")[2].splitlines()[1:]
+    assert [line.strip() for line in tail] == ["loss is nan"]
 
 
 def test_a_volume_that_vanishes_is_the_one_reason(platform, tmp_path: Path) -> None:

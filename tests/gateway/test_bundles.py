@@ -10,6 +10,7 @@ from tests.gateway.test_api import raw
 
 from headrace.bundles.frames import HEAD, framed
 from headrace.bundles.manifest import File, manifest_of, name_of
+from headrace.bundles.packing import Vanished
 from headrace.client import Refused, folders
 from headrace.client.connection import ClientError, Connection
 from headrace.events.access import ProjectErased
@@ -122,6 +123,23 @@ async def test_a_folder_that_changes_while_it_is_sent_travels_as_it_was_at_one_m
     objects = world.gateway.keeper.of("vision")
     file = objects.tree(name).files[1]
     assert objects.read(file.digest, 0, 100) == b"two"
+
+
+async def test_a_folder_that_loses_a_file_while_it_is_looked_at_is_looked_at_again(
+    world, vision, monkeypatch
+):
+    pack, lost = folders.pack, vision / "train.py"
+
+    def losing(*given):
+        if lost.exists():
+            lost.unlink()
+            raise Vanished("train.py")
+        return pack(*given)
+
+    monkeypatch.setattr(folders, "pack", losing)
+    name, _ = await sent(world, vision)
+    files = world.gateway.keeper.of("vision").tree(name).files
+    assert [file.path for file in files] == ["src/model.py"]
 
 
 async def test_a_folder_that_never_stops_changing_is_refused_with_the_file(

@@ -93,6 +93,11 @@ async def test_a_cursor_stays_where_it_is_when_jobs_come_and_go(world):
         ("/v1/nodes?sort=labels", "sort = labels has many values: it is no order"),
         ("/v1/users?cursor=W10=x", "cursor = W10=x is no cursor of this list in this order"),
         ("/v1/nodes?sort=gpus&cursor=WyJuMCJd", "is no cursor of this list in this order"),
+        ("/v1/jobs?state=runing", "state = runing is no state; instead: did you mean running?"),
+        (
+            "/v1/nodes?state=gone",
+            "state = gone is no state; instead: states: ready, silent, waiting",
+        ),
         ("/v1/jobs?at=17", "at = 17 is not yet supported: what is shown is as of now"),
         ("/v1/projects?at=", "at = "),
     ],

@@ -16,6 +16,7 @@ from headrace.node_agent.devices.choosing import devices_of
 from headrace.node_agent.devices.models import model_of
 from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
 from headrace.node_agent.settings import NodeSettings
+from headrace.node_agent.supervision.protocol import LAUNCHER_LOG
 
 NEEDED = {"HEADRACE_NODE": "n1", "HEADRACE_NODE_DIR": "/n", "HEADRACE_NATS_URL": "nats://x"}
 
@@ -149,6 +150,19 @@ def test_the_oldest_ended_attempts_go_first(tmp_path: Path, kept: folders.Kept, 
 
     assert left(tmp_path) == [*names[:stay], "running.1.0"]
     assert folders.clean(tmp_path, frozenset(), kept) == 0
+
+
+@pytest.mark.parametrize("size", [10, 1_000_000])
+def test_a_long_log_of_the_launcher_begins_anew_under_who_writes_it(
+    tmp_path: Path, size: int
+) -> None:
+    (tmp_path / "attempts").mkdir()
+    with (tmp_path / LAUNCHER_LOG).open("ab", buffering=0) as log:
+        log.write(bytes(size))
+        log.write(bytes(100_000))
+        folders.clean(tmp_path, frozenset())
+        log.write(b"ERROR")
+        assert (tmp_path / LAUNCHER_LOG).stat().st_size == (5 if size > 10 else size + 100_005)
 
 
 @pytest.mark.parametrize(

@@ -201,11 +201,20 @@ def test_ports_that_are_taken_or_given_to_others_are_said(tmp_path: Path) -> Non
     with socket.create_server(("", 0)) as server:
         port = server.getsockname()[1]
         assert check_ports(port, port + 1, tmp_path).health == "failed"
-    (tmp_path / "proc/sys/net/ipv4").mkdir(parents=True)
-    (tmp_path / "proc/sys/net/ipv4/ip_local_port_range").write_text("19000\t60999\n")
+    kernel = tmp_path / "proc/sys/net/ipv4"
+    kernel.mkdir(parents=True)
+    (kernel / "ip_local_port_range").write_text("19000\t60999\n")
+    (kernel / "ip_local_reserved_ports").write_text("7400,20000-20005\n")
     check = check_ports(20_000, 20_010, tmp_path)
     assert check.health == "warning"
-    assert check.fix == "sysctl -w net.ipv4.ip_local_reserved_ports=20000-20010"
+    done, _, also = check.fix.removeprefix("sysctl -w net.ipv4.ip_local_reserved_ports=").partition(
+        " "
+    )
+    assert (done, also) == ("7400,20000-20005,20000-20010", "(and in /etc/sysctl.d)")
+    (kernel / "ip_local_reserved_ports").write_text(
+        "7400,20000-20010\n"
+    )  # as the kernel joins them
+    assert check_ports(20_000, 20_010, tmp_path).health == "ok"
 
 
 def test_a_disk_is_looked_at_where_the_node_will_be(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ async def test_a_setup_that_fails_keeps_the_command_from_starting(node: Node) ->
     end = await node.placement.ended(key)
 
     assert (end.reason, end.exit_code) == ("setup", 4)
-    assert end.message == "setup: exit code 4"
+    assert end.message == "exit code 4"
     assert (await node.placement.logs(key)).data == b""
 
 
@@ -229,6 +229,7 @@ async def test_one_process_that_fails_ends_its_peers(node: Node) -> None:
     end = await node.placement.ended(key)
 
     assert (end.reason, end.exit_code, end.message) == ("exited", 9, "process 1: exit code 9")
+    assert end.process == 1
     assert node.left_of(node.intent(key).marker) == []
 
 

@@ -14,6 +14,7 @@ from headrace.bundles.manifest import (
     BadManifest,
     File,
     Manifest,
+    check_length,
     check_size,
     leads_out,
     manifest_of,
@@ -49,6 +50,7 @@ def _is_reached(folder: Path, path: str) -> bool:
 
 
 def _take(path: str, name: str, files: dict[str, File], where: dict[str, str]) -> None:
+    check_length(name)
     about = os.lstat(path)
     if stat.S_ISDIR(about.st_mode):
         for entry in sorted(os.listdir(path)):

@@ -113,6 +113,13 @@ def check_size(files: int, size: int, bytes_max: int = BUNDLE_BYTES_MAX) -> None
         raise BadManifest(f"{size // 1_000_000} MB; at most {bytes_max // 1_000_000} MB travel")
 
 
+def check_length(path: str) -> None:
+    """Raises `BadManifest` for a path that is longer than travels, as in folders without end."""
+    if len(path.encode(errors="replace")) > PATH_BYTES_MAX:
+        top = path.partition("/")[0]
+        raise BadManifest(f"{top} has a path of more than {PATH_BYTES_MAX} bytes; ignore it")
+
+
 def parents_of(path: str) -> Iterable[str]:
     """`a` and `a/b` for `a/b/c`."""
     at = path.find("/")

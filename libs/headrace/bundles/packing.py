@@ -23,6 +23,7 @@ from headrace.bundles.manifest import (
     BadManifest,
     File,
     Manifest,
+    check_length,
     leads_out,
     manifest_of,
     name_of,
@@ -35,6 +36,10 @@ FRESH_COARSE_NS = 2_000_000_000  # where times are in whole seconds
 HELD_BYTES_MAX = 33_554_432  # of what was read, so that it is not read again to be sent
 
 _SECOND_NS = 1_000_000_000
+
+
+class Vanished(BadManifest):
+    """A file was there when its folder was looked at, and then was not."""
 
 
 class Hashed(NamedTuple):
@@ -59,12 +64,16 @@ class Packed(NamedTuple):
 
 
 def pack(folder: Path, known: Known, bytes_max: int = BUNDLE_BYTES_MAX) -> Packed:
-    """The folder as it is now. Raises `BadManifest` with the line that says why it cannot travel."""
+    """The folder as it is now. Raises `BadManifest` with the line that says why it cannot travel,
+    and `Vanished` with the name of a file.
+    """
     packing = _Packing(folder, known, bytes_max)
     try:
         packing.walk(str(folder), "", rules_around(folder))
     except OSError as error:
         name = os.path.relpath(error.filename, folder) if error.filename else "a file"
+        if isinstance(error, FileNotFoundError) and name != os.curdir:
+            raise Vanished(name) from None
         raise BadManifest(f"{name} cannot be read: {error.strerror}") from None
     return Packed(manifest_of(packing.files), packing.hashed, packing.held)
 
@@ -83,6 +92,7 @@ class _Packing:
 
     def walk(self, folder: str, above: str, rules: tuple[Rules, ...]) -> None:
         """Take what is in the folder whose path ends in `/`, or is empty."""
+        check_length(above)
         with os.scandir(folder) as listing:
             entries = list(listing)
         if any(entry.name in FILES for entry in entries):

@@ -126,6 +126,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: str = ""
     outputs_files: int = 0
     outputs_bytes: int = 0
+    process: int = -1
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,7 +42,7 @@ VERBS = {
     "pause": Verb("changing", "have jobs leave their GPUs, with all they did where that works"),
     "resume": Verb("changing", "let paused jobs go on"),
     "events": Verb("following", "the log, from any moment on"),
-    "apply": Verb("admin", "create or change departments and projects"),
+    "apply": Verb("admin", "create or change projects, pools, volumes, templates, …"),
     "delete": Verb("deleting", "delete what was applied, or a node"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
     "usage": Verb("accounts", "GPU hours and their cost, by project, user, day, …"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import ArgumentParser
 from typing import Any
 
@@ -18,6 +19,8 @@ from headrace.client.model import AttemptRow, Description, JobRow
 TASKS_SHOWN = 10
 TIMELINE_SHOWN = 30
 TAIL_BYTES, TAIL_LINES = 4_096, 10
+
+_NUMBER = re.compile(r"[0-9.]+")
 
 
 def describe_options(parser: ArgumentParser) -> None:
@@ -53,13 +56,21 @@ def last_lines(client: Client, found: Description) -> list[str]:
     if ended is None or ended.data.get("outcome") != "failed" or not ended.data.get("node"):
         return []
     rank, attempt = int(ended.data.get("rank", 0)), int(ended.data.get("attempt", 0))
+    process = int(ended.data.get("process", -1))
     try:
-        pieces = client.logs(found.job.job, rank=rank, attempt=attempt, tail_bytes=TAIL_BYTES)
+        pieces = client.logs(
+            found.job.job,
+            rank=rank,
+            process=process if process >= 0 else None,
+            attempt=attempt,
+            tail_bytes=TAIL_BYTES,
+        )
         text = "".join(piece.text for piece in pieces)
     except ClientError:
         return []
     lines = [terminal_safe(line) for line in text.splitlines()[-TAIL_LINES:]]
-    head = f"  last lines of rank {rank} on {ended.data['node']}"
+    which = f"rank {rank} process {process}" if process > 0 else f"rank {rank}"
+    head = f"  last lines of {which} on {ended.data['node']}"
     return [head, *(f"    {line}" for line in lines)] if lines else []
 
 
@@ -67,7 +78,7 @@ def _lines(found: Description, *, wide: bool) -> list[str]:
     row = found.job
     lines = [
         f"{row.job}  {state_cell(row)}   project {row.project}   user {row.user}",
-        f"  wants   {row.wants}   held {duration(row.gpu_us)} of GPU-time",
+        f"  wants   {_wants(row.wants)}   held {duration(row.gpu_us)} of GPU-time",
         f"  asked   {moment(row.requested_at_us)}   position {row.position}",
         f"  waited  {seconds(row.waited_us)}   ran {seconds(row.ran_us)}",
         f"  trace   {found.trace or '–'}",
@@ -93,6 +104,11 @@ def _lines(found: Description, *, wide: bool) -> list[str]:
     )
     lines.extend(line_of(event, wide=wide) for event in shown)
     return lines
+
+
+def _wants(wants: str) -> str:
+    """`2 GPUs`, where nothing else says what there are two of."""
+    return f"{wants} {'GPU' if wants == '1' else 'GPUs'}" if _NUMBER.fullmatch(wants) else wants
 
 
 def _attempt(attempt: AttemptRow) -> list[str]:

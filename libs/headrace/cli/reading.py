@@ -10,6 +10,7 @@ from headrace.cli.output import duration, gpus, show, table
 from headrace.client.client import Client
 from headrace.client.model import ENDED, MAX_PAGE, JobRow, ProjectRow
 
+CANNOT_TODAY = "accepted, but cannot run today: "
 ENDED_SHOWN = 10  # jobs that ended, beside all live ones
 
 JOBS = ("JOB", "PROJECT", "TYPE", "STATE", "GPUS", "WAITED", "RAN", "WHERE / WHY")
@@ -117,6 +118,8 @@ def _where_or_why(row: JobRow) -> str:
     if row.state == "failed":
         code = f"exit {row.exit_code}" if row.exit_code is not None else ""
         return "  ".join(part for part in (where, code, row.why) if part)
+    if row.state in ("waiting", "held") and row.why.startswith(CANNOT_TODAY):
+        return f"cannot today: {row.why.removeprefix(CANNOT_TODAY)}"
     if row.state == "waiting":
         return row.why or f"waits for {row.wants} GPUs" if row.wants != "–" else row.why
     return row.why

@@ -33,7 +33,7 @@ def run_options(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--secret", action="append", default=[], metavar="NAME")
     parser.add_argument(
-        "--template", metavar="TEMPLATE", help="what is not said here is as it says"
+        "--template", metavar="TEMPLATE", help="what is not said here is taken from this template"
     )
     parser.add_argument("--image", help="run in a container of this image")
     parser.add_argument("--framework", help="pytorch, jax, tensorflow, mpi, …: its environment")

@@ -17,7 +17,7 @@ import msgspec
 
 from headrace.bundles.frames import framed
 from headrace.bundles.manifest import BadManifest, File, encode_manifest, name_of
-from headrace.bundles.packing import Known, Packed, pack, seen_in
+from headrace.bundles.packing import Known, Packed, Vanished, pack, seen_in
 from headrace.client.connection import ClientError, Connection, NotFound
 from headrace.client.files_model import BundleAnswer
 
@@ -40,6 +40,9 @@ def send_folder(http: Connection, project: str, folder: Path) -> str:
     for _ in range(TRIES_MAX):
         try:
             packed = pack(folder, known)
+        except Vanished as error:
+            changed = str(error)
+            continue
         except BadManifest as error:
             raise ClientError(f"refused: workdir = {folder} — {error}") from None
         if packed.known != known:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from headrace.documents.nearest import nearest
 
-KNOWN_SHOWN_MAX = 10
+KNOWN_SHOWN_MAX = 15
 
 
 def some(names: Sequence[str], most: int = KNOWN_SHOWN_MAX) -> str:

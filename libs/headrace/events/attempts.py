@@ -45,7 +45,8 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     failed, and said last that a device had no memory left for it). `exit_code`
     is 128+N for signal N. `message` is one line. `reported` is what its program said last
     (`headrace.client.worker.report`): decimals as text, by name. `outputs` is the SHA-256 of what is
-    kept of it, as its manifest has it, which are so many files and bytes.
+    kept of it, as its manifest has it, which are so many files and bytes. `process` is which of its
+    processes failed first (-1: none by itself).
     """
 
     owner: ClassVar[str] = "placement"
@@ -68,6 +69,7 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     outputs: str = ""
     outputs_files: int = 0
     outputs_bytes: int = 0
+    process: int = -1
 
 
 class AttemptOverran(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.overran.v1"):

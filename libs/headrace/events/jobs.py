@@ -260,7 +260,8 @@ class JobFinished(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     start-failed, setup, ports-taken,
     dependency, idle, erased. `exit_code` is that of the worker whose end tells why,
     the `rank` on `node`: the first that failed, not those that ended because of it; 128+N for
-    signal N. `ran_us` is the time from the last attempt's start to its end.
+    signal N; `process` is which of that worker's processes (-1: none by itself). `ran_us` is the time
+    from the last attempt's start to its end.
     """
 
     owner: ClassVar[str] = "placement"
@@ -280,3 +281,4 @@ class JobFinished(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     ran_us: int = 0
     rank: int = 0
     node: str = ""
+    process: int = -1

@@ -162,7 +162,8 @@ class Store(Protocol):
 
     async def lead(self, service: str, holder: str, lease_s: float) -> Term | None:
         """A new term for `holder`, unless another holder's lease is unexpired. The holder of the
-        current lease gets a new term at once: it restarted.
+        current lease gets a new term at once: it restarted. A lease from before the database's clock
+        was set back lasts its length from the first time that another asks.
         """
         ...
 

@@ -237,11 +237,14 @@ class MemoryStore(MemoryVault):
         self._check_role(service)
         now_us = self._clock()
         head = self._log.services.setdefault(service, ServiceHead())
-        if head.holder != holder and head.lease_until_us > now_us:
-            return None
+        if head.holder != holder:  # a clock that was set back makes no lease longer
+            head.lease_until_us = min(head.lease_until_us, now_us + head.lease_us)
+            if head.lease_until_us > now_us:
+                return None
         head.epoch += 1
         head.holder = holder
-        head.lease_until_us = now_us + int(lease_s * 1_000_000)
+        head.lease_us = int(lease_s * 1_000_000)
+        head.lease_until_us = now_us + head.lease_us
         return Term(epoch=head.epoch, holder=holder)
 
     def _renew(self, service: str, holder: str, epoch: int, lease_s: float) -> bool:
@@ -249,7 +252,8 @@ class MemoryStore(MemoryVault):
         head = self._log.services.get(service)
         if head is None or head.holder != holder or head.epoch != epoch:
             return False
-        head.lease_until_us = self._clock() + int(lease_s * 1_000_000)
+        head.lease_us = int(lease_s * 1_000_000)
+        head.lease_until_us = self._clock() + head.lease_us
         return True
 
     def _save_snapshot(self, snapshot: Snapshot) -> None:

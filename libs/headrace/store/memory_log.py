@@ -10,12 +10,13 @@ from headrace.store.interface import GENESIS, Snapshot, Stored
 class ServiceHead:
     """Who leads a service, until when, and where it last appended."""
 
-    __slots__ = ("epoch", "holder", "last_position", "lease_until_us")
+    __slots__ = ("epoch", "holder", "last_position", "lease_until_us", "lease_us")
 
     def __init__(self) -> None:
         self.epoch = 0
         self.holder = ""
         self.lease_until_us = 0
+        self.lease_us = 0
         self.last_position = 0
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from headrace.client.model import ENDED, LIVE
 from headrace.gateway.projection import Job, Projection
-from headrace.gateway.rows import node_state, state_of
+from headrace.gateway.rows import STATES, node_state, state_of
 
 SORTS: dict[str, Callable[[Job], Any]] = {
     "position": lambda job: job.position,
@@ -28,6 +28,10 @@ SORTS: dict[str, Callable[[Job], Any]] = {
     "gpu-time": lambda job: job.gpu_us,
     "evictions": lambda job: job.evictions,
 }
+
+JOB_STATES = (*LIVE, *ENDED, "live", "ended")
+NODE_STATES = ("ready", "silent", "waiting", *dict.fromkeys(STATES.values()))
+TELLING = ("waiting", "held", "starting", "running", "stopping", "paused")  # of tasks, in order
 
 _CURSORS = msgspec.json.Decoder(tuple[int | str, int])
 
@@ -72,6 +76,13 @@ def ordered(
     taken = (nlargest if is_down else nsmallest)(limit + 1, found, key=key)
     page = taken[:limit]
     return page, _encoded(key(page[-1])) if len(taken) > limit else ""
+
+
+def asked_about(projection: Projection, job: Job) -> Job:
+    """The job, or of a sweep or array the first task that tells most of why it is not done."""
+    live = (projection.live.get(name) for name in job.task_ids)
+    tasks = [task for task in live if task is not None and task.state in TELLING]
+    return min(tasks, key=lambda task: TELLING.index(task.state), default=job)
 
 
 def nodes(projection: Projection, state: str) -> list[str]:

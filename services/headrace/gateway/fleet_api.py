@@ -21,7 +21,7 @@ from headrace.gateway.caller import By, may
 from headrace.gateway.errors import BadRequest, NotFound
 from headrace.gateway.gateway import Gate
 from headrace.gateway.jobs_api import Key, Trace
-from headrace.gateway.listing import Paged, listed
+from headrace.gateway.listing import Paged, is_one_of, listed
 
 SECRET_BYTES_MAX = 65_000  # sealed it is a little more
 
@@ -49,6 +49,7 @@ async def list_nodes(
     page: Paged,
 ) -> Response[list[NodeRow]]:
     """In order of name; those that wait for approval last."""
+    is_one_of("state", state_word, choosing.NODE_STATES)
     found = choosing.nodes(gateway.projection, state_word)
     sight = by.sight
     shown = [sight.node_row(row) for row in rows.node_rows(gateway.projection, found)]

@@ -25,7 +25,7 @@ from headrace.gateway.caller import By, Caller, may, while_allowed
 from headrace.gateway.choosing import Wish
 from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate, Gateway
-from headrace.gateway.listing import Limit
+from headrace.gateway.listing import Limit, is_one_of
 from headrace.gateway.logs import LogQuery, Offsets, parse_offsets
 from headrace.gateway.projection import Job
 from headrace.gateway.rows import job_row
@@ -73,6 +73,7 @@ async def list_jobs(
     `sort` (a field, with `-` before it the other way round) pages go on at `cursor`, the last
     page's `next`. `fields` names those that are wanted of each row.
     """
+    is_one_of("state", state_word, choosing.JOB_STATES)
     wish = Wish(project, user, state_word, group, ended, None if by.sees("") else by.sees)
     if sort:
         found, after = _ordered(gateway, wish, limit, sort, cursor)
@@ -148,11 +149,10 @@ async def resume_job(
     opt=may("read", "job"),
 )
 async def job_why(gateway: Gate, by: By, job: JobName, index: Index = None) -> Explanation:
-    """The rule that keeps it waiting, with its numbers, as of now. `job` may be a prefix."""
-    found = await by.job(job, index)
-    if found.tasks:
-        word = "trial" if found.kind_of_group == "sweep" else "task"
-        raise BadRequest("job", found.job, f"is many; name one {word}", f"{found.job}/0")
+    """The rule that keeps it waiting, with its numbers, as of now. `job` may be a prefix; of a sweep
+    or array it is the task that has waited longest.
+    """
+    found = choosing.asked_about(gateway.projection, await by.job(job, index))
     live = await gateway.asker.why(found.job) if not found.ended_at_us else None
     if live is not None:
         return by.sight.explanation(live)

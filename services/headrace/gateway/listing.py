@@ -8,7 +8,7 @@ list holds in `Headrace-Position`.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, Any, NamedTuple, TypeVar
 from urllib.parse import urlencode
 
@@ -23,6 +23,7 @@ from headrace.client.model import MAX_PAGE
 from headrace.client.protocol import POSITION
 from headrace.client.webhook_model import WebhookRow
 from headrace.documents.nearest import nearest
+from headrace.documents.wording import meant
 from headrace.gateway.caller import By, Caller
 from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate
@@ -102,6 +103,12 @@ def listed_of_projects(
     """
     seen = [each for each in rows if project in ("", each.project) and by.may_here(each.project)]
     return listed(seen, row, page, lambda each: (each.project, each.name))
+
+
+def is_one_of(field: str, word: str, known: Sequence[str]) -> None:
+    """Raise `BadRequest` for a word that a list knows nothing of."""
+    if word and word not in known:
+        raise BadRequest(field, word, f"is no {field}", meant(word, f"{field}s", known))
 
 
 def _key(row: type[T], sort: str, order: Callable[[T], Order]) -> Callable[[T], Order]:

@@ -65,7 +65,7 @@ def state_of(job: Job) -> str:
         runs = any(job.task_states.get(state) for state in ("running", "starting", "stopping"))
         return "stopping" if runs else "paused"
     if job.tasks and job.state in ("waiting", "held"):
-        states = (s for s in ("running", "starting", "held") if job.task_states.get(s))
+        states = (s for s in ("running", "starting", "waiting", "held") if job.task_states.get(s))
         return next(states, "waiting")
     return job.state
 

@@ -20,10 +20,11 @@ import msgspec
 from headrace.events.gangs import Share
 from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.supervision import kernel
-from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, STOP
+from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, LAUNCHER_LOG, STOP
 from headrace.node_agent.worker_reports import values_of
 
 READ_S = 3_600  # what ended less long ago is kept however full the disk is
+LAUNCHER_LOG_BYTES_MAX = 1_048_576
 INTENT_BYTES_MAX = 65_536
 EXIT_BYTES_MAX = 1_048_576
 
@@ -90,6 +91,7 @@ class Exit(msgspec.Struct, kw_only=True):
     message: str = ""
     started_at_us: int = 0
     ended_at_us: int = 0
+    process: int = -1
 
     def end(self, reported: dict[str, str]) -> End:
         """The same as the agent reports it, with what the worker said last."""
@@ -100,6 +102,7 @@ class Exit(msgspec.Struct, kw_only=True):
             started_at_us=self.started_at_us,
             ended_at_us=self.ended_at_us,
             reported=reported,
+            process=self.process,
         )
 
 
@@ -243,7 +246,12 @@ def write_stop(folder: Path, reason: str, grace_s: int, signal: str = "") -> Non
 
 
 def clean(node_dir: Path, held: frozenset[AttemptKey], kept: Kept = KEPT) -> int:
-    """Remove the oldest ended attempts beyond what is kept; how many."""
+    """Remove the oldest ended attempts beyond what is kept; how many. What launcher and shims
+    complained of begins anew when it is long.
+    """
+    with contextlib.suppress(OSError):
+        if (node_dir / LAUNCHER_LOG).stat().st_size > LAUNCHER_LOG_BYTES_MAX:
+            os.truncate(node_dir / LAUNCHER_LOG, 0)  # whoever writes to it appends
     ended = []
     for key, folder in keys_in(node_dir):
         if key not in held:

@@ -41,6 +41,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs: str = ""
     outputs_files: int = 0
     outputs_bytes: int = 0
+    process: int = -1
 
 
 class Paused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -130,6 +130,7 @@ def report_of(
         outputs=end.outputs,
         outputs_files=end.outputs_files,
         outputs_bytes=end.outputs_bytes,
+        process=end.process,
     )
 
 

@@ -242,6 +242,7 @@ def _exited(report: Report, about: dict[str, Any]) -> Fact:
         outputs=report.outputs[:ID_LENGTH_MAX],
         outputs_files=report.outputs_files,
         outputs_bytes=report.outputs_bytes,
+        process=report.process,
     )
 
 

@@ -170,6 +170,7 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
         message=event.message,
         at_us=entry.recorded_at_us,
         node_us=event.at_us,
+        process=event.process,
     )
     port_rules.ended(state, job.run.worker(event.rank), event.reason)
     exited(state, event.job, (event.rank, end), entry.position)

@@ -176,6 +176,7 @@ def _finish(job_id: str, job: Job, run: Run | None, found: Ending) -> JobFinishe
         ran_us=max(0, ended_us - begun_us - (run.rested_us if run is not None else 0)),
         rank=worker.rank if worker is not None else 0,
         node=worker.node if worker is not None else "",
+        process=end.process if end is not None else -1,
     )
 
 

@@ -24,6 +24,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str = ""
     at_us: int = 0
     node_us: int = 0
+    process: int = -1
 
     @property
     def clean(self) -> bool:

@@ -135,6 +135,19 @@ async def test_a_peer_that_is_not_there_or_says_nothing_measures_nothing(fleet, 
     assert await fleet.rate(fleet.peer(port=1)) == 0
 
 
+async def test_the_second_is_for_the_connection_and_the_stream_together(fleet, monkeypatch):
+    limits, timeout = [], asyncio.timeout
+
+    def noted(seconds):
+        limits.append(seconds)
+        return timeout(seconds)
+
+    monkeypatch.setattr(measuring, "PROBE_S_MAX", 0.987)
+    monkeypatch.setattr(asyncio, "timeout", noted)
+    assert await fleet.rate(fleet.peer()) > 0
+    assert limits.count(0.987) == 1
+
+
 def test_a_probe_leaves_room_in_its_second_for_what_is_said_before():
     assert 0 < probing.STREAM_S <= probing.PROBE_S_MAX / 2
     assert probing.PROBE_S_MAX <= 1.0

@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import sys
+import time
 
 import pytest
 from tests.gateway.histories import project_made
@@ -13,7 +14,7 @@ from tests.node_agent.workplaces.jobs import kept, place, ran, spoil
 from headrace.bundles.manifest import name_of
 from headrace.events.access import ProjectErased
 from headrace.gateway import node_files
-from headrace.node_agent.workplaces import preparing
+from headrace.node_agent.workplaces import preparing, repositories
 
 LIST = [sys.executable, "-c", "import os; print(sorted(os.listdir('.')), open('a.py').read())"]
 SPOIL = ["/bin/sh", "-c", "echo spoilt > a.py; rm -r src; cat a.py"]
@@ -176,3 +177,18 @@ async def test_a_node_forgets_what_the_platform_has_forgotten(world, node, folde
         return [name for _, _, names in os.walk(project) for name in names]
 
     await until(lambda: not left() or left() == [".lock"], f"nothing left of {left()[:9]}")
+
+
+@pytest.mark.parametrize(
+    ("bytes_max", "kept_max", "stay"),
+    [(1_000, 9, "abcd"), (1_000, 3, "abc"), (250, 9, "ab"), (0, 0, "a")],  # a may be in use
+)
+def test_the_repositories_used_longest_ago_go_first(tmp_path, bytes_max, kept_max, stay):
+    for name, ago_s in zip("abcd", (60, 10_000, 20_000, 30_000), strict=True):
+        (tmp_path / name / "objects").mkdir(parents=True)
+        (tmp_path / name / "objects" / "pack").write_bytes(bytes(100))
+        os.utime(tmp_path / name, (0, time.time() - ago_s))
+
+    repositories.tidy(tmp_path, bytes_max, kept_max=kept_max)
+
+    assert sorted(os.listdir(tmp_path)) == list(stay)

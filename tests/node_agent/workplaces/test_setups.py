@@ -86,7 +86,7 @@ async def test_a_setup_that_fails_is_the_reason_with_its_last_lines_and_runs_aga
     for job in ("one", "two"):
         _, end = await ran(node, job, "true", setup=script)
         assert (end.reason, end.exit_code) == ("setup", 4)
-        assert end.message == "setup: exit code 4: one | no such package"
+        assert end.message == "exit code 4: one | no such package"
     assert (tmp_path / "runs").read_text() == "ran\nran\n"
 
 

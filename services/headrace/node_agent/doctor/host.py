@@ -72,8 +72,10 @@ def check_ports(first: int, last: int, root: Path) -> Check:
     given = root / "proc/sys/net/ipv4/ip_local_port_range"
     if given.exists():
         low, high = (int(word) for word in given.read_text(encoding="ascii").split())
-        if low <= last and first <= high:
-            fix = f"sysctl -w net.ipv4.ip_local_reserved_ports={span}"
+        reserved = _reserved(root)
+        if low <= last and first <= high and not _covers(reserved, first, last):
+            all_ = ",".join(filter(None, (reserved, span)))
+            fix = f"sysctl -w net.ipv4.ip_local_reserved_ports={all_} (and in /etc/sysctl.d)"
             found = f"{span} overlap those of outgoing connections ({low}-{high})"
             return warning("ports", found, fix)
     return ok("ports", f"{span}" + (f", {len(busy)} taken" if busy else ""))
@@ -105,6 +107,18 @@ def check_way(urls: dict[str, str]) -> Iterator[Check]:
             yield failed(name, f"{host}:{port}: {error.strerror or error}", fix)
         else:
             yield ok(name, f"{host}:{port} answers")
+
+
+def _reserved(root: Path) -> str:
+    """The ports that the kernel gives to nobody, as it writes them: `7400,20000-20999`."""
+    file = root / "proc/sys/net/ipv4/ip_local_reserved_ports"
+    return file.read_text(encoding="ascii").strip() if file.exists() else ""
+
+
+def _covers(spans: str, first: int, last: int) -> bool:
+    """Whether all of these ports are among them. The kernel joins spans that touch."""
+    ends = (span.partition("-") for span in filter(None, spans.split(",")))
+    return any(int(low) <= first and last <= int(high or low) for low, _, high in ends)
 
 
 def _is_free(port: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-import contextlib
 from collections.abc import Callable
 
 import msgspec
@@ -21,26 +20,23 @@ async def bytes_per_s(node: str, peer: ProbePeer, opened: Open) -> int:
     """How many bytes a second `peer` sends to `node` over one connection; 0: it does not. Never takes
     longer than `PROBE_S_MAX`.
     """
+    received, writer = _Received(), None
     try:
         async with asyncio.timeout(PROBE_S_MAX):
-            reader, writer = await asyncio.open_connection(
-                peer.address, peer.port, limit=CHUNK_BYTES
-            )
-    except (OSError, TimeoutError):
-        return 0
-    received = _Received()
-    try:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(PROBE_S_MAX):
-                writer.write(msgspec.json.encode(peer.signed) + b"\n")
-                challenge = base64.b64decode(await reader.readline(), validate=False)
-                nonce = opened(challenge, context_of(node, peer.node))
-                writer.write(base64.b64encode(nonce) + b"\n")
-                await received.take(reader)
+            where = peer.address, peer.port
+            reader, writer = await asyncio.open_connection(*where, limit=CHUNK_BYTES)
+            writer.write(msgspec.json.encode(peer.signed) + b"\n")
+            challenge = base64.b64decode(await reader.readline(), validate=False)
+            nonce = opened(challenge, context_of(node, peer.node))
+            writer.write(base64.b64encode(nonce) + b"\n")
+            await received.take(reader)
+    except TimeoutError:
+        pass  # what has come in so far counts
     except (OSError, ValueError, binascii.Error, VaultError):
         return 0
     finally:
-        writer.close()
+        if writer is not None:
+            writer.close()
     return received.bytes_per_s
 
 

@@ -125,7 +125,8 @@ def judge(end: "dict[str, Any]", log: str, *, is_ours: bool) -> None:
         end["message"] = f"did not end within {LIMIT_S // 60} minutes"
     if is_ours or not is_over:
         end["reason"] = "setup"
-    end["message"] = f"setup: {end['message']}{last_words(log)}"
+    of_what = "" if end["reason"] == "setup" else "setup: "
+    end["message"] = f"{of_what}{end['message']}{last_words(log)}"
 
 
 def last_words(log: str) -> str:

@@ -72,12 +72,8 @@ class _Attempt:
         self._alive: dict[int, int] = {}  # pid to process index
         self._sessions = sessions.Sessions(self._confinement)
         self._ended: list[dict[str, int]] = []
-        self._end: dict[str, Any] = {
-            "reason": "exited",
-            "exit_code": 0,
-            "message": "",
-            "boot": boot,
-        }
+        self._end: dict[str, Any] = {"reason": "exited", "exit_code": 0, "message": ""}
+        self._end |= {"process": -1, "boot": boot}
         self._ending = False
         self._asked: set[int] = set()
         self._kill_at_ns = 0
@@ -199,7 +195,7 @@ class _Attempt:
             ending = f"{ending}: out of GPU memory"
             self._end["reason"] = self._end["reason"].replace("exited", "gpu-oom")
         prefix = f"process {index}: " if self._spec["count"] > 1 else ""
-        self._end["exit_code"] = code
+        self._end.update(exit_code=code, process=index)
         self._end["message"] = self._end["message"] or f"{prefix}{ending}"
         if self._alive and not self._ending:
             self._stop_all("peer-failed", self._spec["grace_s"])

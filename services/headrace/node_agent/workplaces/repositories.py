@@ -15,6 +15,7 @@ import os
 import re
 import shutil
 import signal
+import time
 from pathlib import Path
 
 from headrace.bundles.laying import Owner
@@ -23,6 +24,8 @@ from headrace.node_agent.workplaces import Unprepared
 
 PROTOCOLS = ("https", "ssh")  # unless the node's settings say otherwise
 GIT_S_MAX = 600.0  # of one command
+KEPT_MAX = 64  # repositories of one project
+IN_USE_S = 3 * GIT_S_MAX  # for so long one may be fetched into, and from, since it was asked for
 SAID_MAX = 300  # characters of what git says
 
 _WORKDIR = re.compile(r"git\+([a-z]+)(://.*)@([0-9a-f]+)")
@@ -134,6 +137,18 @@ def _in_a_line(complaint: str) -> str:
     lines = [line.strip() for line in complaint.splitlines() if line.strip()]
     telling = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines
     return f"git: {telling[0] if telling else 'failed'}"[:SAID_MAX]
+
+
+def tidy(folder: Path, bytes_max: int, *, kept_max: int = KEPT_MAX) -> None:
+    """Remove the repositories in this folder that were used longest ago beyond what is kept; none that
+    may be in use.
+    """
+    total_bytes, unused_s = 0, time.time() - IN_USE_S
+    used = sorted(((bare.stat().st_mtime, bare) for bare in folder.glob("*")), reverse=True)
+    for number, (used_s, bare) in enumerate(used):
+        total_bytes += sum(file.lstat().st_size for file in bare.rglob("*") if file.is_file())
+        if used_s < unused_s and (number >= kept_max or total_bytes > bytes_max):
+            shutil.rmtree(bare, ignore_errors=True)
 
 
 def _give(folder: Path, owner: Owner) -> None:

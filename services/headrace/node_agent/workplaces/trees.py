@@ -24,10 +24,10 @@ from headrace.bundles.manifest import Manifest
 from headrace.bundles.objects import Objects
 from headrace.bundles.thinning import forget_before, thin
 from headrace.node_agent.tasks import end_tasks
-from headrace.node_agent.workplaces import setups
+from headrace.node_agent.workplaces import repositories, setups
 from headrace.node_agent.workplaces.fetching import Fetched
 
-BYTES_MAX = 20_000_000_000  # of the contents kept for one project
+BYTES_MAX = 20_000_000_000  # of the contents kept for one project, and of its repositories
 SPARES_MAX = 16  # of one project
 SPARE_AFTER_S = 0.5  # when the worker that took the last one is well on its way
 TAKEN_S_MAX = 600.0  # for an attempt to move its folder away
@@ -113,6 +113,8 @@ class Trees:
         for _, objects in self.projects():
             thin(objects, self._bytes_max)
             setups.tidy(objects.root / "setups")
+            with contextlib.suppress(OSError):  # one that is being fetched into changes under it
+                repositories.tidy(objects.root / "repositories", self._bytes_max)
             here = frozenset(objects.trees())
             spares = _latest_first(objects.root / "spares")
             for number, spare in enumerate(spares):
