@@ -52,3 +52,14 @@ def test_its_publishers_are_let_in_no_more():
     assert draft.event == PublisherDeleted(project="vision", name="etl", public_key="UA")
     assert draft.causation == len(run.entries) - 1
     assert run.turn() == []
+
+
+async def test_its_webhooks_are_told_no_more(platform):
+    hook = {"type": "webhook", "name": "w", "project": "vision", "url": "https://h.example.com/x"}
+    assert (await platform.ask("webhook.apply", hook | {"events": ["job.finished"]}))["accepted"]
+    assert platform.host.state.hooks_by_name()
+    rounds = platform.host.service.shell._courier._rounds
+    await platform.until(lambda: bool(rounds))
+    await platform.append(GONE)
+    await platform.until(lambda: not rounds)
+    assert platform.host.state.hooks_by_name() == {}

@@ -2,7 +2,9 @@
 
 import os
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from headrace.bundles import packing
 from headrace.bundles.gathering import gather
 from headrace.bundles.manifest import BadManifest, name_of
 from headrace.bundles.packing import Vanished, pack
+
+NOBODY = 65_534
 
 
 def folder_with(tmp_path: Path, files: dict[str, str]) -> Path:
@@ -106,12 +110,24 @@ def test_too_much_is_refused_with_what_is_largest_before_it_is_read(tmp_path: Pa
         pack(folder, {})
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything")
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    folder = folder_with(tmp_path, {"a": "x"})
-    (folder / "a").chmod(0)
-    with pytest.raises(BadManifest, match="a cannot be read: Permission denied"):
-        pack(folder, {})
+@pytest.fixture
+def nobody() -> Iterator[None]:
+    """Root can read everything, so that it is somebody else here."""
+    before = os.geteuid()
+    if before == 0:
+        os.seteuid(NOBODY)
+    yield
+    os.seteuid(before)
+
+
+@pytest.mark.parametrize("hidden", ["a", "below"])
+def test_what_cannot_be_read_is_named(nobody: None, hidden: str) -> None:
+    with tempfile.TemporaryDirectory() as made:
+        folder = folder_with(Path(made), {"a": "x", "below/b": "y"})
+        (folder / hidden).chmod(0)
+        with pytest.raises(BadManifest, match=f"{hidden} cannot be read: Permission denied"):
+            pack(folder, {})
+        (folder / hidden).chmod(0o700)
 
 
 def test_what_goes_while_it_is_looked_at_is_named(tmp_path: Path, monkeypatch) -> None:

@@ -121,6 +121,23 @@ def test_of_a_pack_that_is_hardly_needed_any_more_only_that_is_kept(tmp_path: Pa
     assert [objects.read(digest, 0, 10_000) for digest in few] == list(few.values())
 
 
+def test_what_is_damaged_in_a_pack_never_gets_a_file_of_its_own(tmp_path: Path) -> None:
+    objects, many = Objects(tmp_path), contents(1)
+    objects.put_all(many)
+    few = dict(list(many.items())[1:4])
+    used = kept_of(objects, few)
+    aged(objects, 2)
+    lost = list(few)[1]
+    pack = Path(objects.pack_of(lost))
+    data = pack.read_bytes()
+    pack.write_bytes(data.replace(few[lost], bytes(len(few[lost]))))
+    aged(objects, 2)
+    thin(objects, 1_000, frozenset([used]))
+    assert not Path(objects.path_of(lost)).exists()
+    assert [name for name in few if objects.read(name, 0, 10_000) != few[name]] == [lost]
+    assert objects.drop_damaged(lost)
+
+
 def test_what_came_in_packs_before_an_erasure_goes_too(tmp_path: Path) -> None:
     objects = Objects(tmp_path / "project")
     objects.put_all(contents(1))

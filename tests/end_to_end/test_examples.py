@@ -21,7 +21,20 @@ FILES = {
     "train.py": "print('trained')\n",
     "train.sh": "#!/bin/sh\necho trained\n",
     "job.yaml": "name: nightly\ncommand: [echo, trained]\nresources: {gpus: 1}\n",
-    "fleet.yaml": "type: project\nname: ads\n---\ntype: project\nname: vision\n",
+    "fleet.yaml": """
+type: project
+name: ads
+---
+type: project
+name: vision
+---
+type: project
+name: trial
+---
+type: template
+template: ddp
+job: {resources: {gpus: 2}}
+""",
     "key.txt": "secret\n",
     "digits.yaml": "name: digits\ncommand: echo trained > model\noutputs: [model]\n",
     "notebook.yaml": """
@@ -34,6 +47,7 @@ SLEEP = ("sleep", "600")
 WELL = (0, 124)  # done, or ended by `timeout`
 OWN = "verify|status"  # these look at a data dir
 REFUSED = {  # what names something that is not here, and what is said of it
+    "headrace delete node n3": "no such node",
     "headrace exec hello --rank 1 -- nvidia-smi": "nvidia-smi",
     "headrace token create --name ci --scope job.* --expires 90d -p ads": "is the platform's own",
     "headrace token revoke 5b1e0c1a": "no token 5b1e0c1a is known",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from headrace.bus import credentials
 from headrace.node_agent.joining import NotAdmitted, is_due, join
+from headrace.node_agent.joining_aloud import FAILED, join_aloud
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
 from headrace.trust import join_token, order
 from headrace.trust.order import Order
@@ -23,8 +25,6 @@ def folder(tmp_path: Path) -> NodeFolder:
 
 def signed_in(folder: NodeFolder, *, at_s: int, lasts_s: int) -> None:
     """With a credential that was given then, for so long."""
-    import os
-
     seed = credentials.new_account_seed()
     key = credentials.public_key(folder.seed())
     permissions = credentials.node_permissions("n3")
@@ -96,3 +96,20 @@ def test_what_is_no_order_ends_in_one_line(folder: NodeFolder) -> None:
     (folder.path / order.FILE).write_text("{")
     with pytest.raises(ValueError, match=r"cannot read .*join\.json"):
         folder.ordered()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="who is not root runs jobs as itself")
+def test_a_machine_on_which_no_job_could_run_does_not_join(
+    folder: NodeFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    order.give(folder.path, Order(node="n3", url="https://127.0.0.1:9", token="t"))
+    monkeypatch.setenv("HEADRACE_NODE_DIR", str(folder.path))
+    monkeypatch.setenv("HEADRACE_NODE_JOBS_USER", "headrace-no-such")
+
+    assert join_aloud(folder.path) == FAILED
+
+    assert capsys.readouterr().err == (
+        "headrace node join: jobs do not run as root, and there is no account headrace-no-such on"
+        " this node; useradd --system headrace-no-such, then join\n"
+    )
+    assert not (folder.path / order.FILE).exists()

@@ -6,7 +6,13 @@ from hypothesis import strategies as st
 from headrace.decider.testing import given as history_of
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.jobs import JobAdmitted
-from headrace.events.queues import Queue, QueueApplyRequested, QueueConfigured
+from headrace.events.queues import (
+    Queue,
+    QueueApplyRequested,
+    QueueConfigured,
+    QueueDeleted,
+    QueueDeleteRequested,
+)
 from headrace.quota.decide import DECIDER
 
 names = st.sampled_from(("a", "b", "c", "d"))
@@ -27,14 +33,21 @@ def requested(queue):
     return QueueApplyRequested(name=queue.queue, queue=queue, user="ada")
 
 
-@given(applied=st.lists(queues, max_size=12))
+deletions = st.builds(
+    QueueDeleteRequested, name=names, queue_kind=st.sampled_from(("department", "project"))
+)
+
+
+@given(asked=st.lists(st.one_of(queues.map(requested), deletions), max_size=12))
 @settings(max_examples=150, deadline=None)
-def test_every_document_is_answered_and_what_stands_is_a_tree(applied):
-    run = history_of(DECIDER, *map(requested, applied))
+def test_every_request_is_answered_and_what_stands_is_a_tree(asked):
+    run = history_of(DECIDER, *asked)
     answers = [draft.event for draft in run.turn() if hasattr(draft.event, "name")]
-    assert [event.name for event in answers] == [queue.queue for queue in applied]
+    assert [event.name for event in answers] == [request.name for request in asked]
+    for queue in run.state.queues.values():
+        assert not queue.parent or run.state.queues[queue.parent].kind == "department"
     for event in answers:
-        if not isinstance(event, QueueConfigured):
+        if not isinstance(event, QueueConfigured | QueueDeleted):
             assert event.refusal.field
             assert event.refusal.rule
     for name in run.state.queues:
@@ -48,6 +61,7 @@ def test_every_document_is_answered_and_what_stands_is_a_tree(applied):
 @given(there=st.lists(queues, max_size=6), firm=st.booleans())
 @settings(max_examples=150, deadline=None)
 def test_quota_goes_on_deciding_with_a_tree_that_is_none(there, firm):
+    gone = QueueDeleted(name="a", queue_kind="project")  # under a job of it
     configured = [QueueConfigured(name=q.queue, queue=q, change="created") for q in there]
     jobs = [
         JobAdmitted(
@@ -59,6 +73,6 @@ def test_quota_goes_on_deciding_with_a_tree_that_is_none(there, firm):
             (("a", 1, 1000), ("b", -1, 1500), ("nobody", 0, -1000))
         )
     ]  # fmt: skip
-    run = history_of(DECIDER, *configured, *jobs)
+    run = history_of(DECIDER, *configured, *jobs, gone)
     for now_us in (0, 10**10):
         run.at(now_us).settled()

@@ -67,7 +67,8 @@ class Objects:
 
     def has(self, digest: str) -> bool:
         """Whether this content is here. Raises `ValueError`."""
-        return os.path.exists(self.path_of(digest)) or os.path.exists(self.pack_of(digest))
+        own = self.path_of(digest)  # looked at last, for that is where unpacking takes it
+        return os.path.exists(self.pack_of(digest)) or os.path.exists(own)
 
     def missing(self, digests: Iterable[str]) -> list[str]:
         """Which of these contents are not here."""
@@ -117,10 +118,11 @@ class Objects:
         """A part of a content, or of a manifest by its name; of one whose pack is damaged nothing.
         Raises `OSError`.
         """
-        with contextlib.suppress(FileNotFoundError):
-            return _read(self.path_of(digest), offset, bytes_max)
+        own = self.path_of(digest)
         with contextlib.suppress(FileNotFoundError):
             return read_packed(self.pack_of(digest), digest, offset, bytes_max)
+        with contextlib.suppress(FileNotFoundError):
+            return _read(own, offset, bytes_max)
         return _read(f"{self._trees}/{digest}", offset, bytes_max)
 
     def put_tree(self, data: bytes, bytes_max: int = BUNDLE_BYTES_MAX) -> list[str]:
@@ -180,9 +182,11 @@ class Objects:
         return not self.has(digest)
 
     def unpack(self, digest: str) -> None:
-        """Give a content of a pack a file of its own. Raises `OSError`."""
+        """Give a content of a pack a file of its own. Raises `Damaged`, and leaves it then to whoever
+        needs it, and `OSError`.
+        """
         pack = self.pack_of(digest)
-        self._place(digest, read_packed(pack, digest, 0, PACKED_BYTES_MAX))
+        self.put(digest, read_packed(pack, digest, 0, PACKED_BYTES_MAX))
         os.unlink(pack)
 
     def _place(self, digest: str, data: bytes) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.bundles.manifest import BadManifest, Manifest, read_manifest
-from headrace.bundles.objects import Objects
+from headrace.bundles.objects import Damaged, Objects
 from headrace.bundles.packs import size_in_pack
 
 YOUNG_S_MAX = 3_600  # for everything else of a folder to arrive
@@ -89,8 +89,8 @@ def _take_apart(objects: Objects) -> None:
     for pack, links in packs.items():
         with contextlib.suppress(OSError):
             left = sum(size_in_pack(str(path), _digest_at(path)) for path in links)
-            if left * 2 < sizes[pack]:
-                for path in links:
+            for path in links if left * 2 < sizes[pack] else ():
+                with contextlib.suppress(Damaged):
                     objects.unpack(_digest_at(path))
 
 

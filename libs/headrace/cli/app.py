@@ -8,7 +8,6 @@ what others do before the first byte is sent.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -110,6 +109,8 @@ def _examples(name: str) -> str:
 def _unknown(name: str) -> str:
     if name in NOT_YET:
         return f"headrace {name}: not yet"
+    import difflib
+
     near = difflib.get_close_matches(name, VERBS, n=1)
     meant = f"; did you mean {near[0]}?" if near else " (see headrace --help)"
     return f"headrace: unknown verb {name}{meant}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import sys
 from argparse import (
@@ -60,7 +59,7 @@ class Parser(ArgumentParser):
         if action.choices is None or value in action.choices:
             return
         known = [str(choice) for choice in action.choices]
-        near = difflib.get_close_matches(str(value), known, n=1)
+        near = _nearest(str(value), known)
         meant = f"did you mean {near[0]}?" if near else f"one of {', '.join(known)}"
         raise ArgumentError(action, f"{str(value)!r} is not known here; {meant}")
 
@@ -68,7 +67,7 @@ class Parser(ArgumentParser):
         if word.partition("=")[0] in NOT_YET:
             self.error(f"{word}: not yet")
         options = [name for action in self._actions for name in action.option_strings]
-        near = difflib.get_close_matches(word.partition("=")[0], options, n=1)
+        near = _nearest(word.partition("=")[0], options)
         what = "option" if word.startswith("-") else "argument"
         self.error(f"unknown {what} {word}" + (f"; did you mean {near[0]}?" if near else ""))
 
@@ -100,3 +99,10 @@ def duration_us(text: str) -> int:
     if found is None:
         raise ArgumentTypeError(f"{text!r} is no duration; 90s, 15m, 8h and 3d are")
     return int(float(found[1]) * _UNIT_US[found[2]])
+
+
+def _nearest(word: str, known: Sequence[str]) -> list[str]:
+    """What was meant, if anything is near."""
+    import difflib  # seldom needed
+
+    return difflib.get_close_matches(word, known, n=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "run": (
         "headrace run --gpus 2 --workdir . -- python train.py --epochs 20",
-        "headrace run --template ddp --gpus 1 -- python train.py",
+        "headrace run --template ddp --workdir . -- python train.py",
         "headrace run -d --gpus H100:8 --nodes 4 -e DATE=2026-11-21 -- torchrun train.py",
     ),
     "submit": (

@@ -63,8 +63,7 @@ def text(folder: Path, python: str = sys.executable) -> str:
 
 
 def install(folder: Path, env: Mapping[str, str]) -> str:
-    """Write the unit, make the account that jobs run as where there is none, and let systemd run it
-    from now on; what was done, in a line.
+    """Write the unit and let systemd run it from now on; what was done, in a line.
 
     Raises `ServiceError`, `OSError`.
     """
@@ -72,10 +71,11 @@ def install(folder: Path, env: Mapping[str, str]) -> str:
     lines = (f"{name}={_quoted(value)}\n" for name, value in sorted(env.items()))
     LOCAL.write_text("".join(lines), encoding="utf-8")
     UNIT_FILE.write_text(text(folder), encoding="utf-8")
-    if env.get("HEADRACE_NODE_ROOT_JOBS") != "allow":
-        _ensure_account(env.get("HEADRACE_NODE_JOBS_USER", JOBS_USER))
     for words in (("daemon-reload",), ("enable", "--now", UNIT)):
-        _run("systemctl", *words)
+        try:
+            _run("systemctl", *words)
+        except ServiceError as error:
+            raise ServiceError(f"{UNIT_FILE} is written, but {error}") from error
     return f"{UNIT} runs (systemctl status {UNIT}; journalctl -u {UNIT})"
 
 
@@ -86,9 +86,13 @@ def _quoted(word: str) -> str:
     return '"' + re.sub(r"([\"\\])", r"\\\1", word) + '"'
 
 
-def _ensure_account(name: str) -> None:
+def make_account() -> None:
+    """See to it that there is the account that jobs run as: a node without it joins in vain. Raises
+    `ServiceError`.
+    """
     import pwd  # of Linux alone, as services of systemd are
 
+    name = JOBS_USER
     try:
         pwd.getpwnam(name)
     except KeyError:
@@ -101,8 +105,8 @@ def _run(program: str, *words: str) -> None:
             [program, *words], capture_output=True, text=True, check=False, timeout=RUN_S_MAX
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise ServiceError(f"{UNIT_FILE} is written, but {program} failed: {error}") from error
+        raise ServiceError(f"{program} failed: {error}") from error
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines()
         why = lines[-1] if lines else "no reason given"
-        raise ServiceError(f"{UNIT_FILE} is written, but {program} {words[0]} failed: {why}")
+        raise ServiceError(f"{program} {words[0]} failed: {why}")

@@ -20,16 +20,6 @@ for.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from headrace.client.worker import (
-    checkpoint_requested,
-    local_rank,
-    progress,
-    rank,
-    report,
-    stop_reason,
-    world_size,
-)
-
 if TYPE_CHECKING:
     from headrace.client.asynchronous import AsyncClient
     from headrace.client.client import Client
@@ -42,6 +32,15 @@ if TYPE_CHECKING:
         LogPiece,
         NodeRow,
         ProjectRow,
+    )
+    from headrace.client.worker import (
+        checkpoint_requested,
+        local_rank,
+        progress,
+        rank,
+        report,
+        stop_reason,
+        world_size,
     )
 
 __all__ = [
@@ -66,15 +65,25 @@ __all__ = [
     "stop_reason",
     "world_size",
 ]
+_OF_WORKERS = (
+    "checkpoint_requested",
+    "local_rank",
+    "progress",
+    "rank",
+    "report",
+    "stop_reason",
+    "world_size",
+)
 _MODULES = {
     "AsyncClient": "asynchronous",
     "Client": "client",
     **dict.fromkeys(("ClientError", "NotFound", "Refused", "Unreachable"), "connection"),
+    **dict.fromkeys(_OF_WORKERS, "worker"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    """What is not for workers, once somebody asks for it."""
+    """A name, once somebody asks for it."""
     if name not in __all__:
         raise AttributeError(name)
     module = importlib.import_module(f"headrace.client.{_MODULES.get(name, 'model')}")

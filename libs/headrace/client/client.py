@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -30,7 +30,9 @@ from headrace.client.people import People
 from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.client.reports import Reports
 from headrace.scheduling.explanation import Explanation
-from headrace.trust import join_token
+
+if TYPE_CHECKING:
+    from headrace.trust import join_token
 
 BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
 
@@ -194,6 +196,8 @@ class Client(Reports, People, Entering):
         self, *, uses: int = 1, lasts_s: int = 3600, auto_approve: bool = False
     ) -> join_token.JoinToken:
         """A new token that lets machines join. Its secret is made here, and known here alone."""
+        from headrace.trust import join_token
+
         token = join_token.new()
         limits = {"uses": uses, "lasts_s": lasts_s, "auto_approve": auto_approve}
         body = {"token": token.id, "digest": token.digest, **limits}
@@ -201,6 +205,8 @@ class Client(Reports, People, Entering):
 
     def join_tokens(self) -> list[join_token.JoinTokenRow]:
         """Join tokens, the latest first."""
+        from headrace.trust import join_token
+
         return self._list("/v1/join-tokens", join_token.JoinTokenRow)
 
     def revoke_join_token(self, token: str) -> Answer:

@@ -7,23 +7,24 @@ deadline has passed, so that a lost answer never makes a second job.
 from __future__ import annotations
 
 import contextlib
-import http.client
 import os
 import random
 import re
 import socket
-import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
-from headrace import trust
+from headrace.client.http1 import HttpConnection, HttpError, Unsendable
 from headrace.client.model import Answer
 from headrace.client.protocol import AFTER_POSITION
+
+if TYPE_CHECKING:
+    import ssl
 
 CONNECT_S_MAX = 5.0
 REPLY_S_MAX = 25.0  # longer than the gateway itself waits for an answer
@@ -33,6 +34,7 @@ RESTART_S = 5.0  # how long a gateway that nobody runs is believed to be restart
 RETRY_S = 0.3
 JITTER = 0.5  # by how much a wait may be longer, so that not all come again at once
 NOBODY = "nobody listens there (headrace up starts a platform)"
+OK, BAD_REQUEST, NOT_FOUND = 200, 400, 404
 AGAIN = (429, 502, 503, 504)  # answers that say nothing of the request: ask again
 
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}(-[0-9a-f]+)+")  # W3C Trace Context
@@ -93,8 +95,8 @@ class Connection:
         if _TRACEPARENT.fullmatch(traceparent):
             self._headers["traceparent"] = traceparent
         self.after_position = 0  # reads show nothing older: our own changes are seen
-        self._kept: http.client.HTTPConnection | None = None
-        self._streams: list[http.client.HTTPConnection] = []
+        self._kept: HttpConnection | None = None
+        self._streams: list[HttpConnection] = []
         self._is_ended = False
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
@@ -113,15 +115,14 @@ class Connection:
         """The body of an answer, to be read as it comes, over a connection of its own. Raises
         `ClientError`.
         """
-        connection: http.client.HTTPConnection | None = None
+        connection: HttpConnection | None = None
         try:
             connection = self._open(SILENCE_S_MAX)
-            connection.request("GET", path, headers=self._headers)
-            response = connection.getresponse()
-            if response.status != http.client.OK:
+            response = connection.ask("GET", path, None, self._headers)
+            if response.status != OK:
                 _checked(Reply(response.status, response.read()))
             yield response
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HttpError) as error:
             raise Unreachable(f"{self._url}: {_reason(error)}") from error
         finally:
             if connection is not None:
@@ -152,19 +153,19 @@ class Connection:
         """The lines of an answer that goes on, over a connection of its own; ends when it does, or
         when the connection breaks. Raises `Unreachable`, `Closed`.
         """
-        connection: http.client.HTTPConnection | None = None
+        connection: HttpConnection | None = None
         try:
             connection = self._open(SILENCE_S_MAX)
             self._streams.append(connection)
             if self._is_ended:
                 raise Closed
-            connection.request("GET", path_with(path, query), headers={**self._headers, **headers})
-            response = connection.getresponse()
-            if response.status != http.client.OK:
+            headers = {**self._headers, **headers}
+            response = connection.ask("GET", path_with(path, query), None, headers)
+            if response.status != OK:
                 _checked(Reply(response.status, response.read()))
             while line := response.readline():
                 yield line
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, HttpError) as error:
             if self._is_ended:
                 raise Closed from error
             raise Unreachable(f"{self._url}: {_reason(error)}") from error
@@ -212,11 +213,13 @@ class Connection:
                 if reply.status not in AGAIN or time.monotonic() + wait_s > deadline_s:
                     return reply
                 failure = f"HTTP {reply.status}"
+            except Unsendable as error:
+                raise ClientError(str(error)) from None
             except ConnectionRefusedError:
                 self.close()
                 failure = NOBODY
                 deadline_s = min(deadline_s, began_s + (RESTART_S if key is not None else 0.0))
-            except (OSError, http.client.HTTPException) as error:
+            except (OSError, HttpError) as error:
                 self.close()
                 failure = _reason(error)
             if time.monotonic() + wait_s > deadline_s:
@@ -228,29 +231,28 @@ class Connection:
     ) -> Reply:
         if self._kept is None:
             self._kept = self._open(REPLY_S_MAX)
-        self._kept.request(method, path, body, {**self._headers, **headers})
-        response = self._kept.getresponse()
-        after = response.getheader("Retry-After", "")
+        response = self._kept.ask(method, path, body, {**self._headers, **headers})
+        answer = response.read()
+        if not response.leaves_open:
+            self.close()
+        after = response.header("Retry-After")
         after_s = float(after) if after.isdecimal() else RETRY_S
-        after_this = _NEXT.fullmatch(response.getheader("Link", ""))
-        return Reply(response.status, response.read(), after_s, after_this[1] if after_this else "")
+        after_this = _NEXT.fullmatch(response.header("Link"))
+        return Reply(response.status, answer, after_s, after_this[1] if after_this else "")
 
-    def _open(self, silence_s: float) -> http.client.HTTPConnection:
+    def _open(self, silence_s: float) -> HttpConnection:
         host, port = self._parts.hostname, self._parts.port
         assert host is not None
-        if self._parts.scheme == "https":
-            connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                host, port, timeout=CONNECT_S_MAX, context=tls(self._certificate)
-            )
-        else:
-            connection = http.client.HTTPConnection(host, port, timeout=CONNECT_S_MAX)
-        connection.connect()
+        context = tls(self._certificate) if self._parts.scheme == "https" else None
+        connection = HttpConnection(host, port, CONNECT_S_MAX, context)
         connection.sock.settimeout(silence_s)
         return connection
 
 
 def tls(certificate: str) -> ssl.SSLContext:
     """How to check the gateway. Raises `ClientError`."""
+    from headrace import trust
+
     try:
         return trust.context_of(
             Path(certificate).read_text(encoding="ascii") if certificate else ""
@@ -271,13 +273,13 @@ def path_with(path: str, query: Mapping[str, Any] | None) -> str:
 
 def _checked(reply: Reply) -> bytes:
     """The body of a good answer. Raises what a bad one says."""
-    if reply.status < http.client.BAD_REQUEST:
+    if reply.status < BAD_REQUEST:
         return reply.body
     try:
         answer = _ANSWERS.decode(reply.body)
     except msgspec.DecodeError:
         raise ClientError(f"HTTP {reply.status}: {reply.body[:200]!r}") from None
-    if reply.status == http.client.NOT_FOUND:
+    if reply.status == NOT_FOUND:
         raise NotFound(answer.message)
     if answer.refusal is not None:
         raise Refused(answer)

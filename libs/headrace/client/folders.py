@@ -94,7 +94,7 @@ def _as_held(folder: Path, file: File, packed: Packed) -> bytes:
     """The content as it was read before, when the file has not changed since; else nothing."""
     data, then = packed.held.get(file.digest), packed.known.get(file.path)
     with contextlib.suppress(OSError):
-        if data and then and seen_in(os.lstat(folder / file.path)) == then[:4]:
+        if data and then and seen_in(os.lstat(f"{folder}/{file.path}")) == then[:4]:
             return data
     return b""
 

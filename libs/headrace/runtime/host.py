@@ -42,7 +42,7 @@ from headrace.store.interface import (
 
 LEASE_S = 2.5  # a silent leader is replaced after this; with `FOLLOW_S`, within 3 s
 RETRY_S = 0.2  # between tries when the store cannot be reached
-TURNS_APART_S, TURNS_FREE = 0.01, 4  # of a busy service: few turns with much in them cost less
+TURNS_APART_S, TURNS_FREE = 0.02, 4  # of a busy service: few turns with much in them cost less
 WAKEUP_S_MIN = 0.002  # a decider whose wakeup has passed without a decision cannot spin
 FOLLOW_S = 0.5  # a follower looks this often whether it may lead
 

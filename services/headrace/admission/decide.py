@@ -102,14 +102,14 @@ def _tasks(state: State, hearing: Hearing) -> Iterator[Draft]:
 
 def _orphans(state: State, hearing: Hearing) -> Iterator[Draft]:
     """The ends of jobs that were let in while their project was deleted, and of its publishers."""
-    for job_id, deleted_at in state.orphans.items():
+    for job_id, deleted_at in sorted(state.orphans.items()):
         if hearing.is_stopped(job_id):
             continue
         job = state.live[job_id]
         event = jobs.JobCancelling(job=job_id, project=job.project, reason="project-deleted")
         yield Draft(event=event, causation=deleted_at, traceparent=job.traceparent)
     for project in _left_publishing(state):
-        for name, key in state.publishers[project].items():
+        for name, key in sorted(state.publishers[project].items()):
             gone = access.PublisherDeleted(project=project, name=name, public_key=key)
             yield Draft(event=gone, causation=state.gone[project])
 
@@ -118,7 +118,7 @@ def _left_publishing(state: State) -> list[str]:
     """Projects that were deleted and whose publishers the bus still lets in."""
     if len(state.deleted) >= access_rules.DELETED_MAX:
         return []
-    return [project for project in state.gone if project in state.publishers]
+    return sorted(project for project in state.gone if project in state.publishers)
 
 
 def _stops(state: State) -> Iterator[Draft]:

@@ -159,10 +159,11 @@ class Hearing:
         return self.state.volumes.get(name)
 
     def jobs_with(self, volume: str) -> list[str]:
-        """The live jobs and groups that have this volume, in order of admission."""
+        """The live jobs and groups that have this volume, in order of their ids."""
         live = self.state.live.items()
-        own = [name for name, job in live if volume in job.volumes and not job.group]
-        return [*own, *(name for name, of in self._admitted.items() if volume in of.gang.volumes)]
+        own = (name for name, job in live if volume in job.volumes and not job.group)
+        new = (name for name, of in self._admitted.items() if volume in of.gang.volumes)
+        return sorted((*own, *new))
 
     def template(self, project: str, name: str) -> templates.Template | None:
         """The template of that name that is the project's (empty: everybody's)."""

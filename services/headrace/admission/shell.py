@@ -24,13 +24,14 @@ from headrace.events.access import (
 )
 from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import NodeChanged
+from headrace.events.queues import QueueDeleted
 from headrace.events.webhooks import WebhookConfigured, WebhookDeleted, WebhookStopped
 from headrace.runtime.service import Runtime
 from headrace.store.interface import StoreError
 
 RETRY_S = 0.5
 
-_HOOKS = (WebhookConfigured, WebhookDeleted, WebhookStopped)
+_HOOKS = (WebhookConfigured, WebhookDeleted, WebhookStopped, QueueDeleted)
 
 _LOGINS = (NodeChanged, MemberAdmitted, PublisherCreated, PublisherDeleted)
 

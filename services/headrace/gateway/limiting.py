@@ -17,10 +17,10 @@ from headrace.gateway.errors import TooMany
 BURST = 100  # at once: a rack that joins from behind one address
 REFILL_PER_S = 5
 ADDRESSES_MAX = 10_000
-ANSWERED_S = 0.06  # of the 100 ms within which a change is done; the way here and back has the rest
+ANSWERED_S = 0.08  # of the 100 ms within which a change is done; the way here and back has the rest
 WORK_TIMES_MAX = 2  # what those take who wait for few: where that is long, others may wait as long
 FEW = 8
-CHANGES_LEAST, CHANGES_FIRST, CHANGES_MAX = 16, 64, 256  # that wait for one service
+CHANGES_LEAST, CHANGES_FIRST, CHANGES_MAX = 32, 64, 256  # that wait for one service
 LEFT_AT_ONCE = 0.7  # of the room, whatever one answer took: it may have been an accident
 WEIGHT = 0.1  # of one answer in what it takes who waits for few
 AGAIN_S_MAX = 8  # until who found no room comes again

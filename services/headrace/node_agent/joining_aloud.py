@@ -23,6 +23,7 @@ def join_aloud(path: Path) -> int:
     try:
         settings = NodeSettings.read()
         order = folder.ordered()
+        settings.accounts.require()
         devices = devices_of(settings.gpus, order.node, settings.node_dir / "simulated")
         answer = join(folder, order)
     except NotAdmitted as error:

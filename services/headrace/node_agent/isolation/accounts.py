@@ -43,6 +43,11 @@ class Accounts:
             return None
         raise NoAccount(f"{self.lack()}; an administrator of the node makes it: {self.fix()}")
 
+    def require(self) -> None:
+        """Raises `NoAccount` where no job of anybody could run."""
+        if (lack := self.lack()) and not self.users:
+            raise NoAccount(f"{lack}; {self.fix()}, then join")
+
     def lack(self) -> str:
         """Why users who are not mapped can run nothing here; empty if they can."""
         if os.geteuid() != 0 or self.root_allowed or _account(self.jobs_user) is not None:
@@ -53,7 +58,7 @@ class Accounts:
         )
 
     def fix(self) -> str:
-        """The command that makes their account, which `node join --install-service` runs."""
+        """The command that makes their account, which `node join --install-service` does."""
         return f"useradd --system {self.jobs_user}"
 
 
