@@ -24,7 +24,7 @@ from headrace.simulation.administration import (
 )
 from headrace.simulation.asking import Asked, Body, end_of, followers
 
-JOBS_MIN, JOBS_MAX = 6, 22
+JOBS_MIN, JOBS_MAX = 6, 16
 RUN_S_MAX = 4.0
 PAUSED, PAUSED_FIRST = 0.5, 0.9  # of the jobs, and of those that come early; and resumed
 MIND_S_MAX, MIND_FIRST_S_MAX = (
