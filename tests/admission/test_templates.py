@@ -12,7 +12,7 @@ DDP = {"nodes": 2, "resources": {"gpus": 1}, "env": {"A": "1"}, "command": ["tra
 
 
 async def applied(platform, job=DDP, name="ddp", project="vision", **fields):
-    document = {"type": "template", "template": name, "job": job, **fields}
+    document = {"type": "template", "name": name, "job": job, **fields}
     if project:
         document["project"] = project
     return await platform.ask("template.apply", document, project or "fleet")
@@ -75,7 +75,7 @@ async def test_a_refusal_says_whether_the_template_or_the_job_file_is_wrong(plat
 
 
 async def test_it_is_applied_through_the_door_of_whose_it_is(platform):
-    document = {"type": "template", "template": "ddp", "project": "ads", "job": DDP}
+    document = {"type": "template", "name": "ddp", "project": "ads", "job": DDP}
     answer = await platform.ask("template.apply", document, "vision")
     assert answer["message"] == "refused: project = ads — this door is for project vision"
     assert "does not exist" in (await applied(platform, project="visoin"))["message"]

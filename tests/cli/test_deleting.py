@@ -14,7 +14,7 @@ DDP = '{"nodes":2,"resources":{"gpus":8}}'
 
 
 def template(name="ddp", project="vision", job=DDP, description="two nodes"):
-    made = Template(template=name, project=project, job=job, description=description)
+    made = Template(name=name, project=project, job=job, description=description)
     return TemplateConfigured(name=name, project=project, template=made, change="created")
 
 
@@ -93,7 +93,7 @@ async def test_templates_are_listed_and_one_is_shown_as_its_document(world, head
     code, out, _ = await headrace("template", "show", "ddp", "-p", "vision")
     assert code == 0
     assert out == (
-        "# stands at position 1\ntype: template\ntemplate: ddp\nproject: vision\n"
+        "# stands at position 1\ntype: template\nname: ddp\nproject: vision\n"
         "description: two nodes\njob:\n  nodes: 2\n  resources:\n    gpus: 8\n"
     )
     _, out, _ = await headrace("template", "show", "ddp", "-p", "vision", "-o", "json")

@@ -16,11 +16,11 @@ def read(text):
 
 def test_a_template_keeps_the_fields_that_have_a_value_in_their_order():
     found = read(
-        "type: template\ntemplate: ddp\nproject: vision\ndescription: two nodes\n"
+        "type: template\nname: ddp\nproject: vision\ndescription: two nodes\n"
         "job:\n  nodes: 2..4\n  resources: {gpus: 8}\n  setup:\n"
     )
     assert isinstance(found, Template)
-    assert (found.template, found.project, found.description) == ("ddp", "vision", "two nodes")
+    assert (found.name, found.project, found.description) == ("ddp", "vision", "two nodes")
     assert found.job == '{"nodes":"2..4","resources":{"gpus":8}}'
 
 
@@ -44,7 +44,7 @@ def test_a_template_keeps_the_fields_that_have_a_value_in_their_order():
     ],
 )
 def test_what_no_job_could_be_is_refused_where_it_stands(job, line):
-    found = read(f"type: template\ntemplate: t\njob:\n  {job}\n")
+    found = read(f"type: template\nname: t\njob:\n  {job}\n")
     assert isinstance(found, Refusal)
     assert str(found).startswith(line)
 
@@ -60,7 +60,7 @@ def test_what_no_job_could_be_is_refused_where_it_stands(job, line):
     ],
 )
 def test_whatever_a_job_file_could_say_in_part_is_a_template(job):
-    assert isinstance(read(f"type: template\ntemplate: t\njob:\n  {job}\n"), Template)
+    assert isinstance(read(f"type: template\nname: t\njob:\n  {job}\n"), Template)
 
 
 def test_what_the_job_file_says_wins_and_mappings_are_merged_one_level_deep():

@@ -5,7 +5,7 @@ import pytest
 from headrace.client import Refused
 
 TEMPLATE = {
-    "type": "template", "template": "quick", "project": "trial", "job": {"command": ["true"]},
+    "type": "template", "name": "quick", "project": "trial", "job": {"command": ["true"]},
 }  # fmt: skip
 OURS = {"command": "true", "project": "trial"}
 PROJECT = {"type": "project", "name": "trial"}

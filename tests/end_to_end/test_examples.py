@@ -32,7 +32,7 @@ type: project
 name: trial
 ---
 type: template
-template: ddp
+name: ddp
 job: {resources: {gpus: 2}}
 """,
     "key.txt": "secret\n",

@@ -46,7 +46,7 @@ REQUESTS = {
     ("GET", "/v1/projects"): ("/v1/projects", None, None),
     ("PUT", "/v1/documents"): (
         "/v1/documents",
-        {"type": "template", "template": "t", "project": "vision", "job": {}},
+        {"type": "template", "name": "t", "project": "vision", "job": {}},
         HERE,
     ),
     ("DELETE", "/v1/documents/{kind:str}/{name:str}"): (

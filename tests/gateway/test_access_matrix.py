@@ -243,7 +243,7 @@ async def test_who_may_apply_a_document_may_delete_it_and_nobody_else(world):
 async def test_a_template_is_shown_to_those_of_its_project_and_one_of_the_fleet_to_all(world):
     await peopled(world)
     for name, of in (("ours", "vision"), ("theirs", "zeta"), ("everybodys", "")):
-        template = Template(template=name, project=of, job='{"nodes":2}')
+        template = Template(name=name, project=of, job='{"nodes":2}')
         event = TemplateConfigured(name=name, project=of, template=template, change="created")
         await world.gateway.follower.reached(await world.append(event))
 

@@ -230,9 +230,7 @@ async def inhabited(world):
             configured(name),
             PoolConfigured(name=name, pool=Pool(pool=name, **label), change="created"),
             VolumeConfigured(name=name, volume=Volume(volume=name, path="/mnt"), change="created"),
-            TemplateConfigured(
-                name=name, template=Template(template=name, job="{}"), change="created"
-            ),
+            TemplateConfigured(name=name, template=Template(name=name, job="{}"), change="created"),
             SecretSet(project=name, name="KEY", version=f"v{number}"),
             PublisherCreated(project=name, name="etl", public_key="U1"),
             WebhookConfigured(

@@ -37,7 +37,7 @@ def template(
 
     fields = {
         "type": "template",
-        "template": row.name,
+        "name": row.name,
         "project": row.project,
         "description": row.description,
         "job": row.job,

@@ -34,7 +34,7 @@ class TemplateDocument(Part):
     """A template: its name, whose it is (left out: everybody's), and fields of a job file."""
 
     type: str = ""
-    template: str = ""
+    name: str = ""
     project: str = ""
     description: str = ""
     job: dict[str, Any] = {}
@@ -52,7 +52,7 @@ class Laid(NamedTuple):
 def template_of(document: object) -> Template:
     """The template that a document describes. Raises `DocumentError`."""
     asked = shaped(document, TemplateDocument)
-    name = name_of("template", asked.template)
+    name = name_of("name", asked.name)
     if len(asked.description) > DESCRIPTION_MAX or not asked.description.isprintable():
         refuse("description", f"is one line of at most {DESCRIPTION_MAX} characters")
     fields = _said(asked.job)
@@ -63,7 +63,7 @@ def template_of(document: object) -> Template:
             refuse(f"job.{field}", rule, value=_scalar(fields[field]), instead="leave it out")
     _check(fields)
     return Template(
-        template=name,
+        name=name,
         project=name_of("project", asked.project) if asked.project else "",
         description=asked.description,
         job=msgspec.json.encode(fields).decode(),

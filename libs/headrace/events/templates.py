@@ -18,7 +18,7 @@ class Template(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     Without a `project` it is everybody's.
     """
 
-    template: str
+    name: str
     job: str
     project: str = ""
     description: str = ""

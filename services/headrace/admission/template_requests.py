@@ -70,7 +70,7 @@ def apply_template(template: Template, request: Request) -> Fact | Refusal:
         rule = f"this door is for project {request.project}"
         return Refusal(field="project", value=template.project, rule=rule)
     return TemplateApplyRequested(
-        name=template.template, project=template.project, template=template, user=request.actor
+        name=template.name, project=template.project, template=template, user=request.actor
     )
 
 
