@@ -83,6 +83,14 @@ async def test_setup_runs_before_the_command_and_in_the_same_folder(node: Node) 
     assert (await node.placement.logs(key)).data == b"by setup\n"
 
 
+async def test_a_setup_that_has_ended_takes_no_more_of_the_time_the_job_has(node: Node) -> None:
+    key = await node.placement.want("job-1", "true", setup=(SH, "-c", "true"), max_duration_s=12)
+
+    assert (
+        await node.placement.ended(key)
+    ).exit_code == 0  # not of 12 s of looking whether it ended
+
+
 async def test_a_setup_that_fails_keeps_the_command_from_starting(node: Node) -> None:
     key = await node.placement.want("job-1", SH, "-c", "echo ran", setup=(SH, "-c", "exit 4"))
 

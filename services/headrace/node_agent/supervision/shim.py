@@ -141,8 +141,8 @@ class _Attempt:
 
     def rest(self, most_s: float) -> bool:
         """Let time pass; whether the attempt goes on."""
-        if self._reap() or not self._ending:
-            self._wait(most_s)
+        self._wait(most_s)
+        self._reap()
         return bool(self._alive) or not self._ending
 
     def _work(self) -> None:
