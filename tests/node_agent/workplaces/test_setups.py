@@ -91,7 +91,7 @@ async def test_a_setup_that_fails_is_the_reason_with_its_last_lines_and_runs_aga
 
 
 async def test_a_setup_that_never_ends_is_ended_and_nobody_waits_for_it(node):
-    script = setup('if [ -z "$QUICK" ]; then exec sleep 600; fi')
+    script = setup('if [ -z "${QUICK:-}" ]; then exec sleep 600; fi')
     key = await node.placement.want("slow", "true", setup=script, max_duration_s=1)
     end = await node.placement.ended(key)
     assert (end.reason, end.exit_code) == ("stopped", 124)
