@@ -113,6 +113,7 @@ def test_what_breaks_off_is_no_answer(server, answer):
         + b"".join(b"a%d: b\r\n" % n for n in range(HEADERS_MAX + 1))
         + b"\r\n",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nlong\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-4\r\n",
     ],
 )
 def test_what_is_not_http_is_said(server, answer):

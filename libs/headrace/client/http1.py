@@ -20,6 +20,7 @@ NO_BODY = (204, 304)
 UNTIL_THE_END = -1  # the length of a body that the connection ends with
 
 _PORTS = {False: 80, True: 443}
+_HEXADECIMAL = frozenset("0123456789abcdefABCDEF")
 
 
 class HttpError(Exception):
@@ -178,7 +179,6 @@ def _length(status: int, told: Mapping[str, str]) -> int | None:
 
 def _size(line: str) -> int:
     size = line.partition(";")[0].strip()
-    try:
-        return int(size, 16)
-    except ValueError:
-        raise HttpError("a chunk of an answer has no size") from None
+    if not size or not set(size) <= _HEXADECIMAL:  # `int` takes signs, too
+        raise HttpError("a chunk of an answer has no size")
+    return int(size, 16)
