@@ -10,9 +10,9 @@ from headrace.bus.service_logins import service_permissions
 SAYS = [
     ("admission", "headrace.log.job.admitted.v1"),
     ("admission", "headrace.log.service.led.v1"),
-    ("admission", "headrace.relay.log.job.admitted.v1"),
-    ("admission", "headrace.event.ads.job.finished.v1"),
-    ("admission", "$JS.API.STREAM.INFO.LOG"),
+    ("metrics", "headrace.relay.log.job.admitted.v1"),
+    ("metrics", "headrace.event.ads.job.finished.v1"),
+    ("metrics", "$JS.API.STREAM.INFO.LOG"),
     ("admission", "$JS.API.CONSUMER.MSG.NEXT.REQUESTS.inbox-job"),
     ("quota", "headrace.log.queue.configured.v1"),
     ("quota", "$JS.ACK.REQUESTS.inbox-queue.1.2.3.4.5"),
@@ -22,6 +22,8 @@ SAYS = [
     ("gateway", "headrace.agent.n1.down.logs"),
 ]
 NEVER_SAYS = [
+    ("admission", "headrace.relay.log.job.admitted.v1"),
+    ("admission", "$JS.API.STREAM.DELETE.LOG"),
     ("admission", "headrace.log.gang.placed.v1"),
     ("admission", "headrace.gateway.ads.job.submit"),
     ("admission", "headrace.agent.n1.down.desired"),

@@ -67,6 +67,10 @@ class Heard:
         self._changed = asyncio.Event()
 
     async def __call__(self, message):
+        self.note(message)
+
+    def note(self, message):
+        """The same for `listen`."""
         self.messages.append(message)
         self._changed.set()
         if self._fails(message):

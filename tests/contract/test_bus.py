@@ -153,6 +153,23 @@ async def test_a_handler_whose_own_wait_was_cancelled_hears_the_next_message(bus
     assert await heard.count(2) == [b"waits", b"next"]
 
 
+async def test_who_only_takes_note_hears_every_message_in_order(buses, bus, other):
+    subject, heard = f"{buses.prefix}.noted", Heard(lambda message: message.data == b"3")
+    noting = await bus.listen(subject, heard.note)
+    for number in range(50):
+        await other.publish(subject, str(number).encode(), {"ce-id": str(number)})
+    assert await heard.count(50) == [str(number).encode() for number in range(50)]
+    assert [dict(each.headers) for each in heard.messages] == [
+        {"ce-id": str(number)} for number in range(50)
+    ]
+    assert bus.counters["handler_errors"] == 1
+    await noting.stop()
+    again = await listen(bus, subject)
+    await other.publish(subject, b"after")
+    assert await again.count(1) == [b"after"]
+    assert len(heard.messages) == 50
+
+
 async def test_a_slow_handler_is_called_with_one_message_after_the_other(buses, bus, other):
     running, most, heard = 0, 0, Heard()
 

@@ -154,6 +154,18 @@ def new_creds(account_seed: str, name: str, permissions: Permissions) -> str:
     return creds_text(user_jwt(account_seed, public_key(seed), name, permissions), seed)
 
 
+def allows(creds: str, permissions: Permissions) -> bool:
+    """Whether a credentials file's JWT gives exactly these permissions."""
+    jwt = next((line for line in creds.splitlines() if line.count(".") == 2), "")
+    try:
+        claims = _claims(jwt)["nats"]
+        publish, subscribe = claims["pub"]["allow"], claims["sub"]["allow"]
+    except (ValueError, LookupError, TypeError):
+        return False
+    said = (tuple(publish), tuple(subscribe), "resp" in claims)
+    return said == (permissions.publish, permissions.subscribe, permissions.answers)
+
+
 def claims_subject(account: str) -> str:
     """Where a server is told the account's new JWT."""
     return f"$SYS.REQ.ACCOUNT.{account}.CLAIMS.UPDATE"
@@ -182,9 +194,16 @@ def server_config(operator_seed: str, account_seed: str, system_seed: str) -> st
 def expiry_s(jwt: str) -> int:
     """When this JWT expires, in seconds since 1970; 0 when it does not. Raises `ValueError`."""
     try:
+        return int(_claims(jwt).get("exp", 0))
+    except (AttributeError, TypeError) as error:
+        raise ValueError("this is no JWT") from error
+
+
+def _claims(jwt: str) -> Any:
+    """What it says, whoever signed it. Raises `ValueError`."""
+    try:
         body = jwt.split(".")[1]
-        claims = msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
-        return int(claims.get("exp", 0))
+        return msgspec.json.decode(base64.urlsafe_b64decode(body + "=" * (-len(body) % 4)))
     except (IndexError, AttributeError, TypeError, msgspec.DecodeError) as error:
         raise ValueError("this is no JWT") from error
 

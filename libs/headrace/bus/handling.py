@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import Counter
 
-from headrace.bus.interface import Handler, Message
+from headrace.bus.interface import Handler, Hear, Message
 
 CANCEL_AGAIN_S = 0.2  # NATS's library swallows a cancellation that comes while it flushes
 
@@ -30,6 +30,14 @@ async def handle(handler: Handler, message: Message, counters: Counter[str]) -> 
         _failed(message, counters, f"{type(error).__name__}: {error}")
         return False
     return True
+
+
+def hand_on(hear: Hear, message: Message, counters: Counter[str]) -> None:
+    """The same for who only takes note."""
+    try:
+        hear(message)
+    except Exception as error:
+        _failed(message, counters, f"{type(error).__name__}: {error}")
 
 
 async def end(task: asyncio.Task[None]) -> None:

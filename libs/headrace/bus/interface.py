@@ -42,6 +42,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Handler = Callable[[Message], Awaitable[None]]
+Hear = Callable[[Message], None]
 
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,6 +96,12 @@ class Bus(Protocol):
     async def subscribe(self, subject: str, handler: Handler, group: str = "") -> Subscription:
         """Call `handler` for each message, one after the other. An exception in it is counted and
         logged, and the next message is handled. `group` shares messages among its members.
+        """
+        ...
+
+    async def listen(self, subject: str, hear: Hear) -> Subscription:
+        """Call `hear` for each message when it comes: it takes note and waits for nothing. An
+        exception in it is counted and logged, and the next message is heard.
         """
         ...
 

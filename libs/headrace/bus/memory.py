@@ -17,6 +17,7 @@ from headrace.bus.interface import (
     PENDING_MESSAGES_MAX,
     BusError,
     Handler,
+    Hear,
     Message,
     NoReply,
     NotConnected,
@@ -164,7 +165,8 @@ class MemoryBus:
             message = Message(subject=subject, data=data, headers=headers, reply=inbox)
             if not self._send(message):
                 raise NoReply(f"nobody listens on {subject}")
-            return await asyncio.wait_for(answered, timeout_s)
+            async with asyncio.timeout(timeout_s):  # `wait_for` can lose a cancellation
+                return await answered
         except TimeoutError:
             raise NoReply(f"no answer on {subject} within {timeout_s} s") from None
         finally:
@@ -176,6 +178,12 @@ class MemoryBus:
         subscription = MemorySubscription(self, subject, handler, group)
         self.subscriptions.append(subscription)
         return subscription
+
+    async def listen(self, subject: str, hear: Hear) -> MemorySubscription:
+        async def take(message: Message) -> None:
+            hear(message)
+
+        return await self.subscribe(subject, take)
 
     async def ensure_stream(self, spec: StreamSpec) -> StreamState:
         self._connected()

@@ -11,13 +11,15 @@ import contextlib
 import logging
 import ssl
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import headrace.bus.lean_driver  # noqa: F401 - before the driver
+
+# isort: split
 from nats.aio.client import RawCredentials
 from nats.aio.msg import Msg
-from nats.aio.subscription import Subscription as NatsCoreSubscription
 from nats.errors import (
     Error as NatsError,
 )
@@ -31,19 +33,20 @@ from nats.js.errors import NoStreamResponseError
 
 from headrace import trust
 from headrace.bus import subjects
-from headrace.bus.handling import end, handle
+from headrace.bus.handling import hand_on, handle
 from headrace.bus.interface import (
     PAYLOAD_BYTES_MAX,
     PENDING_MESSAGES_MAX,
     BusError,
     Handler,
+    Hear,
     Message,
     NoReply,
     NotConnected,
     StreamSpec,
     StreamState,
 )
-from headrace.bus.nats_client import HardenedClient, Undecodable
+from headrace.bus.nats_client import HardenedClient, NatsSubscription, Undecodable
 from headrace.bus.nats_streams import NatsConsumer, NatsStreams
 
 CONNECT_S = 5
@@ -56,8 +59,6 @@ FLUSH_S, CLOSE_S = 1, 1.0  # both together: a supervisor waits
 
 # How every connection is kept up.
 _KEPT_UP: dict[str, Any] = {
-    "connect_timeout": CONNECT_S,
-    "ping_interval": PING_S,
     "max_outstanding_pings": 2,
     "allow_reconnect": True,
     "max_reconnect_attempts": -1,
@@ -67,20 +68,6 @@ _KEPT_UP: dict[str, Any] = {
 }
 
 _LOG = logging.getLogger("headrace.bus")
-
-
-class NatsSubscription:
-    """A core subscription."""
-
-    def __init__(self, subscription: NatsCoreSubscription) -> None:
-        self._subscription = subscription
-
-    async def stop(self) -> None:
-        handling = self._subscription._wait_for_msgs_task  # noqa: SLF001
-        with contextlib.suppress(NatsError, OSError):
-            await self._subscription.unsubscribe()
-        if handling is not None:  # cancelled, but not yet ended
-            await end(handling)
 
 
 class NatsBus:
@@ -126,6 +113,8 @@ class NatsBus:
                 error_cb=bus._failed,
                 closed_cb=bus._closed,
                 reconnected_cb=bus._reconnected,
+                connect_timeout=CONNECT_S,
+                ping_interval=PING_S,
                 **_KEPT_UP,
             )
             await asyncio.wait_for(connecting, CONNECT_S_MAX)
@@ -163,6 +152,18 @@ class NatsBus:
         async def take(received: Msg) -> None:
             await handle(handler, _message_of(received), self.counters)
 
+        return await self._subscribe(subject, take, group)
+
+    async def listen(self, subject: str, hear: Hear) -> NatsSubscription:
+        async def take(received: Msg) -> None:
+            hand_on(hear, _message_of(received), self.counters)
+
+        self._client.at_once.add(take)
+        return await self._subscribe(subject, take, "")
+
+    async def _subscribe(
+        self, subject: str, take: Callable[[Msg], Awaitable[None]], group: str
+    ) -> NatsSubscription:
         with _as_bus_errors(subject):
             subscription = await self._client.subscribe(
                 subject, queue=group, cb=take, pending_msgs_limit=PENDING_MESSAGES_MAX
@@ -170,7 +171,7 @@ class NatsBus:
             # Heard from here on, not from some time on; `flush` alone overtakes what is pending.
             await self._client._flush_pending(force_flush=True)  # noqa: SLF001
             await self._client.flush(timeout=CONNECT_S)
-            return NatsSubscription(subscription)
+            return NatsSubscription(self._client, subscription)
 
     async def ensure_stream(self, spec: StreamSpec) -> StreamState:
         with _as_bus_errors(spec.name):

@@ -8,14 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from nats.aio.client import Client
+from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 from nats.errors import Error as NatsError
 from nats.errors import OutboundBufferLimitError
+from nats.errors import TimeoutError as NatsTimeoutError
 from nats.protocol import parser
 from nats.protocol.command import hpub_cmd
+
+from headrace.bus.handling import end
 
 UNSENT_BYTES_MAX = 8_388_608  # what may wait for the server to read on
 ROOM_S = 2.0  # how long a publish waits for room before it is refused
@@ -42,6 +49,12 @@ class Undecodable(NatsError):
 
 class HardenedClient(Client):
     """`nats.aio.client.Client`, with what only its inside can mend."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._numbers = itertools.count()  # of requests
+        # Called as a message is read: a queue and another task cost more than these do.
+        self.at_once: set[Callable[[Msg], Awaitable[None]]] = {self._request_sub_callback}
 
     async def publish(
         self,
@@ -73,6 +86,31 @@ class HardenedClient(Client):
         if self._flush_queue is not None and self._flush_queue.empty():
             await self._flush_pending()
 
+    async def _request_new_style(
+        self,
+        subject: str,
+        payload: bytes,
+        timeout: float = 1,
+        headers: dict[str, Any] | None = None,
+    ) -> Msg:
+        """The library draws a long name for each request; here they are numbered below the name that
+        was drawn for the connection.
+        """
+        if not self._resp_sub_prefix:
+            await self._init_request_sub()
+        assert self._resp_sub_prefix is not None
+        loop, number = asyncio.get_running_loop(), str(next(self._numbers))
+        answer: asyncio.Future[Msg] = loop.create_future()
+        self._resp_map[number] = answer
+        timer = loop.call_later(timeout, _expire, answer)
+        try:
+            reply = f"{self._resp_sub_prefix.decode()}{number}"
+            await self.publish(subject, payload, reply=reply, headers=headers)
+            return await answer
+        finally:
+            timer.cancel()
+            del self._resp_map[number]
+
     async def _make_room(self) -> None:
         """Several publishes in a row go out in one write; a server that reads soon takes it."""
         flushing = self._flush_pending(force_flush=True)
@@ -81,10 +119,17 @@ class HardenedClient(Client):
         if self._pending_data_size > UNSENT_BYTES_MAX:
             raise OutboundBufferLimitError
 
-    async def _process_msg(self, *parts: Any) -> None:
+    async def _process_msg(
+        self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes
+    ) -> None:
         """Whatever is wrong with a message must not end the task that reads all of them."""
+        subscription = self._subs.get(sid)
         try:
-            await super()._process_msg(*parts)
+            if subscription is None or subscription._cb not in self.at_once:  # noqa: SLF001
+                await super()._process_msg(sid, subject, reply, data, headers)
+                return
+            said = await self._process_headers(headers) if headers else None
+            await subscription._cb(self._build_message(sid, subject, reply, data, said))  # noqa: SLF001
         except Exception:
             await self._error_cb(Undecodable())
 
@@ -105,6 +150,26 @@ class HardenedClient(Client):
         writer = getattr(self._transport, "_io_writer", None)
         if writer is not None:
             writer.transport.abort()
+
+
+class NatsSubscription:
+    """A core subscription."""
+
+    def __init__(self, client: HardenedClient, subscription: Subscription) -> None:
+        self._client, self._subscription = client, subscription
+
+    async def stop(self) -> None:
+        handling = self._subscription._wait_for_msgs_task  # noqa: SLF001
+        with contextlib.suppress(NatsError, OSError):
+            await self._subscription.unsubscribe()
+        if handling is not None:  # cancelled, but not yet ended
+            await end(handling)
+        self._client.at_once.discard(self._subscription._cb)  # noqa: SLF001
+
+
+def _expire(answer: asyncio.Future[Msg]) -> None:
+    if not answer.done():
+        answer.set_exception(NatsTimeoutError())
 
 
 def _lines(headers: dict[str, str]) -> bytes | None:

@@ -75,7 +75,8 @@ class Revoker:
                     reached = bus.counters["reconnects"]
                     await self._tell(bus)
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), LOOK_S)
+                    async with asyncio.timeout(LOOK_S):
+                        await self._changed.wait()
                     await asyncio.sleep(SETTLE_S)
         finally:
             await bus.close()

@@ -23,14 +23,11 @@ _TAKES_REQUESTS = Permissions(
     subscribe=(),
 )
 MORE = {
-    "admission": Permissions(  # its process also keeps the streams
-        publish=("headrace.relay.log.>", "headrace.event.>", "$JS.API.STREAM.>"), subscribe=()
-    ),
     "placement": Permissions(
         publish=("headrace.agent.*.down.>",), subscribe=(subjects.AGENTS_UP, subjects.WHY)
     ),
-    "metrics": Permissions(
-        publish=(),
+    "metrics": Permissions(  # its process also keeps the streams
+        publish=("headrace.relay.log.>", "headrace.event.>", "$JS.API.STREAM.>"),
         subscribe=("headrace.agent.*.up.signal", subjects.PROGRESS, subjects.USES),
     ),
     GATEWAY: Permissions(
