@@ -161,9 +161,11 @@ def test_a_job_nobody_knows_cannot_be_cancelled():
     )
 
 
-def test_another_projects_job_is_not_even_confirmed_to_exist():
+@pytest.mark.parametrize("then", [(), (finished(),)])
+def test_another_projects_job_is_not_even_confirmed_to_exist_or_have_existed(then):
     run = history(project("ads"), requested())
     run.turn()
+    run.given(*then)
     answer = decided(run.given(cancel("a-1", project="ads")))
     assert isinstance(answer, JobCancelRefused)
     assert str(answer.refusal) == "refused: job = a-1 — is not a job of project ads"

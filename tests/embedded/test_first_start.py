@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 import nats
 import pytest
 
+from headrace.bus import credentials
+from headrace.bus.service_logins import service_permissions
 from headrace.embedded import EmbeddedError, contexts, secrets, settings
 from headrace.embedded.binaries import nats_server, postgres_bin_dir, reachable_by
 from headrace.embedded.layout import Layout
@@ -50,6 +52,20 @@ def test_secrets_are_made_once(layout):
     assert len(set(before.values())) == len(before), "no two are the same"
     secrets.ensure(layout, SERVICES, ["n1"])
     assert {path: path.read_bytes() for path in files_below(layout.secrets)} == before
+
+
+def test_who_may_do_something_else_than_before_gets_a_new_login(layout):
+    secrets.ensure(layout, SERVICES, ["n1"])
+    before = {name: secrets.creds_file(layout, name).read_bytes() for name in (*SERVICES, "n1")}
+    account = (layout.secrets / "account.seed").read_text()
+    earlier = credentials.new_creds(account, "metrics", credentials.node_permissions("n2"))
+    secrets.creds_file(layout, "metrics").write_text(earlier)
+    secrets.ensure(layout, SERVICES, ["n1"])
+    after = {name: secrets.creds_file(layout, name).read_bytes() for name in (*SERVICES, "n1")}
+    allowed = service_permissions("metrics")
+    assert credentials.allows(after.pop("metrics").decode(), allowed)
+    assert not credentials.allows(earlier, allowed)
+    assert after == {name: creds for name, creds in before.items() if name != "metrics"}
 
 
 def test_a_start_that_was_cut_short_is_completed_by_the_next(layout):

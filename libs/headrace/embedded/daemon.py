@@ -85,7 +85,7 @@ async def _supervise(platform: Platform, layout: Layout, on_ready: Callable[[str
     with contextlib.suppress(EmbeddedError, OSError):
         await running
     # What was just being started when the signal came runs only now.
-    await asyncio.to_thread(end_everything, layout, keep_jobs=wish.keep_jobs)
+    await asyncio.to_thread(end_everything, layout, keep_jobs=wish.keep_jobs, again=True)
     return status
 
 

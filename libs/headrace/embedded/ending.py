@@ -22,13 +22,15 @@ PARALLEL_MAX = 8
 _LOG = logging.getLogger("headrace.up")
 
 
-def end_everything(layout: Layout, *, keep_jobs: bool) -> None:
-    """End whatever of the platform runs; `keep_jobs` leaves running attempts alone."""
+def end_everything(layout: Layout, *, keep_jobs: bool, again: bool = False) -> None:
+    """End whatever of the platform runs; `keep_jobs` leaves running attempts alone. `again`: that
+    was done a moment ago, so attempts are those of an agent that was just being started.
+    """
     names = {record.name for record in recorded(layout)}
     stop_together(layout, names & {"gateway"})
-    stop_together(layout, names - set(SERVICES) - {"postgres", "nats"})
+    had_agents = stop_together(layout, names - set(SERVICES) - {"postgres", "nats"})
     if not keep_jobs:
-        nodes = sorted(folder.name for folder in layout.nodes.glob("*"))
+        nodes = had_agents if again else sorted(folder.name for folder in layout.nodes.glob("*"))
         with ThreadPoolExecutor(PARALLEL_MAX) as threads:
             list(threads.map(lambda node: end_attempts(layout, node), nodes))
     stop_together(layout, names & set(SERVICES))
@@ -37,10 +39,12 @@ def end_everything(layout: Layout, *, keep_jobs: bool) -> None:
         Postgres(layout.postgres()).stop()
 
 
-def stop_together(layout: Layout, names: Iterable[str]) -> None:
-    """End these units at the same time."""
+def stop_together(layout: Layout, names: Iterable[str]) -> list[str]:
+    """End these units at the same time; those that ran."""
+    ordered = sorted(names)
     with ThreadPoolExecutor(PARALLEL_MAX) as threads:
-        list(threads.map(lambda name: stop_recorded(layout, name), sorted(names)))
+        ran = threads.map(lambda name: stop_recorded(layout, name), ordered)
+        return [name for name, did_run in zip(ordered, ran, strict=True) if did_run]
 
 
 def end_attempts(layout: Layout, node: str) -> None:

@@ -14,19 +14,18 @@ T = TypeVar("T")
 def write_file(path: Path, content: bytes, *, mode: int = 0o600, durable: bool = False) -> None:
     """Put `content` there in one step. `durable`: it survives a power cut once this returns."""
     scratch = path.with_name(f".{path.name}.{os.getpid()}.new")
-    descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with open(scratch, "wb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
             file.write(content)
             if durable:
                 file.flush()
                 os.fsync(file.fileno())
-        scratch.rename(path)
+        scratch.replace(path)  # `rename` does not on Windows, where contexts are kept too
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
     if durable:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_CLOEXEC)
+        folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)
         finally:

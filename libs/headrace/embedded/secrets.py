@@ -1,7 +1,8 @@
 """Every password, key and token of a platform, made at its first start and kept 0600.
 
 Rule: a secret is one file that is made once and never changed; whoever needs it gets the file or a
-copy in a folder of its own, and nobody else does. What is derived (a public key) is made from it.
+copy in a folder of its own, and nobody else does. What is derived (a public key) is made from it. A
+login of the bus is made anew when its owner may do something else than before.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import secrets
 import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.embedded import EmbeddedError
 from headrace.embedded.accounts import private_folder
 from headrace.embedded.files import write_file
 from headrace.embedded.layout import Layout
 from headrace.embedded.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.bus.credentials import Permissions
 
 KEY_BYTES = 32
 TOKEN_BYTES = 32
@@ -124,14 +129,16 @@ def _ensure_public_keys(folder: Path) -> None:
 
 def _ensure_bus_logins(layout: Layout, services: Sequence[str], nodes: Sequence[str]) -> None:
     """The bus trusts an operator, its account, and whom the account signed: all made here."""
-    conf = layout.secrets / "nats.conf"
-    missing = [name for name in (*services, *nodes) if not creds_file(layout, name).exists()]
-    revoker = creds_file(layout, "bus.revoker")  # no node's or service's name has a dot
-    if conf.exists() and revoker.exists() and not missing:
-        return
     from headrace.bus import credentials
     from headrace.bus.service_logins import service_permissions
 
+    conf = layout.secrets / "nats.conf"
+    revoker = creds_file(layout, "bus.revoker")  # no node's or service's name has a dot
+    wanted = {name: service_permissions(name) for name in services}
+    wanted |= {name: credentials.node_permissions(name) for name in nodes}
+    missing = {n: allowed for n, allowed in wanted.items() if not _is_login(layout, n, allowed)}
+    if conf.exists() and revoker.exists() and not missing:
+        return
     seeds = {
         "operator.seed": credentials.new_operator_seed,
         "account.seed": credentials.new_account_seed,
@@ -145,14 +152,17 @@ def _ensure_bus_logins(layout: Layout, services: Sequence[str], nodes: Sequence[
     _once(conf, lambda: credentials.server_config(operator, account, system).encode())
     allowed = credentials.revoker_permissions(credentials.public_key(account))
     _once(revoker, lambda: credentials.new_creds(system, "revoker", allowed).encode())
-    for name in missing:
-        is_node = name in nodes
-        allowed = credentials.node_permissions(name) if is_node else service_permissions(name)
-        write_file(
-            creds_file(layout, name),
-            credentials.new_creds(account, name, allowed).encode(),
-            durable=True,
-        )
+    for name, allowed in missing.items():
+        creds = credentials.new_creds(account, name, allowed).encode()
+        write_file(creds_file(layout, name), creds, durable=True)
+
+
+def _is_login(layout: Layout, name: str, allowed: Permissions) -> bool:
+    """Whether there is a login of that name which gives exactly that."""
+    from headrace.bus import credentials
+
+    file = creds_file(layout, name)
+    return file.exists() and credentials.allows(file.read_text(encoding="ascii"), allowed)
 
 
 def _encoded(make: Callable[[], str]) -> Callable[[], bytes]:

@@ -95,7 +95,8 @@ class Supervisor:
 
     async def _pause(self, pause_s: float) -> None:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self.closing.wait(), pause_s)
+            async with asyncio.timeout(pause_s):
+                await self.closing.wait()
 
 
 async def ended(process: Process) -> None:

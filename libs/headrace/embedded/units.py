@@ -53,7 +53,7 @@ class Unit:
     name: str
     start: Callable[[], Process]
     ready: Callable[[], bool]
-    stop: Callable[[], None]
+    stop: Callable[[], object]
 
 
 def server_unit(name: str, server: Server) -> Unit:
@@ -96,11 +96,14 @@ def python_command(module: str, *arguments: str) -> Sequence[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
-def stop_recorded(layout: Layout, name: str) -> None:
-    """End the process that a unit's record names, if it still runs."""
+def stop_recorded(layout: Layout, name: str) -> bool:
+    """End the process that a unit's record names; whether it still ran."""
     record = read_record(layout, name)
-    if record and record.process:
-        processes.end(record.process, (signal.SIGTERM, SERVICE_STOP_S_MAX))
+    if not record or not record.process:
+        return False
+    did_run = processes.alive(record.process)
+    processes.end(record.process, (signal.SIGTERM, SERVICE_STOP_S_MAX))
+    return did_run
 
 
 def readiness(port_file: Path, host: str = LOOPBACK, certificate: str = "") -> dict[str, Any]:

@@ -67,12 +67,14 @@ class Answers:
         """Answer everybody whose request one of these decisions answers."""
         if not self._waiting:
             return
+        given: list[tuple[Reply, dict[str, Any]]] = []
         for entry in entries:
             replies = self._waiting.pop(entry.header.causation, None)
             if replies and isinstance(entry.event, Decision):
                 answer = await self._answer(entry)
-                for reply in replies:
-                    self._start(self._send(reply, answer))
+                given += [(reply, answer) for reply in replies]
+        if given:
+            self._start(self._send_all(given))
 
     def forget(self) -> None:
         """Leadership ended: whoever asks again is answered by the next leader."""
@@ -139,6 +141,10 @@ class Answers:
         if self._host.service.answer is not None:
             answer.update(await self._host.service.answer(entry.event, self._host))
         return answer
+
+    async def _send_all(self, given: Sequence[tuple[Reply, dict[str, Any]]]) -> None:
+        for reply, answer in given:
+            await self._send(reply, answer)
 
     async def _send(self, reply: Reply, answer: dict[str, Any]) -> None:
         try:

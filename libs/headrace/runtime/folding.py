@@ -5,6 +5,8 @@ Rule: a type the service listens to and cannot decode stops the service; others 
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -27,6 +29,7 @@ class Folder:
         self._version = decision_version
         self._tags = decider.tags()
         self._snapshot_at = 0
+        self._saving: asyncio.Task[None] | None = None
         self.state: Any = decider.initial()
 
     def reset(self) -> None:
@@ -50,22 +53,33 @@ class Folder:
             evolve(state, entry)
         return entries
 
-    async def save_when_due(self, position: int, hash_: bytes) -> None:
-        """Keep a snapshot now and then, so that a restart reads little."""
-        if position - self._snapshot_at >= SNAPSHOT_EVENTS:
-            await self.save(position, hash_)
+    def save_when_due(self, position: int, hash_: bytes) -> None:
+        """Keep a snapshot now and then, so that a restart reads little; nobody waits until it is
+        kept.
+        """
+        if position - self._snapshot_at >= SNAPSHOT_EVENTS and self._saving is None:
+            self._saving = asyncio.create_task(self._keep(self._snapshot(position, hash_)))
+            self._saving.add_done_callback(self._saved)
 
     async def save(self, position: int, hash_: bytes) -> None:
-        """Keep a snapshot. Losing one costs time, never truth."""
+        """Keep a snapshot now. Losing one costs time, never truth."""
+        if self._saving is not None:
+            await asyncio.wait([self._saving])
+        await self._keep(self._snapshot(position, hash_))
+
+    def _snapshot(self, position: int, hash_: bytes) -> Snapshot:
         self._snapshot_at = position
-        snapshot = Snapshot(
+        return Snapshot(
             service=self._decider.service,
             position=position,
             hash=hash_,
             decision_version=self._version,
             data=msgspec.json.encode(self.state),
         )
-        try:
+
+    async def _keep(self, snapshot: Snapshot) -> None:
+        with contextlib.suppress(StoreError):
             await self._store.save_snapshot(snapshot)
-        except StoreError:
-            return
+
+    def _saved(self, _task: asyncio.Task[None]) -> None:
+        self._saving = None

@@ -42,7 +42,7 @@ from headrace.store.interface import (
 
 LEASE_S = 2.5  # a silent leader is replaced after this; with `FOLLOW_S`, within 3 s
 RETRY_S = 0.2  # between tries when the store cannot be reached
-TURNS_APART_S, TURNS_FREE = 0.02, 4  # of a busy service: few turns with much in them cost less
+TURNS_FREE = 4  # after a rest, before they are as far apart as a busy service has them
 WAKEUP_S_MIN = 0.002  # a decider whose wakeup has passed without a decision cannot spin
 FOLLOW_S = 0.5  # a follower looks this often whether it may lead
 
@@ -84,7 +84,7 @@ class Host:
         self._crashpoint = crashpoint
         self._stopping = False
         self._moved = False
-        self._pace = Pace(TURNS_APART_S, TURNS_FREE)
+        self._pace = Pace(service.turns_apart_s, TURNS_FREE)
         self._renewal: asyncio.Task[None] | None = None
 
     @property
@@ -183,7 +183,7 @@ class Host:
         self._effects.add(entries)
         await self.answers.give(entries)
         self._crashpoint("runtime.after_effects")
-        await self._folder.save_when_due(self.reader.position, self.reader.hash)
+        self._folder.save_when_due(self.reader.position, self.reader.hash)
 
     async def _append(self, attempt: Attempt) -> list[Entry]:
         basis, basis_hash = self.reader.position, self.reader.hash

@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
@@ -17,14 +18,17 @@ import msgspec
 from headrace import telemetry
 from headrace.access.allowed import Scope, Subject, allowed
 from headrace.bus import subjects
+from headrace.bus.handling import handle
 from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events import Fact, Refusal
 from headrace.events.people import Grant
+from headrace.runtime import together
 from headrace.runtime.pending import PendingFacts, Reply, encode_fact
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 
 KEY_LENGTH_MAX = 200
+GATEWAY = "gateway"  # the door at which what is said of who asks is believed
 POST_ANSWER_S = 30.0  # how long a kept message waits for its decision before it comes again
 
 _LOG = logging.getLogger("headrace.inbox")
@@ -53,7 +57,7 @@ class Inbox:
     async def open(self, bus: Bus) -> None:
         """Start receiving at every door."""
         for noun in self._nouns:
-            for door in ("request", "gateway"):
+            for door in ("request", GATEWAY):
                 subject = f"headrace.{door}.*.{noun}.*"
                 self._subscriptions.append(await bus.subscribe(subject, self._asked))
             self._subscriptions.append(
@@ -72,11 +76,24 @@ class Inbox:
         self._subscriptions.clear()
 
     async def _asked(self, message: Message) -> None:
+        if together.HEADER in message.headers and message.subject.split(".")[1] == GATEWAY:
+            await self._asked_together(message)
+            return
+
         async def reply(answer: dict[str, Any]) -> None:
             if message.reply:
                 await self._host.bus.publish(message.reply, msgspec.json.encode(answer))
 
         await self._receive(message, reply)
+
+    async def _asked_together(self, message: Message) -> None:
+        """Several of the gateway's: what goes wrong with one concerns that one alone."""
+        requests = list(together.requests_of(message))
+        tell = partial(self._host.bus.publish, message.reply)
+        answers = together.Answers(len(requests), tell)
+        for index, each in enumerate(requests):
+            receive = partial(self._receive, reply=answers.taking(index))
+            await handle(receive, each, self._host.counters)
 
     async def _posted(self, message: Message) -> None:
         """A kept message is done when it was answered: until then it comes again."""
@@ -93,7 +110,8 @@ class Inbox:
         self._unanswered.add(answered)
         try:
             await self._receive(message, reply)
-            await asyncio.wait_for(answered, POST_ANSWER_S)
+            async with asyncio.timeout(POST_ANSWER_S):
+                await answered
         finally:
             self._unanswered.discard(answered)
 
@@ -135,7 +153,7 @@ class Inbox:
         if receive is None:
             known = ", ".join(sorted(self._requests))
             return Refusal(field="request", value=request.verb, rule=f"known here: {known}")
-        refusal = None if door == "gateway" else _not_for_publishers(request)
+        refusal = None if door == GATEWAY else _not_for_publishers(request)
         return refusal or await receive(request, self._host)
 
     async def _keep_dead(self, message: Message, refusal: Refusal) -> None:
@@ -169,14 +187,14 @@ def refusal_answer(refusal: Refusal, position: int = 0) -> dict[str, Any]:
 def _request_of(message: Message, door: str, project: str, verb: str, traceparent: str) -> Request:
     headers = message.headers
     source = headers.get("ce-source", "unknown")
-    actor = headers.get("Headrace-Actor", "") if door == "gateway" else f"publisher:{source}"
+    actor = headers.get("Headrace-Actor", "") if door == GATEWAY else f"publisher:{source}"
     return Request(
         verb=verb,
         project=project,
         key=headers.get("ce-id", ""),
         body=message.data,
         actor=actor[:KEY_LENGTH_MAX],
-        via=headers.get("Headrace-Via", "")[:KEY_LENGTH_MAX] if door == "gateway" else "",
+        via=headers.get("Headrace-Via", "")[:KEY_LENGTH_MAX] if door == GATEWAY else "",
         traceparent=traceparent,
     )
 

@@ -37,17 +37,18 @@ class Company:
         self._pace = pace
         self._waiting: asyncio.Event | None = None
 
-    async def go(self) -> None:
-        """Return when the next of them may go on."""
+    async def go(self) -> bool:
+        """Return when the next of them may go on, and whether that is in company."""
         if self._waiting is None:
             loop = asyncio.get_running_loop()
             now_s = loop.time()
             due_s = self._pace.due_s(now_s)
             if due_s <= now_s:
-                return
+                return False
             self._waiting = asyncio.Event()
             loop.call_at(due_s, self._gone)
         await self._waiting.wait()
+        return True
 
     def _gone(self) -> None:
         waiting, self._waiting = self._waiting, None

@@ -30,7 +30,7 @@ class ProgressHeard:
 
     async def listen(self, bus: Bus) -> None:
         """Start listening."""
-        self._subscription = await bus.subscribe(subjects.PROGRESS, self._hear)
+        self._subscription = await bus.listen(subjects.PROGRESS, self._hear)
 
     async def stop(self) -> None:
         """Stop listening, and forget."""
@@ -48,7 +48,7 @@ class ProgressHeard:
         """The values of one attempt's workers, by rank."""
         return {said.rank: said.values for said in self.all() if _is_of(said, job, attempt)}
 
-    async def _hear(self, message: Message) -> None:
+    def _hear(self, message: Message) -> None:
         try:
             progress = _PROGRESS.decode(message.data)
         except msgspec.MsgspecError:

@@ -45,7 +45,7 @@ class LogReader:
         """Follow from just after `position`, whose hash is `hash_`."""
         self.position, self.hash = position, hash_
         if self._subscription is None:
-            self._subscription = await self._bus.subscribe(subjects.LOG, self._heard)
+            self._subscription = await self._bus.listen(subjects.LOG, self._heard)
 
     async def stop(self) -> None:
         """Stop listening."""
@@ -112,7 +112,7 @@ class LogReader:
             if not self._read_due:
                 await self.wait()
 
-    async def _heard(self, message: Message) -> None:
+    def _heard(self, message: Message) -> None:
         self._last_heard_s = asyncio.get_running_loop().time()
         news = [e for e in log_messages.decode(message.data) if e.position > self.position]
         if not news:

@@ -122,7 +122,8 @@ class Relay:
 
     async def _wait(self) -> None:
         try:
-            await asyncio.wait_for(self._grown.wait(), POLL_S)
+            async with asyncio.timeout(POLL_S):
+                await self._grown.wait()
         except TimeoutError:
             await self._check_copy()
             await self._check_kept()

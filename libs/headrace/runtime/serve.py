@@ -25,6 +25,7 @@ from headrace.runtime.health import Answer, Health, counters_text, json_answer
 from headrace.runtime.host import Host
 from headrace.runtime.relay import Relay
 from headrace.runtime.service import Service
+from headrace.runtime.stepping_back import step_back
 from headrace.store.interface import StoreError
 from headrace.store.postgres import PostgresStore
 
@@ -39,7 +40,9 @@ def serve(name: str, service_of: Callable[[Environment], Service]) -> None:
     environment = Environment.read(name)
     collect_seldom()
     try:
-        uvloop.run(_run(name, service_of(environment), environment))
+        service = service_of(environment)
+        step_back(service.niceness)
+        uvloop.run(_run(name, service, environment))
     except (StoreError, BusError, OSError) as error:
         _LOG.error("%s ends error=%s: %s", name, type(error).__name__, error)
         raise SystemExit(1) from None

@@ -38,8 +38,8 @@ class Lineup:
         return account.path[-1].spec.queue if account is not None else ""
 
     def holders(self, queue: str) -> list[GangKey]:
-        """Who has something, the first to lose it last; who waits with a reservation only has what
-        this turn gave it.
+        """Who has something that may be taken, the first to lose it last; who waits with a
+        reservation only has what this turn gave it.
         """
         known = self._holders.get(queue)
         if known is None:
@@ -47,7 +47,7 @@ class Lineup:
             known = self._holders[queue] = sorted(
                 gang_key(one, one.standing())
                 for one in others.values()
-                if one.name not in world.reservations and one.any_in(PLACED)
+                if one.preemptible and one.name not in world.reservations and one.any_in(PLACED)
             )
             world.steps += len(others) // HOLDERS_PER_STEP
         return known

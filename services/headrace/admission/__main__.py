@@ -31,7 +31,6 @@ def service_of(environment: Environment, revoker: Revoker | None = None) -> Serv
         differing=requests.differing,
         shell=AdmissionShell(requests, revoker),
         settings=SETTINGS,
-        relay=True,
     )
 
 

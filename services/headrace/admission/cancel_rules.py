@@ -28,15 +28,17 @@ def cancel(hearing: Hearing, position: int, event: JobCancelRequested) -> Decisi
 
 def not_there(state: State, job: str, project: str) -> Refusal:
     """Why nothing can be done to a job that is no live one of the project."""
-    if job not in state.live and job in state.outcomes:
-        rule = f"has already ended: {state.outcomes[job].outcome}"
+    ended = state.outcomes.get(job)
+    if job not in state.live and ended is not None and ended.project == project:
+        rule = f"has already ended: {ended.outcome}"
         return Refusal(field="job", value=job, rule=rule)
     return _unknown(state, job, project)
 
 
 def full_id(state: State, job: str, project: str) -> str | Refusal:
     """The id that `job` is short for; `job` itself when it is none or nothing's beginning."""
-    if job in state.live or job in state.outcomes:
+    known = state.live.get(job) or state.outcomes.get(job)
+    if known is not None and known.project == project:
         return job
     short_for = [name for name in _own(state, project) if name.startswith(job)]
     if len(short_for) > 1:

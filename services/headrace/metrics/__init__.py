@@ -1,1 +1,1 @@
-"""Metrics: accounts for what was used, and shows the platform's numbers to Prometheus."""
+"""Metrics: accounts for what was used, shows the platform's numbers, and keeps the streams of the bus."""

@@ -32,7 +32,7 @@ class Signals:
     async def lead(self, runtime: Runtime) -> None:
         """Start listening."""
         subject = subjects.AGENTS_UP.removesuffix("*") + "signal"
-        self._subscription = await runtime.bus.subscribe(subject, self._heard)
+        self._subscription = await runtime.bus.listen(subject, self._heard)
         await self.progress.listen(runtime.bus)
         await self.watching.lead(runtime)
 
@@ -48,7 +48,7 @@ class Signals:
         await self.watching.close()
         self.busy_permille.clear()
 
-    async def _heard(self, message: Message) -> None:
+    def _heard(self, message: Message) -> None:
         try:
             signal = _SIGNAL.decode(message.data)
         except msgspec.MsgspecError:

@@ -40,7 +40,7 @@ class Watching:
         """Start watching."""
         self._runtime = runtime
         for subject, hear in ((subjects.USES, self._used), (subjects.PROGRESS, self._reported)):
-            self._subscriptions.append(await runtime.bus.subscribe(subject, hear))
+            self._subscriptions.append(await runtime.bus.listen(subject, hear))
         self._looking = asyncio.create_task(self._look_on())
 
     async def close(self) -> None:
@@ -101,7 +101,7 @@ class Watching:
                 await self.look()
             await asyncio.sleep(LOOK_S)
 
-    async def _used(self, message: Message) -> None:
+    def _used(self, message: Message) -> None:
         try:
             jobs = _USES.decode(message.data).jobs
         except msgspec.MsgspecError:
@@ -111,7 +111,7 @@ class Watching:
             if job in self._watches:
                 self._watches[job].use(self._gateway_heard_us)
 
-    async def _reported(self, message: Message) -> None:
+    def _reported(self, message: Message) -> None:
         try:
             workers = _PROGRESS.decode(message.data).workers
         except msgspec.MsgspecError:

@@ -23,6 +23,7 @@ def service_of(environment: Environment) -> Service:
         requests=RECEIVERS,
         shell=shell,
         settings=SETTINGS,
+        niceness=5,  # who submits a job waits for admission
     )
 
 

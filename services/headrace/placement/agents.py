@@ -81,7 +81,7 @@ class Agents:
 
     async def open(self) -> None:
         """Start receiving."""
-        self._subscription = await self._runtime.bus.subscribe(subjects.AGENTS_UP, self._received)
+        self._subscription = await self._runtime.bus.listen(subjects.AGENTS_UP, self._received)
 
     async def close(self) -> None:
         """Stop receiving; agents repeat to the next leader."""
@@ -90,7 +90,7 @@ class Agents:
         for task in self._tasks:
             task.cancel()
 
-    async def _received(self, message: Message) -> None:
+    def _received(self, message: Message) -> None:
         _, _, node, _, what = message.subject.split(".")
         receive = self._on.get(what)
         if receive is None:

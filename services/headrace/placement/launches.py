@@ -44,7 +44,7 @@ class Launches:
         """A project was erased: its key must not be used again from memory."""
         self._keys.forget()
 
-    async def heard(self, message: Message) -> None:
+    def heard(self, message: Message) -> None:
         """`job.requested`s passed on the bus: their jobs will likely be placed soon."""
         with contextlib.suppress(msgspec.MsgspecError):
             for stored in log_messages.decode(message.data):

@@ -93,7 +93,7 @@ class PlacementShell:
         ]
         await self._agents.open()
         self._subscriptions = [
-            await runtime.bus.subscribe(subjects.log(tag_of(JobRequested)), self._launches.heard),
+            await runtime.bus.listen(subjects.log(tag_of(JobRequested)), self._launches.heard),
             await runtime.bus.subscribe(subjects.WHY, self._asked_why),
         ]
 

@@ -13,7 +13,12 @@ from headrace.runtime.service import Service
 def service_of(environment: Environment) -> Service:
     """Quota, as this process runs it."""
     del environment
-    return Service(decider=DECIDER, requests=RECEIVERS, settings=SETTINGS)
+    return Service(
+        decider=DECIDER,
+        requests=RECEIVERS,
+        settings=SETTINGS,
+        niceness=5,  # who submits a job waits for admission
+    )
 
 
 if __name__ == "__main__":
