@@ -11,14 +11,20 @@ WORKLOAD ?= default
 ORDER  ?= 0
 FRAMEWORKS ?= .venv-frameworks
 APPS   ?= .venv-workspaces
+WINDOWS ?= .venv-windows
 ONLY   ?=
+# What `pip install headrace` is for on a laptop: the same code has to fit macOS and Windows too.
+LAPTOP := --follow-imports silent \
+    $(addprefix -p headrace.,client cli documents slurm access trust) \
+    $(addprefix -m headrace.bundles.,frames ignoring manifest packing) \
+    $(addprefix -m headrace.embedded.,contexts files)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults \
         test-containers test-gpu \
-        test-frameworks test-workspaces test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
+        test-frameworks test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
         bench-code bench-gateway conformance \
         determinism constraints system-deps clean
 
@@ -48,6 +54,8 @@ check: $(STAMP) ## format, lint, types, imports, schemas
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 $(LAPTOP)
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin $(LAPTOP)
 	$(BIN)/lint-imports
 	$(BIN)/python -m headrace.events.export --check proto-schemas
 	$(BIN)/python -m headrace.gateway.openapi --check proto-schemas
@@ -86,6 +94,14 @@ $(APPS)/.installed: tests/workspaces/requirements.txt
 	@echo "installing applications into $(APPS) (once; some minutes, 600 MB) …"
 	@test -x $(APPS)/bin/python || $(PYTHON) -m venv $(APPS)
 	@$(APPS)/bin/pip install --quiet --requirement tests/workspaces/requirements.txt
+	@touch $@
+
+test-windows: $(STAMP) $(WINDOWS)/.installed ## the client on Windows' own Python, under Wine
+	HEADRACE_WINDOWS=$(abspath $(WINDOWS)) $(BIN)/pytest --quiet -m windows tests/windows
+
+$(WINDOWS)/.installed: tests/windows/requirements.txt tests/windows/install.py
+	@rm -rf $(WINDOWS)
+	@$(BIN)/python -m tests.windows.install $(WINDOWS)
 	@touch $@
 
 test-fuzz: $(STAMP) ## much of what the OpenAPI document allows and forbids, sent to a gateway
@@ -141,9 +157,9 @@ constraints: ## pin every dependency anew, with hashes
 	    --no-emit-trusted-host --no-emit-find-links --no-emit-options --allow-unsafe \
 	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
 
-system-deps: ## Debian packages that the tests of containers, networks, frameworks and workspaces need
+system-deps: ## Debian packages that the tests of containers, networks, frameworks, workspaces and Windows need
 	apt-get update -q && apt-get install -yq docker.io busybox-static iproute2 nftables
-	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++ chromium
+	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++ chromium wine64
 
 clean: ## remove what was installed and built
-	rm -rf $(VENV) $(FRAMEWORKS) $(APPS) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) $(APPS) $(WINDOWS) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

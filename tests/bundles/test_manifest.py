@@ -14,6 +14,7 @@ from headrace.bundles.manifest import (
     BadManifest,
     File,
     Manifest,
+    check_windows,
     encode_manifest,
     manifest_of,
     name_of,
@@ -56,6 +57,21 @@ def test_what_is_no_manifest_is_refused_with_a_line(data: bytes) -> None:
     with pytest.raises(BadManifest) as refused:
         read_manifest(data)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["..\\..\\evil", "C:evil", "a/C:/evil", "a/nul", "COM1.txt", "a.", "b /c", "x?", "a\tb"],
+)
+def test_what_would_lead_elsewhere_on_windows_is_not_written_there(path: str) -> None:
+    for file in (File(path, 1, CONTENT), File("link", target=path)):
+        with pytest.raises(BadManifest, match="cannot be a name on Windows"):
+            check_windows(Manifest((file,)))
+
+
+def test_ordinary_names_are_written_on_windows() -> None:
+    names = ("a/b.c", ".hidden", "...", "console", "com10x", "漢字 x.txt", "nul-1/a")
+    check_windows(Manifest((*(File(name, 1, CONTENT) for name in names), File("l", target="../a"))))
 
 
 def test_the_same_files_have_the_same_name_in_whatever_order_they_were_found() -> None:

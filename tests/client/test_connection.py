@@ -57,7 +57,7 @@ class Server:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     monkeypatch.setattr("headrace.client.connection.RETRY_S", 0.001)
-    monkeypatch.setattr("headrace.client.client.RETRY_S", 0.001)
+    monkeypatch.setattr("headrace.client.resuming.RETRY_S", 0.001)
 
 
 def test_a_submission_is_sent_again_under_its_key_until_it_is_answered():
@@ -68,6 +68,27 @@ def test_a_submission_is_sent_again_under_its_key_until_it_is_answered():
     keys = {headers["idempotency-key"] for _, headers, _ in server.requests}
     assert len(server.requests) == 3
     assert len(keys) == 1
+
+
+@pytest.mark.parametrize("job", [{"name": "x"}, '{"name": "x"}', b'{"name": "x"}'])
+def test_a_job_file_that_names_no_project_is_the_clients(job):
+    server = Server(answer(201, ACCEPTED))
+    Client(server.url, "t", "vision").submit(job)
+    assert json.loads(server.requests[0][2]) == {"project": "vision", "name": "x"}
+
+
+def test_a_job_file_keeps_its_own_project():
+    server = Server(answer(201, ACCEPTED))
+    Client(server.url, "t", "vision").submit({"name": "x", "project": "speech"})
+    assert json.loads(server.requests[0][2])["project"] == "speech"
+
+
+@pytest.mark.parametrize("job", ["not JSON", b"\xff", "[1]"])
+def test_what_is_no_job_file_is_for_the_platform_to_refuse(job):
+    server = Server(answer(400, b'{"accepted": false, "message": "no", "refusal": {"field": "x"}}'))
+    with pytest.raises(Refused):
+        Client(server.url).submit(job)
+    assert server.requests[0][2] == (job if isinstance(job, bytes) else job.encode())
 
 
 def test_a_secret_is_sent_again_under_another_key_because_it_is_sealed_again():
@@ -121,7 +142,36 @@ def test_requests_end_at_a_deadline(monkeypatch):
         Client(server.url).submit({})
 
 
-@pytest.mark.parametrize("url", ["", "localhost:7400", "ftp://x", "http://"])
+def test_what_can_be_connected_to_by_no_repeating_is_said_at_once(monkeypatch):
+    monkeypatch.setattr("headrace.client.connection.time.sleep", pytest.fail)
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def say():
+            connection, _ = plain.accept()
+            with connection:
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                connection.recv(9)
+
+        threading.Thread(target=say, daemon=True).start()
+        with pytest.raises(Unreachable, match="does not speak TLS; http:// may be meant"):
+            Client(f"https://127.0.0.1:{plain.getsockname()[1]}").nodes()
+    with pytest.raises(Unreachable, match=r"http://nobody.invalid: "):
+        Client("http://nobody.invalid").nodes()
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a/b/c", "a" * 5_000, "a/²"])
+def test_what_is_no_name_is_asked_of_nobody(name):
+    client = Client("http://127.0.0.1:1")
+    for ask in (client.job, client.cancel, client.why, client.node):
+        with pytest.raises(NotFound) as error:
+            ask(name)
+        assert len(str(error.value)) < 300
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["", "localhost:7400", "ftp://x", "http://", "http://x:0", "http://x:99999", "http://[::"],
+)
 def test_what_is_no_address_is_said_so(url):
     with pytest.raises(ClientError, match="no address of a gateway"):
         Client(url)
@@ -137,6 +187,17 @@ def test_followed_events_go_on_from_the_last_position_after_a_break():
     events = Client(server.url).events(after=4, follow=True)
     assert [next(events).position for _ in range(3)] == [5, 6, 7]
     assert [headers["last-event-id"] for _, headers, _ in server.requests] == ["4", "6", "6"]
+
+
+def test_a_break_is_told_when_the_next_try_does_not_mend_it():
+    server = Server(stream(event(5)), None, stream(event(6)), None, None, None, stream(event(7)))
+    told = []
+    events = Client(server.url).events(follow=True, on_break=told.append)
+    assert [next(events).position for _ in range(2)] == [5, 6]
+    assert told == []
+    assert next(events).position == 7
+    assert isinstance(told[0], Unreachable)
+    assert told[1:] == [None]
 
 
 def test_a_heartbeat_moves_the_position_too():
@@ -168,8 +229,8 @@ def test_a_query_leaves_out_what_is_not_given_and_keeps_zero():
 
 def test_a_task_is_a_part_of_its_own_in_a_path():
     server = Server(answer(404, b'{"accepted": false}'), answer(404, b'{"accepted": false}'))
-    for name in ("lr-x/3", "../../etc?x"):
+    for name in ("lr-x/3", "etc?x"):
         with pytest.raises(NotFound):
             Client(server.url).job(name)
     paths = [path for (_, path), _, _ in server.requests]
-    assert paths == ["/v1/jobs/lr-x/3", "/v1/jobs/../..%2Fetc%3Fx"]
+    assert paths == ["/v1/jobs/lr-x/3", "/v1/jobs/etc%3Fx"]

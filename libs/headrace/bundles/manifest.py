@@ -18,6 +18,10 @@ BUNDLE_BYTES_MAX = 100_000_000  # of a folder that travels with a job
 PATH_BYTES_MAX = 1_024
 MANIFEST_BYTES_MAX = 16_777_216
 
+# https://learn.microsoft.com/windows/win32/fileio/naming-a-file
+_NO_NAME_ON_WINDOWS = re.compile(
+    r"""[\\:<>"|?*\x00-\x1f]|[^.][ .]+$|^(con|prn|aux|nul|com\d|lpt\d)(\.|$)""", re.IGNORECASE
+)
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -103,6 +107,16 @@ def read_manifest(data: bytes, bytes_max: int = BUNDLE_BYTES_MAX) -> Manifest:
         if any(above in taken for above in parents_of(file.path)):
             _bad(file, "lies below something that is no folder")
     return manifest
+
+
+def check_windows(manifest: Manifest) -> None:
+    """Raises `BadManifest` for what Windows would not write where it belongs: there a backslash and
+    a drive's colon lead out of a folder, and some names mean devices.
+    """
+    for file in manifest.files:
+        for part in (*file.path.split("/"), *file.target.split("/")):
+            if _NO_NAME_ON_WINDOWS.search(part):
+                _bad(file, "cannot be a name on Windows")
 
 
 def check_size(files: int, size: int, bytes_max: int = BUNDLE_BYTES_MAX) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -115,15 +116,15 @@ class _Packing:
             raise BadManifest(f"{path.encode(errors='replace').decode()}: its name is not UTF-8")
         about = entry.stat(follow_symlinks=False)
         if stat.S_ISLNK(about.st_mode):
-            target = os.readlink(entry.path)
+            target = os.readlink(entry.path).replace(os.sep, "/")
             if leads_out(path, target) or not _is_text(target):
                 rule = "is a link out of the folder; ignore it, or copy what it leads to"
                 raise BadManifest(f"{path} {rule}")
             self.files.append(File(path, target=target))
         elif stat.S_ISREG(about.st_mode):
             self._grow(path, about.st_size)
-            executable = bool(about.st_mode & stat.S_IXUSR)
             digest = self._digest(path, entry.path, about)
+            executable = _is_executable(entry.path, about)
             self.files.append(File(path, about.st_size, digest, executable))
         else:
             raise BadManifest(f"{path} is neither a file nor a folder nor a link; ignore it")
@@ -148,7 +149,8 @@ class _Packing:
     def _digest(self, path: str, where: str, about: os.stat_result) -> str:
         known, seen = self._known.get(path), seen_in(about)
         coarse = about.st_mtime_ns % _SECOND_NS == 0 and about.st_ctime_ns % _SECOND_NS == 0
-        is_fresh = self._now_ns - about.st_ctime_ns <= (FRESH_COARSE_NS if coarse else FRESH_NS)
+        changed_ns = about.st_mtime_ns if sys.platform == "win32" else about.st_ctime_ns
+        is_fresh = self._now_ns - changed_ns <= (FRESH_COARSE_NS if coarse else FRESH_NS)
         if known is not None and known[:4] == seen:
             digest = known.digest
         elif is_fresh or about.st_size > min(self._room, READ_BYTES):
@@ -166,6 +168,13 @@ class _Packing:
         self.held[digest] = data
         self._room -= len(data)
         return digest
+
+
+def _is_executable(path: str, about: os.stat_result) -> bool:
+    if sys.platform != "win32":
+        return bool(about.st_mode & stat.S_IXUSR)
+    with open(path, "rb", buffering=0) as file:  # Windows knows it by the name, nodes do not
+        return file.read(2) == b"#!"
 
 
 def seen_in(about: os.stat_result) -> tuple[int, int, int, int]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from headrace.client.asynchronous import AsyncClient
     from headrace.client.client import Client
-    from headrace.client.connection import ClientError, NotFound, Refused, Unreachable
+    from headrace.client.errors import ClientError, NotFound, Refused, Unreachable
     from headrace.client.model import (
         Answer,
         Description,
@@ -65,20 +65,10 @@ __all__ = [
     "stop_reason",
     "world_size",
 ]
-_OF_WORKERS = (
-    "checkpoint_requested",
-    "local_rank",
-    "progress",
-    "rank",
-    "report",
-    "stop_reason",
-    "world_size",
-)
 _MODULES = {
     "AsyncClient": "asynchronous",
     "Client": "client",
-    **dict.fromkeys(("ClientError", "NotFound", "Refused", "Unreachable"), "connection"),
-    **dict.fromkeys(_OF_WORKERS, "worker"),
+    **dict.fromkeys(("ClientError", "NotFound", "Refused", "Unreachable"), "errors"),
 }
 
 
@@ -86,5 +76,6 @@ def __getattr__(name: str) -> Any:
     """A name, once somebody asks for it."""
     if name not in __all__:
         raise AttributeError(name)
-    module = importlib.import_module(f"headrace.client.{_MODULES.get(name, 'model')}")
-    return getattr(module, name)
+    is_function = name.islower()  # and so a worker's
+    module = "worker" if is_function else _MODULES.get(name, "model")
+    return getattr(importlib.import_module(f"headrace.client.{module}"), name)

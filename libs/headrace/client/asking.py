@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -11,7 +12,10 @@ import msgspec
 
 from headrace.client.config import DEFAULT_PROJECT, Context
 from headrace.client.connection import Connection
+from headrace.client.errors import NotFound
 from headrace.client.model import Answer
+
+NAME_MAX = 200  # letters; longer than the platform takes for anything
 
 T = TypeVar("T")
 
@@ -51,11 +55,29 @@ def encoded(document: Document) -> bytes:
     return document.encode() if isinstance(document, str) else msgspec.json.encode(document)
 
 
+def fields_of(document: Document) -> Mapping[str, Any] | None:
+    """The fields of a document; None of what is not one, for the platform to refuse."""
+    if isinstance(document, Mapping):
+        return document
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        fields = msgspec.json.decode(document)
+        return fields if isinstance(fields, dict) else None
+    return None
+
+
 def part(text: str) -> str:
-    """A name as a part of a path."""
+    """A name as a part of a path. Raises `NotFound` for what names nothing, and would lead elsewhere:
+    an empty path ends in the list.
+    """
+    if "/" in text or text in ("", ".", "..") or len(text) > NAME_MAX:
+        shown = text if len(text) <= NAME_MAX else f"{text[:NAME_MAX]}…"
+        raise NotFound(f"{shown!r} is no name of anything")
     return quote(text, safe="")
 
 
 def job_path(job: str) -> str:
-    """A job's id as a path: a task's index is a part of its own."""
-    return "/".join(part(each) for each in job.split("/", 1))
+    """A job's id as a path: a task's index is a part of its own. Raises `NotFound`."""
+    name, slash, index = job.partition("/")
+    if slash and not index.isdecimal():
+        raise NotFound(f"{job[:NAME_MAX]!r} is no job; a task is JOB/INDEX, such as {part(name)}/0")
+    return f"{part(name)}/{index}" if slash else part(name)

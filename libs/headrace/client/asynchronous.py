@@ -15,7 +15,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from headrace.client.client import Client
 from headrace.client.config import DEFAULT_PROJECT, context
-from headrace.client.connection import ClientError, Closed
+from headrace.client.errors import ClientError, Closed
 
 CALLS_MAX = 16
 READ_AHEAD_MAX = 500  # events or pieces of a stream that nobody has taken yet
@@ -109,7 +109,6 @@ class AsyncClient:
     delete_publisher = _awaited(Client.delete_publisher)
     usage = _awaited(Client.usage)
     webhooks = _awaited(Client.webhooks)
-    delete_webhook = _awaited(Client.delete_webhook)
     entrance = _awaited(Client.entrance)
     whoami = _awaited(Client.whoami)
     users = _awaited(Client.users)

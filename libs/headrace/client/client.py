@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from headrace.client.asking import Document, encoded, job_path, part
+from headrace.client.asking import Document, encoded, fields_of, job_path, part
 from headrace.client.config import context
-from headrace.client.connection import RETRY_S, Unreachable, path_with
+from headrace.client.connection import path_with
 from headrace.client.entering import Entering
 from headrace.client.model import (
     Answer,
@@ -29,12 +28,11 @@ from headrace.client.model import (
 from headrace.client.people import People
 from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
 from headrace.client.reports import Reports
+from headrace.client.resuming import OnBreak, resumed
 from headrace.scheduling.explanation import Explanation
 
 if TYPE_CHECKING:
     from headrace.trust import join_token
-
-BREAKS_MAX = 100  # of one stream, one after the other with nothing received in between
 
 
 class Client(Reports, People, Entering):
@@ -79,11 +77,12 @@ class Client(Reports, People, Entering):
 
     def submit(self, job: Document, *, key: str = "") -> Answer:
         """Submit a job file (a mapping, or JSON); the answer has the job's id. Sent again under
-        the same key until it is accepted or refused. A mapping's `workdir` that is a folder here
-        travels with the job.
+        the same key until it is accepted or refused. One that names no project is this client's; a
+        `workdir` that is a folder here travels with the job.
         """
         key = key or uuid.uuid4().hex
-        document = self._sent_ahead(job) if isinstance(job, Mapping) else job
+        fields = fields_of(job)
+        document = job if fields is None else self._sent_ahead({"project": self.project, **fields})
         return self._change("POST", "/v1/jobs", encoded(document), lambda: key)
 
     def jobs(self, /, **wanted: str | int) -> JobPage:
@@ -131,8 +130,11 @@ class Client(Reports, People, Entering):
         attempt: int | None = None,
         follow: bool = False,
         tail_bytes: int = 0,
+        on_break: OnBreak = None,
     ) -> Iterator[LogPiece]:
-        """What its workers wrote, or the last `tail_bytes` of each process; with `follow` until it has ended, over broken connections."""
+        """What its workers wrote, or the last `tail_bytes` of each process; with `follow` until it has
+        ended, over broken connections, of which `on_break` is told.
+        """
         query: dict[str, int | str | None] = {"rank": rank, "process": process, "attempt": attempt}
         query |= {"role": role, "follow": follow, "tail_bytes": tail_bytes}
         offsets: dict[tuple[int, int, int], int] = {}
@@ -143,7 +145,7 @@ class Client(Reports, People, Entering):
             path = f"/v1/jobs/{job_path(job)}/logs"
             return self._http.stream(path, {**query, "offsets": known}, {})
 
-        for line in _resumed(lines, end=LOGS_END):
+        for line in resumed(lines, on_break, end=LOGS_END):
             if line == LOGS_HEARTBEAT:
                 continue
             piece = pieces.decode(line)
@@ -159,8 +161,11 @@ class Client(Reports, People, Entering):
         project: str = "",
         type_prefix: str = "",
         follow: bool = False,
+        on_break: OnBreak = None,
     ) -> Iterator[Happening]:
-        """Events after a position or a time; with `follow` for ever, over broken connections."""
+        """Events after a position or a time; with `follow` for ever, over broken connections, of
+        which `on_break` is told.
+        """
         query = {"job": job, "project": project, "type": type_prefix, "since_us": since_us}
         if not follow:
             yield from self._pages(after, query)
@@ -174,7 +179,7 @@ class Client(Reports, People, Entering):
                 headers["Last-Event-ID"] = str(position)
             return self._http.stream("/v1/events", query, headers)
 
-        for line in _resumed(lines):
+        for line in resumed(lines, on_break):
             if line.startswith(b"id:"):
                 position = int(line[3:])
             elif line.startswith(b"data:"):
@@ -262,8 +267,7 @@ class Client(Reports, People, Entering):
             BUNDLE,  # with all documents, of which lists know none
         )
 
-        project = str(job.get("project") or self.project)
-        name = send_folder(self._http, project, Path(workdir).absolute())
+        name = send_folder(self._http, str(job["project"]), Path(workdir).absolute())
         return {**job, "workdir": f"{BUNDLE}{name}"}
 
     def _pages(self, after: int | None, query: Mapping[str, Any]) -> Iterator[Happening]:
@@ -271,25 +275,6 @@ class Client(Reports, People, Entering):
         while True:
             page = self._get(path_with("/v1/events", {**query, "after": position}), HappeningPage)
             yield from page.events
-            if page.position == position or not page.events:
+            if page.is_end or page.position == position:
                 return
             position = page.position
-
-
-def _resumed(lines: Callable[[], Iterator[bytes]], end: bytes = b"") -> Iterator[bytes]:
-    """The lines of a stream that is opened again whenever it breaks, if it was ever open; up to the
-    line `end`.
-    """
-    breaks, heard = 0, False
-    while True:
-        try:
-            for line in lines():
-                breaks, heard = 0, True
-                if line == end:
-                    return
-                yield line
-        except Unreachable:
-            breaks += 1
-            if breaks > BREAKS_MAX or not heard:
-                raise
-        time.sleep(RETRY_S)

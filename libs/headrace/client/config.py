@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from headrace.client.connection import ClientError
+from headrace.client.errors import ClientError
 
 DEFAULT_PROJECT = "default"
 CONTEXT = "HEADRACE_CONTEXT"  # instead of the file's current one

@@ -13,27 +13,23 @@ import re
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import urlencode, urlsplit
+from http.client import HTTPConnection, HTTPException, HTTPResponse
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 import msgspec
 
-from headrace.client.http1 import HttpConnection, HttpError, Unsendable
+from headrace.client.errors import ClientError, Closed, NotFound, Refused, Unreachable
 from headrace.client.model import Answer
 from headrace.client.protocol import AFTER_POSITION
+from headrace.client.transport import ask, opened, parts_of, reason, tls
 
-if TYPE_CHECKING:
-    import ssl
-
-CONNECT_S_MAX = 5.0
 REPLY_S_MAX = 25.0  # longer than the gateway itself waits for an answer
 SILENCE_S_MAX = 30.0  # of a stream, which has a heartbeat every 10 s
 DEADLINE_S = 60.0  # of a request, all tries together
-RESTART_S = 5.0  # how long a gateway that nobody runs is believed to be restarting, by a change
+RESTART_S = 5.0  # how long a gateway that none connects to is believed to restart, by a change
 RETRY_S = 0.3
 JITTER = 0.5  # by how much a wait may be longer, so that not all come again at once
-NOBODY = "nobody listens there (headrace up starts a platform)"
 OK, BAD_REQUEST, NOT_FOUND = 200, 400, 404
 AGAIN = (429, 502, 503, 504)  # answers that say nothing of the request: ask again
 
@@ -44,28 +40,8 @@ _NEXT = re.compile(r'<(/[^>]*)>; rel="next"')  # RFC 8288, as our gateway writes
 _ANSWERS = msgspec.json.Decoder(Answer)
 
 
-class ClientError(Exception):
-    """The request failed, and the line says why."""
-
-
-class Unreachable(ClientError):
-    """Nobody answers at the gateway's address, or not in time."""
-
-
-class Closed(ClientError):
-    """The stream was ended on this side."""
-
-
-class NotFound(ClientError):
-    """There is nothing of that name."""
-
-
-class Refused(ClientError):
-    """The platform said no. `answer` has the refusal in its parts, and the log's position."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-        super().__init__(answer.message or "refused")
+class _Unconnected(Exception):
+    """No connection came about: nothing was sent, and asking again is of little use."""
 
 
 class Reply(NamedTuple):
@@ -86,17 +62,14 @@ class Connection:
     """
 
     def __init__(self, url: str, token: str, certificate: str = "") -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ClientError(f"{url!r} is no address of a gateway; http://host:port is")
-        self._url, self._parts, self._certificate = url, parts, certificate
+        self._url, self._parts, self._certificate = url, parts_of(url), certificate
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         traceparent = os.environ.get("TRACEPARENT", "")
         if _TRACEPARENT.fullmatch(traceparent):
             self._headers["traceparent"] = traceparent
         self.after_position = 0  # reads show nothing older: our own changes are seen
-        self._kept: HttpConnection | None = None
-        self._streams: list[HttpConnection] = []
+        self._kept: HTTPConnection | None = None
+        self._streams: list[socket.socket] = []
         self._is_ended = False
 
     def get(self, path: str, query: Mapping[str, Any] | None = None) -> bytes:
@@ -111,22 +84,23 @@ class Connection:
             path = reply.next
 
     @contextlib.contextmanager
-    def body(self, path: str) -> Iterator[IO[bytes]]:
+    def body(self, path: str, headers: Mapping[str, str] | None = None) -> Iterator[HTTPResponse]:
         """The body of an answer, to be read as it comes, over a connection of its own. Raises
-        `ClientError`.
+        `ClientError`: `Unreachable` when it breaks off, `Closed`.
         """
-        connection: HttpConnection | None = None
         try:
-            connection = self._open(SILENCE_S_MAX)
-            response = connection.ask("GET", path, None, self._headers)
-            if response.status != OK:
-                _checked(Reply(response.status, response.read()))
-            yield response
-        except (OSError, HttpError) as error:
-            raise Unreachable(f"{self._url}: {_reason(error)}") from error
-        finally:
-            if connection is not None:
-                connection.close()
+            with (
+                contextlib.closing(self._open(SILENCE_S_MAX)) as connection,
+                self._endable(connection.sock),
+                ask(connection, "GET", path, None, {**self._headers, **(headers or {})}) as answer,
+            ):
+                if answer.status != OK:
+                    _checked(Reply(answer.status, answer.read()))
+                yield answer
+        except (OSError, HTTPException) as error:
+            if self._is_ended:
+                raise Closed from error
+            raise Unreachable(f"{self._url}: {reason(error)}") from error
 
     def send(self, method: str, path: str, body: bytes) -> bytes:
         """The body of an answer to what may be sent any number of times. Raises `ClientError`."""
@@ -153,35 +127,17 @@ class Connection:
         """The lines of an answer that goes on, over a connection of its own; ends when it does, or
         when the connection breaks. Raises `Unreachable`, `Closed`.
         """
-        connection: HttpConnection | None = None
-        try:
-            connection = self._open(SILENCE_S_MAX)
-            self._streams.append(connection)
-            if self._is_ended:
-                raise Closed
-            headers = {**self._headers, **headers}
-            response = connection.ask("GET", path_with(path, query), None, headers)
-            if response.status != OK:
-                _checked(Reply(response.status, response.read()))
-            while line := response.readline():
-                yield line
-        except (OSError, HttpError) as error:
-            if self._is_ended:
-                raise Closed from error
-            raise Unreachable(f"{self._url}: {_reason(error)}") from error
-        finally:
-            if connection is not None:
-                self._streams.remove(connection)
-                connection.close()
+        with self.body(path_with(path, query), headers) as response:
+            yield from response
         if self._is_ended:
             raise Closed
 
     def end_streams(self) -> None:
         """End every stream, from another thread: who reads one gets `Closed`."""
         self._is_ended = True
-        for connection in tuple(self._streams):
+        for stream in tuple(self._streams):
             with contextlib.suppress(OSError):
-                connection.sock.shutdown(socket.SHUT_RDWR)
+                stream.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
         """Close the connection."""
@@ -213,15 +169,12 @@ class Connection:
                 if reply.status not in AGAIN or time.monotonic() + wait_s > deadline_s:
                     return reply
                 failure = f"HTTP {reply.status}"
-            except Unsendable as error:
-                raise ClientError(str(error)) from None
-            except ConnectionRefusedError:
-                self.close()
-                failure = NOBODY
+            except _Unconnected as error:
+                failure = str(error)
                 deadline_s = min(deadline_s, began_s + (RESTART_S if key is not None else 0.0))
-            except (OSError, HttpError) as error:
+            except (OSError, HTTPException) as error:
                 self.close()
-                failure = _reason(error)
+                failure = reason(error)
             if time.monotonic() + wait_s > deadline_s:
                 raise Unreachable(f"{self._url}: {failure}")
             time.sleep(wait_s * random.uniform(1, 1 + JITTER))
@@ -229,36 +182,35 @@ class Connection:
     def _once(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> Reply:
-        if self._kept is None:
-            self._kept = self._open(REPLY_S_MAX)
-        response = self._kept.ask(method, path, body, {**self._headers, **headers})
+        if self._kept is None or self._kept.sock is None:  # which it closes after a last answer
+            self._kept = self._connected()
+        response = ask(self._kept, method, path, body, {**self._headers, **headers})
         answer = response.read()
-        if not response.leaves_open:
-            self.close()
-        after = response.header("Retry-After")
+        after = response.getheader("Retry-After", "")
         after_s = float(after) if after.isdecimal() else RETRY_S
-        after_this = _NEXT.fullmatch(response.header("Link"))
+        after_this = _NEXT.fullmatch(response.getheader("Link", ""))
         return Reply(response.status, answer, after_s, after_this[1] if after_this else "")
 
-    def _open(self, silence_s: float) -> HttpConnection:
-        host, port = self._parts.hostname, self._parts.port
-        assert host is not None
+    def _connected(self) -> HTTPConnection:
+        try:
+            return self._open(REPLY_S_MAX)
+        except OSError as error:
+            raise _Unconnected(reason(error)) from error
+
+    def _open(self, silence_s: float) -> HTTPConnection:
         context = tls(self._certificate) if self._parts.scheme == "https" else None
-        connection = HttpConnection(host, port, CONNECT_S_MAX, context)
-        connection.sock.settimeout(silence_s)
-        return connection
+        return opened(self._parts, context, silence_s)
 
-
-def tls(certificate: str) -> ssl.SSLContext:
-    """How to check the gateway. Raises `ClientError`."""
-    from headrace import trust
-
-    try:
-        return trust.context_of(
-            Path(certificate).read_text(encoding="ascii") if certificate else ""
-        )
-    except (OSError, ValueError) as error:
-        raise ClientError(f"cannot use the certificate in {certificate}: {error}") from error
+    @contextlib.contextmanager
+    def _endable(self, stream: socket.socket) -> Iterator[None]:
+        """Let `end_streams` end it. Raises `Closed` when that was called already."""
+        self._streams.append(stream)
+        try:
+            if self._is_ended:
+                raise Closed
+            yield
+        finally:
+            self._streams.remove(stream)
 
 
 def path_with(path: str, query: Mapping[str, Any] | None) -> str:
@@ -286,9 +238,3 @@ def _checked(reply: Reply) -> bytes:
     if reply.status in AGAIN:
         raise Unreachable(answer.message)
     raise ClientError(answer.message)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, ConnectionRefusedError):
-        return NOBODY
-    return str(error) or type(error).__name__

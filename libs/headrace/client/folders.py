@@ -18,8 +18,11 @@ import msgspec
 from headrace.bundles.frames import framed
 from headrace.bundles.manifest import BadManifest, File, encode_manifest, name_of
 from headrace.bundles.packing import Known, Packed, Vanished, pack, seen_in
-from headrace.client.connection import ClientError, Connection, NotFound
+from headrace.client.connection import Connection
+from headrace.client.errors import NotFound, Refused
 from headrace.client.files_model import BundleAnswer
+from headrace.client.model import Answer
+from headrace.events import Refusal
 
 TRIES_MAX = 4  # of a folder that changes while it is sent
 BODY_BYTES = 8_388_608  # of one request; a larger file has one of its own
@@ -33,7 +36,7 @@ class _Changed(Exception):
 
 
 def send_folder(http: Connection, project: str, folder: Path) -> str:
-    """The name of the folder's content, which the platform has from now on. Raises `ClientError`."""
+    """The name of the folder's content, which the platform has from now on. Raises `ClientError`: `Refused`."""
     memory = _memory_of(folder)
     known = _recall(memory)
     changed = ""
@@ -44,7 +47,7 @@ def send_folder(http: Connection, project: str, folder: Path) -> str:
             changed = str(error)
             continue
         except BadManifest as error:
-            raise ClientError(f"refused: workdir = {folder} — {error}") from None
+            raise _refused(folder, str(error)) from None
         if packed.known != known:
             _remember(memory, packed.known)
         try:
@@ -52,10 +55,15 @@ def send_folder(http: Connection, project: str, folder: Path) -> str:
                 return name_of(encode_manifest(packed.manifest))
         except _Changed as error:
             changed, known = str(error), {}
-    raise ClientError(
-        f"refused: workdir = {folder} — {changed or 'it'} changes while it is being sent; "
-        "stop what writes there, or list it in .headraceignore"
-    )
+    rule = f"{changed or 'it'} changes while it is being sent"
+    raise _refused(folder, rule, "stop what writes there, or list it in .headraceignore")
+
+
+def _refused(folder: Path, rule: str, instead: str = "") -> Refused:
+    """As the platform refuses a job file, which it was not even sent."""
+    found = Refusal(field="workdir", value=str(folder), rule=rule, instead=instead)
+    fields = {name: getattr(found, name) for name in found.__struct_fields__}
+    return Refused(Answer(accepted=False, message=str(found), refusal=fields))
 
 
 def _is_kept_after_sending(http: Connection, project: str, folder: Path, packed: Packed) -> bool:

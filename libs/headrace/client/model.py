@@ -110,10 +110,13 @@ class Happening(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class HappeningPage(msgspec.Struct, kw_only=True):
-    """Events after a position; `position` is where to go on from."""
+    """Events after a position; `position` is where to go on from, `is_end` that the log ended there:
+    a page without any may have more after it.
+    """
 
     events: list[Happening]
     position: int
+    is_end: bool = False
 
 
 class WorkerRow(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -6,16 +6,19 @@ anything is written, and each file is compared with its name.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
 
 import msgspec
 
 from headrace.bundles.gathering import OUTPUTS_BYTES_MAX
-from headrace.bundles.manifest import BadManifest, File, parents_of, read_manifest
-from headrace.client.connection import ClientError, Connection
+from headrace.bundles.manifest import BadManifest, File, check_windows, parents_of, read_manifest
+from headrace.client.connection import Connection
+from headrace.client.errors import ClientError
 from headrace.client.files_model import Left, OutputsAnswer
 
 READ_BYTES = 1_048_576
@@ -40,6 +43,8 @@ def fetch_outputs(http: Connection, path: str, folder: Path) -> list[str]:
 
 def _fetch(http: Connection, path: str, left: Left, folder: Path) -> list[str]:
     manifest = read_manifest(left.manifest, OUTPUTS_BYTES_MAX)
+    if os.name == "nt":
+        check_windows(manifest)
     folder.mkdir(parents=True, exist_ok=True)
     for file in manifest.files:
         for above in parents_of(file.path):
@@ -48,27 +53,46 @@ def _fetch(http: Connection, path: str, left: Left, folder: Path) -> list[str]:
             (folder / above).mkdir(exist_ok=True)
     with http.body(path) as body:
         for file in manifest.files:
-            if file.target:
-                (folder / file.path).unlink(missing_ok=True)
-                (folder / file.path).symlink_to(file.target)
-            else:
-                _write(body, file, folder / file.path)
+            _put(body, file, folder / file.path)
     return [str(folder / file.path) for file in manifest.files]
+
+
+def _put(body: IO[bytes], file: File, where: Path) -> None:
+    if not file.target:
+        _write(body, file, where)
+        return
+    with _writing(where):
+        where.unlink(missing_ok=True)
+        where.symlink_to(file.target)
 
 
 def _write(body: IO[bytes], file: File, where: Path) -> None:
     """All of it or nothing."""
     new = where.with_name(f".{where.name}.{os.getpid()}")
     digest, left = hashlib.sha256(), file.size
+    with _writing(where):
+        out = new.open("xb")
     try:
-        with new.open("xb") as out:
+        with out:
             while left and (data := body.read(min(left, READ_BYTES))):
-                out.write(data)
+                with _writing(where):
+                    out.write(data)
+                    out.flush()
                 digest.update(data)
                 left -= len(data)
         if left or digest.hexdigest() != file.digest:
             raise ClientError(f"{file.path} did not come whole; fetch it again")
-        new.chmod(0o755 if file.executable else 0o644)
-        new.replace(where)
+        with _writing(where):
+            new.chmod(0o755 if file.executable else 0o644)
+            new.replace(where)
     finally:
         new.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _writing(where: Path) -> Iterator[None]:
+    """What fails here is this machine's fault, and not the connection's."""
+    try:
+        yield
+    except OSError as error:
+        raise ClientError(f"cannot write {where}: {error.strerror}") from None

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from headrace.client.connection import ClientError, Refused, Unreachable
+from headrace.client.errors import ClientError, Refused, Unreachable
 from headrace.client.model import Answer
 
 if TYPE_CHECKING:

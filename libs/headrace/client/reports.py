@@ -40,11 +40,6 @@ class Reports(Asking):
         """Webhooks, of one project or all."""
         return self._list(path_with("/v1/webhooks", {"project": project}), WebhookRow)
 
-    def delete_webhook(self, name: str, *, project: str = "") -> Answer:
-        """Tell this address no more."""
-        path = f"/v1/webhooks/{part(project or self.project)}/{part(name)}"
-        return self._once("DELETE", path, None)
-
     def pools(self) -> list[PoolRow]:
         """Pools, with their prices."""
         return self._list("/v1/pools", PoolRow)

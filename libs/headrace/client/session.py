@@ -12,9 +12,10 @@ from urllib.parse import urlsplit, urlunsplit
 import msgspec
 
 from headrace.client.config import Context
-from headrace.client.connection import ClientError, Refused, Unreachable, tls
+from headrace.client.errors import ClientError, Refused, Unreachable
 from headrace.client.model import Answer
 from headrace.client.session_model import SessionPiece, Visit
+from headrace.client.transport import tls
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection

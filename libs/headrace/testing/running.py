@@ -17,7 +17,7 @@ from pathlib import Path
 
 from headrace.client import Client, JobRow
 from headrace.client.model import ENDED
-from headrace.embedded import secrets, settings, status
+from headrace.embedded import platform, secrets, settings
 from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
 
@@ -50,8 +50,9 @@ class RunningPlatform:
 
     @property
     def url(self) -> str:
-        """The gateway's address."""
-        return status.report(self.layout).url
+        """The gateway's address; empty while it is down."""
+        said = platform.state(self.layout)
+        return said.url if said else ""
 
     @property
     def nats_url(self) -> str:
@@ -108,10 +109,17 @@ class RunningPlatform:
 def started_platform(*options: str, **env: str) -> Iterator[RunningPlatform]:
     """A platform started with these options of `headrace up` and these variables."""
     made = RunningPlatform(Path(tempfile.mkdtemp(prefix="headrace-test-")))
+    with started(made, *options, **env):
+        yield made
+
+
+@contextlib.contextmanager
+def started(made: RunningPlatform, *options: str, **env: str) -> Iterator[None]:
+    """Start it so, at a free port; it is gone with its data afterwards."""
     made.env |= env
     with removed_at_the_end(made):
         made.up("--listen", "127.0.0.1:0", *options)
-        yield made
+        yield
 
 
 def removed_at_the_end(made: RunningPlatform) -> subprocess.Popen[bytes]:
