@@ -12,8 +12,8 @@ from headrace.access.allowed import (
     Scope,
     Subject,
     allowed,
-    allowed_somewhere,
     allowed_to_give,
+    refused_everywhere,
 )
 from headrace.access.table import MAY, NOUNS, REACHES, ROLES, VERBS
 from headrace.events import Refusal
@@ -90,7 +90,8 @@ def test_a_token_narrows_and_never_widens():
     assert may(elsewhere, "submit", "job", BIO)
     assert not may(elsewhere, "submit", "job", VISION)
     assert not may(elsewhere, "apply", "pool", WHOLE_FLEET)
-    assert not allowed_somewhere(narrow, "submit", "job")
+    assert refused_everywhere(narrow, "read", "job") is None
+    assert "good for job.read" in str(refused_everywhere(narrow, "submit", "job"))
 
 
 def test_a_service_that_acts_for_somebody_may_what_both_may():
@@ -121,6 +122,19 @@ def test_a_refusal_says_who_one_is_and_who_may():
     )
     stranger = allowed(subject(("viewer", "bio")), "read", "job", VISION)
     assert "ada is without a role in vision" in str(stranger)
+
+
+def test_a_refusal_of_something_everywhere_says_which_roles_one_has():
+    who = subject(("viewer", "vision"), ("viewer", "bio"))
+    assert refused_everywhere(who, "read", "job") is None
+    assert str(refused_everywhere(who, "submit", "job")) == (
+        "refused: access = job.submit — ada is viewer of bio and viewer of vision; "
+        "admin or department-admin or project-admin or researcher or publisher may"
+    )
+    assert str(refused_everywhere(who, "change", "node")).endswith("admin of the whole fleet may")
+    service = subject(("viewer", "vision"), name="airflow")
+    acting = subject(("admin", ""), via=service)
+    assert "airflow is viewer of vision" in str(refused_everywhere(acting, "submit", "job"))
 
 
 def test_nobody_gives_a_role_that_is_none():

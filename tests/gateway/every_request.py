@@ -86,7 +86,6 @@ REQUESTS = {
     ("PUT", "/v1/projects/{project:str}/bundles"): ("/v1/projects/vision/bundles", {}, HERE),
     ("POST", "/v1/projects/{project:str}/objects"): ("/v1/projects/vision/objects", None, HERE),
     ("GET", "/v1/webhooks"): ("/v1/webhooks", None, None),
-    ("DELETE", "/v1/webhooks/{project:str}/{name:str}"): ("/v1/webhooks/vision/w", None, HERE),
     ("GET", "/v1/usage"): ("/v1/usage", None, None),
     ("GET", "/v1/users"): ("/v1/users", None, None),
     ("PUT", "/v1/users/{user:str}"): (

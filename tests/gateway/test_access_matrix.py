@@ -36,9 +36,9 @@ from headrace.events.templates import Template, TemplateConfigured
 from headrace.gateway.app import api
 
 
-def routes(world):
+def routes():
     """Each route of `/v1` with its method and its options."""
-    for route in api(world.gateway).routes:
+    for route in api().routes:
         path = route.path_format.replace("{job}", "{job:str}")
         for name, kind in (
             ("node", "str"), ("token", "str"), ("project", "str"), ("name", "str"),
@@ -112,7 +112,7 @@ def expected(opt, method, path, subject):
 
 
 async def test_every_route_says_what_one_must_be_allowed_to_do(world):
-    found = list(routes(world))
+    found = list(routes())
     said = {(method, path) for method, path, opt in found if "may" in opt}
     assert said == {*REQUESTS, *(("SOCKET", path) for path in SESSIONS)}
     assert {(m, p) for m, p, opt in found if opt.get("signed_in")} == SIGNED_IN
@@ -129,7 +129,7 @@ async def test_what_the_table_denies_the_door_denies_and_nothing_else(world):
 
     def try_all():
         door = Door(world.url)
-        for method, path, opt in routes(world):
+        for method, path, opt in routes():
             if "may" not in opt or method == "SOCKET":
                 continue
             target, body, _ = REQUESTS[method, path]
@@ -162,7 +162,7 @@ async def test_no_read_shows_anything_of_another_project(world):
 
     def read_all():
         door = Door(world.url)
-        for method, path, opt in routes(world):
+        for method, path, opt in routes():
             if method != "GET" or "may" not in opt:
                 continue
             for user in ("researcher-vision", "project-admin-vision", "department-admin-research"):

@@ -73,7 +73,7 @@ async def test_a_submitted_job_is_listed_as_soon_as_it_is_accepted(world):
 async def test_the_owner_is_asked_with_the_key_the_actor_and_the_body_as_it_came(world):
     await world.answer("job.submit", lambda _: {"accepted": True, "position": 0, "job": "x-1"})
     body = '{"name":"hello",  "project":"vision"}'
-    await world.call(world.client().submit, body, key="k1")
+    await world.call(raw, world, "POST", "/v1/jobs", body, {"Idempotency-Key": "k1"})
     message = world.asked[0]
     assert message.subject == "headrace.gateway.vision.job.submit"
     assert message.data.decode() == body

@@ -12,7 +12,8 @@ from headrace.bundles.frames import HEAD, framed
 from headrace.bundles.manifest import File, manifest_of, name_of
 from headrace.bundles.packing import Vanished
 from headrace.client import Refused, folders
-from headrace.client.connection import ClientError, Connection
+from headrace.client.connection import Connection
+from headrace.client.errors import ClientError
 from headrace.events.access import ProjectErased
 
 PROJECTS = "/v1/projects/vision"
@@ -100,7 +101,7 @@ async def test_nothing_of_a_project_is_known_in_another(world, vision):
     assert await asked("GET", f"{PROJECTS}/bundles/{name}") == (200, "")
     assert (await asked("GET", f"/v1/projects/ads/bundles/{name}"))[0] == 404
     nobody = await asked("GET", f"/v1/projects/nobody/bundles/{name}")
-    assert nobody == (404, "there is no project nobody (headrace projects)")
+    assert nobody == (400, "refused: project = nobody — does not exist; projects: ads, vision")
     assert (await asked("GET", f"{PROJECTS}/bundles/{name}", token="wrong"))[0] == 401
     assert (await asked("POST", f"{PROJECTS}/objects", token="wrong"))[0] == 401
 
@@ -153,7 +154,7 @@ async def test_a_folder_that_never_stops_changing_is_refused_with_the_file(
         return packed
 
     monkeypatch.setattr(folders, "pack", changing)
-    with pytest.raises(ClientError, match=r"train\.py changes while it is being sent"):
+    with pytest.raises(Refused, match=r"train\.py changes while it is being sent"):
         await sent(world, vision)
 
 

@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from headrace.bus import credentials
-from headrace.client.connection import ClientError, Connection, Refused
+from headrace.client.connection import Connection
+from headrace.client.errors import ClientError, Refused
 from headrace.client.model import signed_text
 from headrace.events.members import JoinWaiting, MemberAdmitted, TokenCreated, TokenRevoked
 from headrace.events.nodes import NodeChanged, NodeJoined

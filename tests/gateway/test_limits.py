@@ -1,24 +1,43 @@
-"""How many changes are taken at a time, and what the others are told."""
+"""How many requests are taken, and what the others are told."""
 
 import asyncio
 
 import pytest
+from tests.gateway.people import person, secret_of, tree
 from tests.gateway.test_api import raw
 
 from headrace.gateway.errors import TooMany
 from headrace.gateway.limiting import (
     AGAIN_S_MAX,
     ANSWERED_S,
+    BURST,
     CHANGES_FIRST,
     CHANGES_LEAST,
     CHANGES_MAX,
     COUNTED_S,
     FEW,
     LEFT_AT_ONCE,
+    REFILL_PER_S,
+    Limiter,
     Room,
 )
 
 BODY = b'{"name": "t", "command": ["true"]}'
+
+
+async def test_strangers_from_one_address_are_slowed_down_and_who_is_known_is_not(world):
+    known = await world.append(*tree(), *person("ada", ("viewer", "vision")))
+    await world.gateway.follower.reached(known)
+    now_s = 0.0  # however long the knocks take
+    world.gateway.strangers = Limiter(lambda: now_s)
+
+    def knock(times):
+        return [raw(world, "GET", "/v1/jobs", token="nobody")[0] for _ in range(times)]
+
+    assert await world.call(knock, BURST + 10) == [401] * BURST + [429] * 10
+    assert (await world.call(raw, world, "GET", "/v1/jobs", token=secret_of("ada")))[0] == 200
+    now_s += 2
+    assert await world.call(knock, 11) == [401] * 2 * REFILL_PER_S + [429]
 
 
 async def test_one_change_more_than_there_is_room_for_is_told_to_come_again(world, monkeypatch):

@@ -86,7 +86,16 @@ async def test_a_cursor_stays_where_it_is_when_jobs_come_and_go(world):
     [
         ("/v1/jobs?sort=colour", "sort = colour is no order; instead: position, project"),
         ("/v1/jobs?sort=name&cursor=%00", "cursor = \\x00 is no cursor of a list"),
-        ("/v1/jobs?sort=name&cursor=WzEsIDJd", "is the cursor of another order"),
+        ("/v1/jobs?sort=name&cursor=WzEsIDJd", "is no cursor of a list"),
+        ("/v1/jobs?sort=name&cursor=WyJ1c2VyIiwgImFkYSIsIDJd", "is the cursor of another order"),
+        ("/v1/jobs?cursor=WyJ1c2VyIiwgImFkYSIsIDJd", "goes on with a list in an order"),
+        ("/v1/jobs?sort=name&before=5", "before = 5 goes on with a list without sort"),
+        ("/v1/jobs?limit=0", "limit = 0 Expected `int` >= 1"),
+        ("/v1/jobs?limit=1&limit=2", "limit = 1 is there more than once"),
+        ("/v1/jobs?projcet=vision", "projcet =  unknown field; instead: did you mean project?"),
+        ("/v1/status?colour=red", "colour =  unknown field; instead: this takes no query"),
+        ("/v1/jobs/j-0/why?limit=3", "limit =  unknown field"),
+        ("/v1/jobs/j-0?colour=red", "colour =  unknown field"),
         ("/v1/jobs?fields=job,stat", "fields = stat is no field of a row; instead: state"),
         ("/v1/nodes?fields=", None),
         ("/v1/nodes?sort=nod", "sort = nod is no field of a row; instead: node"),
@@ -159,8 +168,9 @@ async def test_a_read_waits_for_the_position_that_it_names(world):
 async def test_a_read_of_what_is_not_there_yet_says_so(world, monkeypatch):
     monkeypatch.setattr("headrace.gateway.follower.OWN_WRITE_S_MAX", 0.01)
     status, answer = await ask(world, "/v1/jobs", **{"Headrace-After-Position": "99"})
-    assert status == 503
-    assert answer["message"] == "the log is read up to 0 here, not yet 99"
+    assert status == 400
+    rule = "is beyond the log, which ends at 0"
+    assert answer["message"] == f"refused: Headrace-After-Position = 99 — {rule}"
     assert (await ask(world, "/v1/jobs", **{"Headrace-After-Position": "-1"}))[0] == 400
 
 
@@ -245,3 +255,26 @@ async def inhabited(world):
             TokenCreated(token=f"j{number}", digest="d" * 64, uses=1, expires_at_us=9),
         )
     await world.gateway.follower.reached(len(world.log.events))
+
+
+async def test_the_cursor_of_another_list_or_order_is_refused(world):
+    await filled(world)
+    await inhabited(world)
+    pages_of = {}
+    for path in ("/v1/users?limit=1", "/v1/users?limit=1&sort=kind", "/v1/roles?limit=1"):
+        link = await world.call(link_of, world, path)
+        pages_of[path] = link.partition("&cursor=")[2].partition(">")[0]
+        assert pages_of[path], path
+    for path, other in itertools.permutations(pages_of, 2):
+        status, answer = await ask(world, f"{path}&cursor={pages_of[other]}")
+        assert status == 400
+        assert answer["refusal"]["field"] == "cursor"
+
+
+def link_of(world, path):
+    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=10)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
+    answer = connection.getresponse()
+    answer.read()
+    connection.close()
+    return answer.headers.get("Link", "")

@@ -53,7 +53,9 @@ async def test_every_operation_says_what_it_is_for_and_how_it_fails():
 
 
 @pytest.mark.timeout(FUZZ_S_MAX + 20)
-async def test_nothing_that_can_be_sent_makes_the_gateway_fail(world):
+async def test_nothing_that_can_be_sent_makes_the_gateway_fail(world, monkeypatch):
+    monkeypatch.setattr("headrace.gateway.follower.OWN_WRITE_S_MAX", 0.05)  # for what never comes
+
     async def owner(message):
         refusal = {"field": "request", "value": "", "rule": "is of no use", "instead": ""}
         answer = {"accepted": False, "position": 0, "message": "refused", "refusal": refusal}

@@ -17,6 +17,8 @@ from headrace.bus import subjects
 from headrace.bus.memory import MemoryBus
 from headrace.bus.sessions import Entered
 from headrace.client import ClientError, NotFound
+from headrace.events import Refusal
+from headrace.events.jobs import JobRefused
 from headrace.events.people import ApiTokenRevoked, Grant, RoleRevoked, UserRemoved
 from headrace.gateway import denials
 
@@ -116,17 +118,6 @@ async def test_refusals_of_one_subject_are_one_event_until_a_minute_is_over(worl
         ("ada", "job.submit", ""),
         ("", "the token is not valid here", ""),
     }
-
-
-async def test_strangers_from_one_address_are_slowed_down_and_who_is_known_is_not(world):
-    await in_log(world, *tree(), *person("ada", ("viewer", "vision")))
-
-    def knock():
-        return [spoken(world, "nobody")[0] for _ in range(110)]
-
-    statuses = await asyncio.to_thread(knock)
-    assert (statuses[0], statuses[-1]) == (401, 429)
-    assert (await asyncio.to_thread(spoken, world, "ada"))[0] == 200
 
 
 async def test_reading_anothers_output_is_on_record_once_an_hour_and_ones_own_is_not(world):
@@ -236,6 +227,24 @@ async def test_who_holds_a_gpu_of_another_project_is_another_project(world):
     assert await world.call(lambda: list(zoe.events())) == []
 
 
+@pytest.mark.parametrize("guess", ["hello-a", "hello-b", "vision", "vision-b"])
+async def test_what_a_refused_job_named_is_shown_as_it_was_whether_it_exists_or_not(world, guess):
+    refusal = Refusal(field="after[0].job", value=guess, rule="is no job", instead=f"not {guess}")
+    refused = (
+        requested("mine-a", "zeta"),
+        JobRefused(job="mine-a", project="zeta", refusal=refusal),
+    )
+    await in_log(world, *tree(), *person("zoe", ("researcher", "zeta")), *RUN, *refused)
+    zoe = world.client(secret_of("zoe"))
+    (row,) = (await world.call(zoe.jobs)).jobs
+    assert row.why == f"after[0].job = {guess} — is no job; not {guess}"
+    *_, event = await world.call(lambda: list(zoe.events()))
+    assert (event.data["refusal"]["value"], event.data["refusal"]["instead"]) == (
+        guess,
+        f"not {guess}",
+    )
+
+
 @pytest.mark.parametrize(
     "sent",
     [
@@ -263,3 +272,15 @@ async def test_what_is_no_token_of_ours_lets_nobody_in(world, given):
     status, said = await asyncio.to_thread(spoken, world, "", Authorization=given)
     assert status == 401
     assert "token" in json.loads(said)["message"]
+
+
+async def test_whose_a_service_of_another_project_is_nobody_is_told(world):
+    theirs = person("secret-etl", ("researcher", "zeta"), kind="service", home="zeta")
+    await in_log(world, *tree(), *person("ada", ("project-admin", "vision")), *theirs)
+    body = b'{"kind": "service", "home": "vision"}'
+    json_ = {"Content-Type": "application/json"}
+    for method, given in (("PUT", body), ("DELETE", None)):
+        path = "/v1/users/secret-etl"
+        status, said = await world.call(spoken, world, "ada", method, path, given, **json_)
+        assert status == 403
+        assert b"zeta" not in said

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import re
 import time
 
 import msgspec
@@ -18,9 +19,11 @@ from tests.gateway.histories import (
     started,
     worker_exited,
 )
+from tests.gateway.people import configured
+from tests.gateway.test_api import raw
 
 from headrace.bus.agents import LogsChunk, LogsWanted
-from headrace.client import ClientError, NotFound
+from headrace.client import ClientError, NotFound, Refused
 from headrace.gateway.app import application
 from headrace.gateway.events_api import position_before
 from headrace.gateway.server import Server, listen
@@ -54,13 +57,48 @@ async def test_events_of_one_job_are_its_own_and_its_tasks(world):
 
 
 async def test_events_are_chosen_by_type_and_project(world):
-    await world.append(*SUCCEEDED, requested("ads-a", project="ads"))
-    await world.gateway.follower.reached(len(SUCCEEDED) + 1)
+    made = (configured("ads", "research"), requested("ads-a", project="ads"))
+    await world.gateway.follower.reached(await world.append(*SUCCEEDED, *made))
     client = world.client()
     gangs = await world.call(taken, client.events(type_prefix="gang."), 99)
     assert [event.type for event in gangs] == ["gang.placed.v1", "gang.released.v1"]
     ads = await world.call(taken, client.events(project="ads"), 99)
     assert [event.data["job"] for event in ads] == ["ads-a"]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ({"project": "adz"}, "project = adz — is no project that you see; did you mean ads?"),
+        ({"type_prefix": "gnag."}, "type = gnag. — no event's type begins so; did you mean gang?"),
+        ({"job": "hello-a/x"}, "job = hello-a/x — is no job; hello-a/0 is a task"),
+    ],
+)
+async def test_events_that_there_can_be_none_of_are_refused(world, words, line):
+    await world.gateway.follower.reached(await world.append(configured("ads", "research"), *RUN))
+    for follow in (True, False):
+        with pytest.raises(Refused, match=re.escape(line)):
+            await world.call(taken, world.client().events(**words, follow=follow), 1)
+
+
+async def test_who_goes_on_from_where_the_log_is_not_yet_is_told_so(world, monkeypatch):
+    monkeypatch.setattr("headrace.gateway.follower.OWN_WRITE_S_MAX", 0.05)
+    await world.gateway.follower.reached(await world.append(*RUN))
+    for follow in (True, False):
+        with pytest.raises(Refused, match="after = 99 — is beyond the log, which ends at 6"):
+            await world.call(taken, world.client().events(after=99, follow=follow), 1)
+    for position in ("abc", "9" * 5_000, "²"):
+        said = {"Last-Event-ID": position.encode().decode("latin-1")}
+        status, _ = await world.call(raw, world, "GET", "/v1/events", None, said)
+        assert status == 400
+
+
+async def test_a_long_way_without_what_is_wanted_is_gone_to_its_end(world, monkeypatch):
+    monkeypatch.setattr("headrace.gateway.events_api.SCANNED_EVENTS_MAX", 2)
+    far = [requested(f"j-{index}") for index in range(600)]
+    await world.gateway.follower.reached(await world.append(*far, *RUN))
+    gangs = await world.call(taken, world.client().events(type_prefix="gang."), 99)
+    assert [event.type for event in gangs] == ["gang.placed.v1"]
 
 
 async def test_events_since_a_time_begin_there(world):
@@ -193,6 +231,17 @@ async def test_the_output_of_a_sweep_asks_for_one_trial(world):
     await world.gateway.follower.reached(2)
     with pytest.raises(ClientError, match="name one trial; lr-x/0"):
         await world.call(list, world.client().logs("lr-x"))
+
+
+async def test_the_output_of_a_worker_that_was_not_is_refused(world):
+    await world.gateway.follower.reached(await world.append(*SUCCEEDED))
+    client = world.client()
+    for wanted, line in (
+        ({"rank": 7}, "rank = 7 — is no worker of this job; ranks: 0"),
+        ({"attempt": 9}, "attempt = 9 — is none of this job; attempts: 1"),
+    ):
+        with pytest.raises(Refused, match=re.escape(line)):
+            await world.call(lambda wanted=wanted: list(client.logs("hello-a", **wanted)))
 
 
 async def test_the_output_of_nobody_is_not_found(world):

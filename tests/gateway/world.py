@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from litestar import Litestar
 
 from headrace import vault
 from headrace.bus import subjects
@@ -18,7 +19,7 @@ from headrace.bus.interface import Message
 from headrace.bus.memory import MemoryBroker, MemoryBus
 from headrace.client import Client
 from headrace.events import Event, Header, encode, stream_of, tag_of
-from headrace.gateway.app import application
+from headrace.gateway.app import api, application
 from headrace.gateway.follower import Follower
 from headrace.gateway.gateway import Gateway
 from headrace.gateway.server import Server, listen
@@ -29,6 +30,7 @@ from headrace.store.memory import MemoryLog, MemoryStore
 TOKEN = "a-token-for-tests"
 SECOND_US = 1_000_000
 TIMEOUT_S = 10.0
+_UNUSED: list[Litestar] = []  # routes of worlds that are gone: making them takes 0.2 s
 
 
 class World:
@@ -126,7 +128,8 @@ async def served_world() -> AsyncIterator[World]:
     made = World()
     listening = listen("127.0.0.1:0")
     made.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-    server = Server(application(made.gateway), listening)
+    routes = _UNUSED.pop() if _UNUSED else api()
+    server = Server(application(made.gateway, routes), listening)
     following = asyncio.create_task(made.gateway.follower.run())
     serving = asyncio.create_task(server.run_until_stopped())
     async with asyncio.timeout(TIMEOUT_S):
@@ -143,3 +146,4 @@ async def served_world() -> AsyncIterator[World]:
     following.cancel()
     await made.gateway.node_files.close()
     made.folder.cleanup()
+    _UNUSED.append(routes)

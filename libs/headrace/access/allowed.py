@@ -77,13 +77,18 @@ def allowed(subject: Subject, verb: str, noun: str, scope: Scope, owner: str = "
     return _refusal(subject, verb, noun, scope)
 
 
-def allowed_somewhere(subject: Subject, verb: str, noun: str) -> bool:
-    """Whether there is anything of this kind that the subject may do this to."""
-    if subject.via is not None and not allowed_somewhere(subject.via, verb, noun):
-        return False
+def refused_everywhere(subject: Subject, verb: str, noun: str) -> Refusal | None:
+    """Why there is nothing of this kind that the subject may do this to; None: there may be."""
+    if subject.via is not None:
+        service = refused_everywhere(subject.via, verb, noun)
+        if service is not None:
+            return service
     reaches = MAY.get((noun, verb), {})
-    is_in_token = _matches(subject.scopes, verb, noun)
-    return is_in_token and any(grant.role in reaches for grant in subject.grants)
+    if not _matches(subject.scopes, verb, noun):
+        return _token_refusal(subject, verb, noun)
+    if any(grant.role in reaches for grant in subject.grants):
+        return None
+    return _refusal(subject, verb, noun)
 
 
 def allowed_to_give(subject: Subject, grant: Grant, scope: Scope) -> Judgement:
@@ -140,10 +145,14 @@ def _token_refusal(subject: Subject, verb: str, noun: str) -> Refusal:
     return Refusal(field="access", value=f"{noun}.{verb}", rule=rule)
 
 
-def _refusal(subject: Subject, verb: str, noun: str, scope: Scope) -> Refusal:
-    has = sorted({f"{g.role} of {g.scope or FLEET}" for g in subject.grants if covers(g, scope)})
-    said = " and ".join(has) if has else f"without a role in {scope}"
+def _refusal(subject: Subject, verb: str, noun: str, scope: Scope | None = None) -> Refusal:
+    """Why not in this scope; without one, why nowhere."""
+    where = FLEET if scope is None else str(scope)
+    covering = [grant for grant in subject.grants if scope is None or covers(grant, scope)]
+    has = sorted({f"{grant.role} of {grant.scope or FLEET}" for grant in covering})
+    said = " and ".join(has) if has else f"without a role in {where}"
     could = [role for role in ROLES if MAY.get((noun, verb), {}).get(role) in ("yes", "any")]
-    instead = f"{' or '.join(could)} of {scope} may" if could else ""
+    of = "" if scope is None and could != ["admin"] else f" of {where}"
+    instead = f"{' or '.join(could)}{of} may" if could else ""
     rule = f"{subject.name} is {said}"
     return Refusal(field="access", value=f"{noun}.{verb}", rule=rule, instead=instead)

@@ -18,6 +18,8 @@ from headrace.events import EVENTS, tag_of
 from headrace.events.webhooks import Webhook
 
 WEBHOOK = "webhook"
+_CARRYING = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::/96")))
+_RESERVED = tuple(map(ipaddress.ip_network, ("64:ff9b:1::/48", "fec0::/10", "192.0.0.0/24")))
 URL_LENGTH_MAX = 2_000
 TYPES_MAX = 32
 TYPES_DEFAULT = ("job.finished", "job.refused")
@@ -84,7 +86,18 @@ def is_inside(host: str) -> bool:
         address = ipaddress.ip_address(host)
     except ValueError:
         return host == "localhost" or host.endswith((".localhost", ".local", ".internal"))
-    return not address.is_global or address.is_multicast
+    if isinstance(address, ipaddress.IPv6Address):
+        address = _carried(address)
+    is_reserved = any(address in net for net in _RESERVED if net.version == address.version)
+    return not address.is_global or address.is_multicast or is_reserved
+
+
+def _carried(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The IPv4 address to which a network may translate this one, else itself (RFC 6052, 3056)."""
+    inner = address.ipv4_mapped or address.sixtofour
+    if inner is None and any(address in net for net in _CARRYING):
+        inner = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+    return inner or address
 
 
 def _types(names: list[str]) -> tuple[str, ...]:

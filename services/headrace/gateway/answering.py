@@ -6,6 +6,7 @@ Rule: whatever goes wrong is an `Answer` with one line; a stack trace goes nowhe
 from __future__ import annotations
 
 import logging
+import re
 from typing import Any
 
 from litestar import Request
@@ -13,7 +14,8 @@ from litestar.exceptions import HTTPException
 from litestar.response import Response
 
 from headrace.client.model import Answer
-from headrace.gateway.errors import GatewayError
+from headrace.documents.wording import meant
+from headrace.gateway.errors import BadRequest, GatewayError, NotReady
 from headrace.store.interface import Unavailable
 from headrace.telemetry.logs import error_of
 
@@ -22,6 +24,12 @@ TOO_LARGE = (
     f"refused: body — a request may have at most {BODY_BYTES_MAX} bytes; "
     "put large data into a volume"
 )
+
+SCHEMA = "/schema/openapi.json"
+VALUE_SHOWN_MAX = 200  # characters
+
+_BODY = "data"  # as the framework calls it
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 
 _LOG = logging.getLogger("headrace.gateway")
 
@@ -41,22 +49,22 @@ def status_of(answer: Answer, *, created: bool = False) -> int:
 
 def on_http_error(request: Request[Any, Any, Any], error: HTTPException) -> Response[Answer]:
     """What the framework found wrong with a request."""
-    line = error.detail
-    if error.status_code == 413:
-        line = TOO_LARGE
-    elif error.status_code in (404, 405):
-        line = f"{request.method} {request.url.path} is not offered here (see /schema)"
-    elif isinstance(error.extra, list) and error.extra:
-        first: Any = error.extra[0]
-        line = f"refused: {first.get('key', 'query')} — {first.get('message', line)}"
-    return Response(Answer(accepted=False, message=line), status_code=error.status_code)
+    return Response(
+        _told(request, error), status_code=error.status_code, headers=error.headers or None
+    )
 
 
 def on_failure(request: Request[Any, Any, Any], error: Exception) -> Response[Answer]:
     """Whatever else went wrong."""
     status, answer, after_s = failure_of(error, request.url.path)
-    headers = {"Retry-After": str(after_s)} if after_s else None
-    return Response(answer, status_code=status, headers=headers)
+    return Response(answer, status_code=status, headers=headers_of(status, after_s))
+
+
+def headers_of(status: int, after_s: int) -> dict[str, str]:
+    """What an error says beside its answer: when to ask again, or what to ask with (RFC 9110)."""
+    if status == 401:
+        return {"WWW-Authenticate": "Bearer"}
+    return {"Retry-After": str(after_s)} if after_s else {}
 
 
 def failure_of(error: Exception, path: str) -> tuple[int, Answer, int]:
@@ -68,7 +76,37 @@ def failure_of(error: Exception, path: str) -> tuple[int, Answer, int]:
     if isinstance(error, Unavailable):
         _LOG.warning("log not reached reason=%s", error)
         line = "the log cannot be reached now; try again"
-        return 503, Answer(accepted=False, message=line), 0
+        return 503, Answer(accepted=False, message=line), NotReady.retry_after_s
     _LOG.error("request failed path=%s %s", path, error_of(error))
     line = "the gateway failed on this request; its log has one line about it"
     return 500, Answer(accepted=False, message=line), 0
+
+
+def _told(request: Request[Any, Any, Any], error: HTTPException) -> Answer:
+    if error.status_code == 413:
+        return Answer(accepted=False, message=TOO_LARGE)
+    if error.status_code in (404, 405):
+        line = f"{request.method} {request.url.path} is not offered here (see {SCHEMA})"
+        return Answer(accepted=False, message=line)
+    if isinstance(error.extra, list) and error.extra:
+        first: Any = error.extra[0]
+        field, said = str(first.get("key", "query")), str(first.get("message", error.detail))
+        return _misread(request, field, said)
+    if error.status_code == 400:
+        return BadRequest("body", "", f"is not JSON: {error.detail}").answer()
+    return Answer(accepted=False, message=error.detail)
+
+
+def _misread(request: Request[Any, Any, Any], field: str, said: str) -> Answer:
+    """What of a query, a header or a body is not as its route has it, as every other refusal."""
+    if field != _BODY:
+        value = request.query_params.get(field) or request.headers.get(field, "")
+        return BadRequest(field, str(value)[:VALUE_SHOWN_MAX], said).answer()
+    unknown = _UNKNOWN.fullmatch(said)
+    if unknown is None:
+        rule = "a JSON object is needed" if said == repr(_BODY) else said
+        return BadRequest("body", "", rule).answer()
+    body = request.route_handler.parsed_data_field
+    known = getattr(body.annotation if body else None, "__struct_fields__", ())
+    instead = meant(unknown[1], "fields", known)
+    return BadRequest(unknown[1], "", "unknown field", instead).answer()

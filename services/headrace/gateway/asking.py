@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -17,12 +18,11 @@ from headrace import telemetry
 from headrace.bus import subjects
 from headrace.bus.interface import Bus, NoReply, NotConnected
 from headrace.client.model import Answer
+from headrace.gateway.company import Carriage
 from headrace.gateway.errors import BadRequest, NoAnswer
-from headrace.runtime.pacing import Company, Pace
 from headrace.scheduling.explanation import Explanation
 
 ANSWER_S_MAX = 15.0  # in all; a takeover takes 3 s
-ASKED_APART_S, ASKED_FREE = 0.008, 4  # of many requests those of a moment are sent together
 REPLY_S_MAX = 4.0  # of one try
 RETRY_S = 0.2
 KEY_LENGTH_MAX = 200
@@ -36,7 +36,7 @@ class Asker:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._company = Company(Pace(ASKED_APART_S, ASKED_FREE))
+        self._carriage = Carriage(bus)
 
     async def ask(
         self,
@@ -56,7 +56,6 @@ class Asker:
         subject = _subject(project, verb)
         _check_key(key)
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
-        await self._company.go()
         with telemetry.span(f"ask {verb}", traceparent, kind="producer") as span:
             headers = {
                 "ce-id": key,
@@ -68,30 +67,32 @@ class Asker:
             }
             if via:
                 headers["Headrace-Via"] = via
-            answer = _ANSWERS.decode(await self._until_answered(subject, data, headers))
+            request = partial(self._carriage.request, subject, data, headers)
+            answer = _ANSWERS.decode(await _until_answered(key, request))
         answer.key = key
         return answer
 
     async def why(self, job: str) -> Explanation | None:
         """Why a live job is where it is; None when placement does not know it. Raises `NoAnswer`."""
-        data = await self._until_answered(subjects.WHY, job.encode(), {"ce-id": job})
-        found: Explanation | None = _WHYS.decode(data)
+
+        async def request(timeout_s: float) -> bytes:
+            return (await self._bus.request(subjects.WHY, job.encode(), timeout_s=timeout_s)).data
+
+        found: Explanation | None = _WHYS.decode(await _until_answered(job, request))
         return found
 
-    async def _until_answered(self, subject: str, data: bytes, headers: dict[str, str]) -> bytes:
-        now_s: Callable[[], float] = asyncio.get_running_loop().time
-        deadline_s = now_s() + ANSWER_S_MAX
-        while (left_s := deadline_s - now_s()) > 0:
-            asked_s = now_s()
-            try:
-                reply = await self._bus.request(
-                    subject, data, headers, timeout_s=min(left_s, REPLY_S_MAX)
-                )
-            except (NoReply, NotConnected):
-                await asyncio.sleep(max(0.0, RETRY_S - (now_s() - asked_s)))
-            else:
-                return reply.data
-        raise NoAnswer(headers["ce-id"])
+
+async def _until_answered(key: str, request: Callable[[float], Awaitable[bytes]]) -> bytes:
+    """The answer to a request, given how long one try may take. Raises `NoAnswer`."""
+    now_s: Callable[[], float] = asyncio.get_running_loop().time
+    deadline_s = now_s() + ANSWER_S_MAX
+    while (left_s := deadline_s - now_s()) > 0:
+        asked_s = now_s()
+        try:
+            return await request(min(left_s, REPLY_S_MAX))
+        except (NoReply, NotConnected):
+            await asyncio.sleep(max(0.0, RETRY_S - (now_s() - asked_s)))
+    raise NoAnswer(key)
 
 
 def _subject(project: str, verb: str) -> str:

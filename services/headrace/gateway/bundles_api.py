@@ -25,11 +25,13 @@ from headrace.bundles.manifest import (
 )
 from headrace.bundles.objects import Arriving, Damaged
 from headrace.client.files_model import BundleAnswer
-from headrace.gateway.caller import By, may
+from headrace.documents.wording import meant
+from headrace.gateway.caller import By, Caller, may
 from headrace.gateway.errors import BadRequest, Full, NotFound
 from headrace.gateway.gateway import Gate, Gateway
 
 BODY_BYTES_MAX = BUNDLE_BYTES_MAX + 16_777_216  # the largest file, or many, with their heads
+NAME_SHOWN_MAX = 80
 PIECE_BYTES = 1_048_576  # of a body, looked at together
 
 
@@ -43,7 +45,7 @@ async def has_bundle(
 ) -> BundleAnswer:
     """404 when it is not, or no longer, or not all of it."""
     by.check(project)
-    _check(gateway, project)
+    _check(gateway, by, project)
     if not is_name(name) or not gateway.keeper.of(project).has_tree(name):
         raise NotFound(f"no folder {name[:80]} is kept for project {project}")
     return BundleAnswer(bundle=name)
@@ -60,7 +62,7 @@ async def put_bundle(
 ) -> BundleAnswer:
     """The answer says which contents are missing; with none the folder is kept."""
     by.check(project)
-    _check(gateway, project)
+    _check(gateway, by, project)
     body = await request.body()
     try:
         manifest = await asyncio.to_thread(read_manifest, body)
@@ -86,7 +88,7 @@ async def put_objects(
 ) -> BundleAnswer:
     """What has come complete is kept, whatever comes of the rest."""
     by.check(project)
-    _check(gateway, project)
+    _check(gateway, by, project)
     arriving = Arriving(gateway.keeper.of(project))
     frames = Frames(arriving.take)
     held: list[bytes] = []
@@ -107,8 +109,11 @@ async def put_objects(
     return BundleAnswer()
 
 
-def _check(gateway: Gateway, project: str) -> None:
-    """Raises `NotFound` for a project that is none: its name becomes part of a path."""
-    queue = gateway.projection.queues.get(project)
-    if queue is None or queue.kind != "project":
-        raise NotFound(f"there is no project {project[:80]} (headrace projects)")
+def _check(gateway: Gateway, by: Caller, project: str) -> None:
+    """Raises `BadRequest` for a project that is none: its name becomes part of a path."""
+    queues = gateway.projection.queues
+    if project in queues and queues[project].kind == "project":
+        return
+    known = [name for name in queues if queues[name].kind == "project" and by.sees(name)]
+    instead = meant(project, "projects", sorted(known), "you see none")
+    raise BadRequest("project", project[:NAME_SHOWN_MAX], "does not exist", instead)

@@ -20,14 +20,15 @@ from headrace.access.allowed import (
     Scope,
     Subject,
     allowed,
-    allowed_somewhere,
     allowed_to_give,
+    refused_everywhere,
 )
 from headrace.client.model import Answer
+from headrace.documents.wording import meant
 from headrace.events import Refusal
 from headrace.events.people import Grant
 from headrace.gateway.authenticating import Login
-from headrace.gateway.errors import Denied, GatewayError, NotFound
+from headrace.gateway.errors import BadRequest, Denied, GatewayError, NotFound
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.projection import Job
 from headrace.gateway.seeing import Sight
@@ -110,6 +111,18 @@ class Caller:
         if project not in self._sees:
             self._sees[project] = self.may("read", "job", project)
         return self._sees[project]
+
+    def check_seen(self, project: str) -> None:
+        """Raise `BadRequest` for a project that is none, or none that they see: one that is misspelt
+        has no rows either.
+        """
+        projection = self._gateway.projection
+        was = project in projection.deleted and self.sees(project)
+        if project and not was:
+            known = [name for name in projection.queues if self.sees(name)]
+            if project not in known:
+                instead = meant(project, "projects", known, "you see none")
+                raise BadRequest("project", project, "is no project that you see", instead)
 
     def hears(self, project: str) -> bool:
         """Whether they may read the events of a project (empty: those of no project)."""
@@ -206,11 +219,11 @@ class Caller:
 
     def check_somewhere(self) -> None:
         """Raise `Denied` unless there is anything at all to which they may do what the route does."""
-        permission = self._permission
-        if permission is not None and not allowed_somewhere(
-            self.subject, permission.verb, permission.noun
-        ):
-            self._raise_unless(permission, WHOLE_FLEET, "")
+        if self._permission is None:
+            return
+        refusal = refused_everywhere(self.subject, self._permission.verb, self._permission.noun)
+        if refusal is not None:
+            self._deny(refusal, WHOLE_FLEET)
 
 
 def caller_of(scope: AsgiScope, gateway: Gate) -> Caller:

@@ -33,7 +33,7 @@ JOB_STATES = (*LIVE, *ENDED, "live", "ended")
 NODE_STATES = ("ready", "silent", "waiting", *dict.fromkeys(STATES.values()))
 TELLING = ("waiting", "held", "starting", "running", "stopping", "paused")  # of tasks, in order
 
-_CURSORS = msgspec.json.Decoder(tuple[int | str, int])
+_CURSORS = msgspec.json.Decoder(tuple[str, int | str, int])
 
 
 class Wish(NamedTuple):
@@ -69,13 +69,11 @@ def ordered(
 
     found: Iterable[Job] = _wanted(projection, wish)
     if cursor:
-        at = _decoded(cursor)
-        if found and type(value(next(iter(found)))) is not type(at[0]):
-            raise ValueError("is the cursor of another order")
+        at = _decoded(cursor, sort)
         found = [job for job in found if (key(job) < at if is_down else key(job) > at)]
     taken = (nlargest if is_down else nsmallest)(limit + 1, found, key=key)
     page = taken[:limit]
-    return page, _encoded(key(page[-1])) if len(taken) > limit else ""
+    return page, _encoded((sort, *key(page[-1]))) if len(taken) > limit else ""
 
 
 def asked_about(projection: Projection, job: Job) -> Job:
@@ -134,14 +132,17 @@ def _wanted(projection: Projection, wish: Wish, before: int = 0) -> list[Job]:
     return found
 
 
-def _encoded(at: tuple[int | str, int]) -> str:
+def _encoded(at: tuple[str, int | str, int]) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(at)).decode().rstrip("=")
 
 
-def _decoded(cursor: str) -> tuple[int | str, int]:
+def _decoded(cursor: str, sort: str) -> tuple[int | str, int]:
     try:
-        return _CURSORS.decode(
+        of, value, position = _CURSORS.decode(
             base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4))
         )
     except (ValueError, msgspec.DecodeError) as error:
         raise ValueError("is no cursor of a list") from error
+    if of != sort:
+        raise ValueError("is the cursor of another order")
+    return value, position

@@ -105,6 +105,7 @@ class NotReady(GatewayError):
     """The platform is starting, or its log cannot be reached."""
 
     status = 503
+    retry_after_s = 1
 
 
 def refused(refusal: Refusal) -> Answer:

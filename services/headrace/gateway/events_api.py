@@ -11,14 +11,19 @@ from litestar.params import FromQuery, HeaderParameter, QueryParameter
 from litestar.response import Response, Stream
 
 from headrace.client.model import MAX_PAGE, Happening, HappeningPage
+from headrace.documents.nearest import nearest
+from headrace.events import CATALOGUE
 from headrace.gateway.caller import LOOKS_S, By, Caller, may
+from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.happenings import Filter, Wanted, happening
+from headrace.gateway.letting_in import position_of, read_up_to
 from headrace.store.interface import Store
 
 HEARTBEAT_S = 10.0  # so that both sides notice when the other has gone
 BEAT_S = 0.1  # who was just sent something is sent what comes within it at once
 SCANNED_EVENTS_MAX = 50_000  # for one page of JSON
+INDEX_DIGITS_MAX = 9
 SSE = "text/event-stream"
 
 
@@ -31,7 +36,7 @@ async def events(
     *,
     gateway: Gate,
     by: By,
-    after: FromQuery[int | None] = None,
+    after: Annotated[int, QueryParameter(ge=0)] = 0,
     since_us: FromQuery[int] = 0,
     job: FromQuery[str] = "",
     project: FromQuery[str] = "",
@@ -41,18 +46,22 @@ async def events(
     last_event_id: Annotated[str, HeaderParameter(name="Last-Event-ID")] = "",
 ) -> Response[HappeningPage] | Stream:
     """`since_us` begins at a time instead of a position; `Last-Event-ID` goes on after a break."""
-    position = after or 0
-    if last_event_id.isdecimal():
-        position = max(position, int(last_event_id))
+    position = after
+    if last_event_id:
+        position = max(position, position_of("Last-Event-ID", last_event_id))
     elif since_us:
         head = gateway.projection.position
         position = max(position, await position_before(gateway.store, head, since_us))
+    await read_up_to(
+        gateway, "after", position
+    )  # else what comes before it would be left out in silence
     if job:
-        name, _, index = job.partition("/")
-        found = await by.job(name, int(index) if index.isdecimal() else None)
+        found = await by.job(*_task(job))
         job, position = found.job, max(position, found.position - 1)
     elif project:
         by.check(project)
+        by.check_seen(project)
+    _check_type(type_prefix)
     wanted = Wanted(job=job, project=project, type_prefix=type_prefix)
     if SSE in accept:
         return Stream(
@@ -61,6 +70,22 @@ async def events(
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
     return Response(await _page(gateway, by, position, wanted.filter(), limit))
+
+
+def _task(job: str) -> tuple[str, int | None]:
+    """A job's name, and of a task its index."""
+    name, slash, index = job.partition("/")
+    if slash and not (index.isdecimal() and len(index) <= INDEX_DIGITS_MAX):
+        raise BadRequest("job", job, "is no job", f"{name}/0 is a task")
+    return name, int(index) if slash else None
+
+
+def _check_type(prefix: str) -> None:
+    """Raise `BadRequest` when no event's type begins so."""
+    if not any(tag.startswith(prefix) for tag in CATALOGUE):
+        near = nearest(prefix.partition(".")[0], sorted({t.partition(".")[0] for t in CATALOGUE}))
+        instead = f"did you mean {near}?" if near else "such as job. or gang.placed"
+        raise BadRequest("type", prefix, "no event's type begins so", instead)
 
 
 async def position_before(store: Store, head: int, at_us: int) -> int:
@@ -89,7 +114,7 @@ async def _page(
                 found.append(sight.happening(happening(event)))
                 if len(found) == limit:
                     return HappeningPage(events=found, position=position)
-    return HappeningPage(events=found, position=position)
+    return HappeningPage(events=found, position=position, is_end=position < stop)
 
 
 async def _stream(

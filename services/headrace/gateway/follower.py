@@ -10,6 +10,8 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from heapq import heapify, heappop, heappush
+from itertools import count
 
 from headrace.bus.interface import Bus, BusError
 from headrace.gateway.evolve import LISTENED, evolve
@@ -39,6 +41,8 @@ class Follower:
         self._clock = Clock(monotonic_s)
         self._recent: deque[Stored] = deque(maxlen=RECENT_EVENTS_MAX)
         self._changed = asyncio.Event()
+        self._awaited: list[tuple[int, int, asyncio.Future[None]]] = []  # a heap, by position
+        self._numbers = count()
 
     def now_us(self) -> int:
         """The log's clock now."""
@@ -68,17 +72,27 @@ class Follower:
 
     async def reached(self, position: int) -> None:
         """Return when the projection has folded `position`, or after `OWN_WRITE_S_MAX`."""
-        deadline_s = asyncio.get_running_loop().time() + OWN_WRITE_S_MAX
-        while self.projection.position < position and not self.closing:
-            left_s = deadline_s - asyncio.get_running_loop().time()
-            if left_s <= 0 or not await self.changed(left_s):
-                return
+        if self.projection.position >= position or self.closing:
+            return
+        loop = asyncio.get_running_loop()
+        reached: asyncio.Future[None] = loop.create_future()
+        waits = (position, next(self._numbers), reached)
+        heappush(self._awaited, waits)
+        timer = loop.call_later(OWN_WRITE_S_MAX, _settle, reached)
+        try:
+            await reached
+        finally:
+            timer.cancel()
+            if waits in self._awaited:  # for something else, or for too long
+                self._awaited.remove(waits)
+                heapify(self._awaited)
 
     async def changed(self, timeout_s: float) -> bool:
         """Wait for the next change of the projection; False when none came in time."""
         changed = self._changed
         try:
-            await asyncio.wait_for(changed.wait(), timeout_s)
+            async with asyncio.timeout(timeout_s):
+                await changed.wait()
         except TimeoutError:
             return False
         return True
@@ -128,3 +142,11 @@ class Follower:
     def _tell(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
+        position = self.projection.position
+        while self._awaited and (self._awaited[0][0] <= position or self.closing):
+            _settle(heappop(self._awaited)[-1])
+
+
+def _settle(reached: asyncio.Future[None]) -> None:
+    if not reached.done():
+        reached.set_result(None)

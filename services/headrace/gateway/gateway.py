@@ -176,9 +176,14 @@ class Gateway:
         return frozenset(found.union(*(job.outputs.values() for job in read if job is not None)))
 
     async def outputs_of(self, project: str, name: str) -> Job:
-        """An ended job of the project, with what it left behind. Raises `GatewayError`."""
-        found = await self.job(name)
-        if found.project != project:
+        """An ended job of the project, with what it left behind; of other projects' jobs nothing is
+        told, not that there are any. Raises `GatewayError`.
+        """
+        try:
+            found = await self.job(name, sees=project.__eq__)
+        except NotFound:
+            found = None
+        if found is None or found.project != project:
             raise NotFound(f"no job {name} is known in project {project}")
         if not found.ended_at_us:
             raise BadRequest("job", name, f"has not ended yet: it is {found.state}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Annotated, Any
 
 import msgspec
@@ -19,6 +19,8 @@ from headrace.client.model import (
     JobRow,
 )
 from headrace.client.protocol import LOGS_END, LOGS_HEARTBEAT
+from headrace.documents.wording import KNOWN_SHOWN_MAX
+from headrace.events.gangs import Worker
 from headrace.gateway import choosing
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import By, Caller, may, while_allowed
@@ -74,6 +76,11 @@ async def list_jobs(
     page's `next`. `fields` names those that are wanted of each row.
     """
     is_one_of("state", state_word, choosing.JOB_STATES)
+    by.check_seen(project)
+    if cursor and not sort:
+        raise BadRequest("cursor", cursor, "goes on with a list in an order", "sort, or before")
+    if before and sort:
+        raise BadRequest("before", str(before), "goes on with a list without sort", "cursor")
     wish = Wish(project, user, state_word, group, ended, None if by.sees("") else by.sees)
     if sort:
         found, after = _ordered(gateway, wish, limit, sort, cursor)
@@ -204,6 +211,8 @@ async def job_logs(
         tail_bytes=max(0, tail_bytes),
         offsets=_offsets(offsets),
     )
+    if found.ended_at_us:  # of one that lives there may be more to come
+        _check_worker(await gateway.workers(found.job), rank, attempt)
     await gateway.readings.note(by, found)
     return Stream(_lines(gateway, by, query, found), media_type=LINES)
 
@@ -232,6 +241,19 @@ def _role(job: Job, role: str) -> str:
     if role and role not in known:
         raise BadRequest("role", role, "is not a role of this job", ", ".join(known) or "none")
     return role
+
+
+def _check_worker(
+    workers: Mapping[int, tuple[Worker, ...]], rank: int | None, attempt: int | None
+) -> None:
+    """Raise `BadRequest` for an attempt that was not, and a worker that was in none."""
+    if attempt is not None and attempt not in workers:
+        known = ", ".join(map(str, workers)) or "none"
+        raise BadRequest("attempt", str(attempt), "is none of this job", f"attempts: {known}")
+    ranks = sorted({worker.rank for each in workers.values() for worker in each})
+    if rank is not None and rank not in ranks:
+        last = ", ".join(map(str, ranks[:KNOWN_SHOWN_MAX])) or "none"
+        raise BadRequest("rank", str(rank), "is no worker of this job", f"ranks: {last}")
 
 
 def _offsets(text: str) -> Offsets:

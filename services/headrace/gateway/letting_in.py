@@ -6,14 +6,18 @@ without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
 from litestar.connection import ASGIConnection
+from litestar.datastructures import MultiDict
+from litestar.exceptions import MethodNotAllowedException
 from litestar.handlers import BaseRouteHandler
 
 from headrace.client.protocol import AFTER_POSITION
+from headrace.documents.wording import meant
 from headrace.events import Refusal
 from headrace.gateway.caller import CALLER, Caller, Permission
 from headrace.gateway.errors import BadRequest, Denied, NotReady, TooMany, Unauthorized
@@ -33,8 +37,10 @@ class Knock(msgspec.Struct, frozen=True):
 async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRouteHandler) -> None:
     """Let in who may call the route at all.
 
-    Raises what `let_in` does, and `BadRequest` for a moment of the past, which cannot be shown yet.
+    Raises what `let_in` does, and `BadRequest` for what the route does not take in a query.
     """
+    if connection.scope.get("method") == "OPTIONS":  # of which the framework knows but a part
+        raise MethodNotAllowedException(headers={"Allow": _methods(connection)})
     if route.opt.get("open"):
         return
     gateway: Gateway = connection.app.state.gateway
@@ -42,9 +48,8 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], route: BaseRoute
     knock = Knock(connection.headers, str(connection.scope.get("method", "")), address)
     permission = route.opt.get("may")
     caller = await let_in(gateway, knock, permission, signed_in=bool(route.opt.get("signed_in")))
-    if connection.scope["query_string"] and "at" in connection.query_params:
-        rule = "is not yet supported: what is shown is as of now"
-        raise BadRequest("at", str(connection.query_params["at"]), rule)
+    if connection.scope["query_string"]:
+        _check_query(connection.query_params, _query_names(route))
     connection.scope[CALLER] = caller  # type: ignore[literal-required]
 
 
@@ -68,18 +73,57 @@ async def let_in(
         raise Denied(Refusal(field="access", rule="this route says not who may call it"))
     gateway.sign_ins.note(caller.login, gateway.directory)
     caller.check_somewhere()
-    await _as_of(gateway, knock.headers.get(AFTER_POSITION, ""))
+    after = knock.headers.get(AFTER_POSITION, "")
+    if after:
+        await read_up_to(gateway, AFTER_POSITION, position_of(AFTER_POSITION, after))
     return caller
 
 
-async def _as_of(gateway: Gateway, after: str) -> None:
-    """Wait until so much has been read of the log."""
-    if not after:
-        return
-    if not after.isdecimal() or len(after) > POSITION_DIGITS_MAX:
-        raise BadRequest(AFTER_POSITION, after, "is no position of the log")
-    await gateway.follower.reached(int(after))
-    if gateway.follower.projection.position < int(after):
-        raise NotReady(
-            f"the log is read up to {gateway.follower.projection.position} here, not yet {after}"
-        )
+def position_of(field: str, text: str) -> int:
+    """A position of the log. Raises `BadRequest` for what is none."""
+    if not (text.isascii() and text.isdecimal()) or len(text) > POSITION_DIGITS_MAX:
+        raise BadRequest(field, text, "is no position of the log")
+    return int(text)
+
+
+async def read_up_to(gateway: Gateway, field: str, position: int) -> None:
+    """Return once so much has been read of the log. Raises `BadRequest` when the log has not so much,
+    `NotReady` when reading takes too long.
+    """
+    await gateway.follower.reached(position)
+    read = gateway.follower.projection.position
+    if read < position:
+        head = (await gateway.store.head()).position
+        if head < position:
+            raise BadRequest(field, str(position), f"is beyond the log, which ends at {head}")
+        raise NotReady(f"the log is read up to {read} here, not yet {position}")
+
+
+def _methods(connection: ASGIConnection[Any, Any, Any, Any]) -> str:
+    """What the path that is asked offers; the schema, which is open, says it too."""
+    path = connection.scope["path_template"]
+    at = (each for each in connection.app.routes if path in (each.path, each.path_format))
+    found = {method for each in at for method in getattr(each, "methods", ())}
+    return ", ".join(sorted(found - {"OPTIONS"}))
+
+
+@cache
+def _query_names(route: BaseRouteHandler) -> tuple[str, ...]:
+    """What the route takes in a query."""
+    taken = route.create_kwargs_model({}).expected_query_params
+    return tuple(sorted(each.field_alias for each in taken))
+
+
+def _check_query(given: MultiDict[Any], known: Sequence[str]) -> None:
+    """Raise `BadRequest` for a word that would be ignored otherwise: a filter that is misspelt shows
+    everything, and of two values one.
+    """
+    for name, value in given.multi_items():
+        if name == "at":
+            rule = "is not yet supported: what is shown is as of now"
+            raise BadRequest(name, str(value), rule)
+        if name not in known:
+            none = "this takes no query"
+            raise BadRequest(name, "", "unknown field", meant(name, "fields", known, none))
+        if len(given.getall(name)) > 1:
+            raise BadRequest(name, str(value), "is there more than once", "one of them")

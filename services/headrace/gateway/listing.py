@@ -80,8 +80,9 @@ def listed(
     is_down = page.sort.startswith("-")
     key = _key(row, page.sort.removeprefix("-"), order)
     found = sorted(rows, key=key, reverse=is_down)
+    of = f"{row.__name__}.{page.sort}"
     if page.cursor:
-        at = _decoded(page.cursor)
+        at = _decoded(page.cursor, of)
         try:
             found = [each for each in found if (key(each) < at if is_down else key(each) > at)]
         except TypeError:
@@ -90,7 +91,7 @@ def listed(
     response: Response[list[T]] = selected(taken, page.fields, row)
     response.headers[POSITION] = str(page.position)
     if len(found) > len(taken):
-        cursor = _encoded(key(taken[-1]))
+        cursor = _encoded((of, *key(taken[-1])))
         response.headers["Link"] = f'<{page.here}&cursor={cursor}>; rel="next"'
     return response
 
@@ -101,6 +102,7 @@ def listed_of_projects(
     """The page of those rows that are `project`'s, if one is asked for, and of projects in which the
     asker may do what the route does; in order of project and name.
     """
+    by.check_seen(project)
     seen = [each for each in rows if project in ("", each.project) and by.may_here(each.project)]
     return listed(seen, row, page, lambda each: (each.project, each.name))
 
@@ -131,13 +133,16 @@ def _encoded(at: Order) -> str:
     return base64.urlsafe_b64encode(msgspec.json.encode(at)).decode().rstrip("=")
 
 
-def _decoded(cursor: str) -> Order:
+def _decoded(cursor: str, of: str) -> Order:
     try:
         padded = cursor.encode() + b"=" * (-len(cursor) % 4)
         at = base64.b64decode(padded, altchars=b"-_", validate=True)
-        return tuple(msgspec.json.decode(at, type=Annotated[list[str | int], SOME]))
+        found, *order = msgspec.json.decode(at, type=Annotated[list[str | int], SOME])
     except (ValueError, msgspec.DecodeError):
         raise _not_ours(cursor) from None
+    if found != of:
+        raise _not_ours(cursor)
+    return tuple(order)
 
 
 def _not_ours(cursor: str) -> BadRequest:

@@ -128,7 +128,9 @@ class LogStreams:
                     return
                 await self._follower.changed(RETRY_S)
         finally:
-            await pieces.put(None)
+            task = asyncio.current_task()
+            if task is None or not task.cancelling():  # else nobody reads any more
+                await pieces.put(None)
 
     async def _chunk(self, query: LogQuery, source: _Source, offset: int) -> LogsChunk:
         wanted = LogsWanted(

@@ -99,9 +99,7 @@ async def set_user(
 ) -> Response[Answer]:
     """A person needs to be on record only for groups; a service is made here before it has roles."""
     _check_user(by, data)
-    known = gateway.directory.account(user)
-    if known is not None:
-        _check_user(by, known)
+    _check_known(by, gateway.directory.account(user) or data)
     body = {"user": user, "account": msgspec.to_builtins(data)}
     answer = await by.ask("user.set", FLEET, body, key=key)
     return response_of(await gateway.visible(answer))
@@ -117,7 +115,7 @@ async def remove_user(
     gateway: Gate, by: By, user: FromPath[str], key: Key = ""
 ) -> Response[Answer]:
     """Their tokens and roles go; what an identity provider says of them counts no more."""
-    _check_user(by, gateway.directory.account(user) or Account())
+    _check_known(by, gateway.directory.account(user) or Account())
     answer = await by.ask("user.remove", FLEET, {"user": user}, key=key)
     return response_of(await gateway.visible(answer))
 
@@ -223,6 +221,12 @@ def _check_user(by: Caller, account: Account) -> None:
         by.check(WHOLE_FLEET, verb="set", noun="user")
 
 
+def _check_known(by: Caller, account: Account) -> None:
+    """As `_check_user`, but whose a service is that one may not see is not told."""
+    is_hidden = account.kind == "service" and not by.may("read", "service", account.home)
+    _check_user(by, Account() if is_hidden else account)
+
+
 def _check_token(gateway: Gateway, by: Caller, verb: str, user: str) -> None:
     """Raise `Denied` unless it is one's own, one may do so for all, or it is a service's of ours."""
     home = _home(gateway, user)
@@ -234,9 +238,8 @@ def _check_token(gateway: Gateway, by: Caller, verb: str, user: str) -> None:
 
 def _may_token(gateway: Gateway, by: Caller, verb: str, user: str) -> bool:
     home = _home(gateway, user)
-    if home is not None and by.may("set", "service", home):
-        return True
-    return by.may(verb, "token", WHOLE_FLEET, user)
+    is_ours = home is not None and by.may("set", "service", home)
+    return is_ours or by.may(verb, "token", WHOLE_FLEET, user)
 
 
 def _home(gateway: Gateway, user: str) -> Scope | None:

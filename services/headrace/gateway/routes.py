@@ -64,7 +64,6 @@ ROUTES = (
     rebuilding.rebuild_projection,
     usage_api.list_usage,
     webhooks_api.list_webhooks,
-    webhooks_api.delete_webhook,
     joining_api.create_join_token,
     joining_api.list_join_tokens,
     joining_api.revoke_join_token,

@@ -84,19 +84,23 @@ def node_rows(projection: Projection, names: Iterable[str]) -> list[NodeRow]:
 
 
 def _node_row(projection: Projection, node: Node, jobs: list[str]) -> NodeRow:
-    joined = node.joined
-    devices = [
-        GpuRow(
-            device=device.device,
-            index=device.index,
-            model=device.model,
-            memory_bytes=device.memory_bytes,
-            healthy=device.healthy,
-            fault=device.fault or node.faults.get(device.device, ""),
-            held=projection.held.get(device.device, NOBODY),
+    joined, holders, faults = node.joined, projection.held, node.faults
+    devices, held_milli = [], 0
+    for device in joined.devices:
+        held = holders.get(device.device, NOBODY)
+        if held:
+            held_milli += sum(held.values())
+        devices.append(
+            GpuRow(
+                device=device.device,
+                index=device.index,
+                model=device.model,
+                memory_bytes=device.memory_bytes,
+                healthy=device.healthy,
+                fault=device.fault or faults.get(device.device, ""),
+                held=held,
+            )
         )
-        for device in joined.devices
-    ]
     return NodeRow(
         node=joined.node,
         state=node_state(node),
@@ -106,7 +110,7 @@ def _node_row(projection: Projection, node: Node, jobs: list[str]) -> NodeRow:
         model=", ".join(dict.fromkeys([device.model for device in devices])),
         simulated=any(device.kind == "simulated" for device in joined.devices),
         milli=1000 * len(devices),
-        held_milli=sum(sum(device.held.values()) for device in devices if device.held),
+        held_milli=held_milli,
         cpu_milli=joined.cpu_milli,
         memory_bytes=joined.memory_bytes,
         jobs=jobs,

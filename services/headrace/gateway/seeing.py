@@ -19,6 +19,7 @@ from headrace.scheduling.explanation import Explanation
 
 ANOTHER = "another project"
 ANOTHERS_JOB = "a job of another project"
+DASH = " — "  # between what a job file said and what it was told
 
 _NAMES = re.compile(r"[a-z0-9][a-z0-9-]*(?:/\d+)?")
 _IDS = re.compile(r"\b[a-z0-9][a-z0-9-]*-[a-z0-9]{4,}(?:/\d+)?\b")
@@ -33,7 +34,10 @@ class Sight:
 
     def job_row(self, row: JobRow) -> JobRow:
         """A row of a job that may be seen, which may name others."""
-        if self._sees is not None:
+        if self._sees is not None and row.state == "refused":
+            own, dash, rest = row.why.rpartition(DASH)
+            row.why = f"{own}{dash}{self._text(rest, own)}"
+        elif self._sees is not None:
             row.why = self._text(row.why)
         return row
 
@@ -63,7 +67,9 @@ class Sight:
             return event
         public = CATALOGUE[event.type].public
         event.data = {
-            name: self._any(value) for name, value in event.data.items() if name in public
+            name: self._refusal(value) if name == "refusal" else self._any(value)
+            for name, value in event.data.items()
+            if name in public
         }
         return event
 
@@ -110,9 +116,18 @@ class Sight:
         is_known = name in self._projection.nodes or name in self._projection.queues
         return name if is_known or self._sees_job(name) else ANOTHERS_JOB
 
-    def _text(self, text: str) -> str:
-        """A line for people, with every name in it looked at."""
-        return _NAMES.sub(lambda found: self._name(found[0]), text)
+    def _text(self, text: str, own: str = "") -> str:
+        """A line for people, with every name in it looked at but those of a job file's own words:
+        were they hidden where there is something of that name, hiding them would tell so.
+        """
+        said = frozenset(_NAMES.findall(own))
+        return _NAMES.sub(lambda it: it[0] if it[0] in said else self._name(it[0]), text)
+
+    def _refusal(self, refusal: Mapping[str, str]) -> dict[str, str]:
+        """Why a job file was refused: what it said itself, and what it was told."""
+        own = {name: refusal[name] for name in ("field", "value") if name in refusal}
+        told = {name: self._text(text, " ".join(own.values())) for name, text in refusal.items()}
+        return told | own
 
     def _name(self, name: str) -> str:
         if self._sees is None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import uvicorn
 
+from headrace.gateway.incoming import Incoming
 from headrace.gateway.trust import PLAIN, Trust
 
 KEEP_ALIVE_S = 65  # a client's connection without a request; longer than usual proxies'
@@ -75,6 +76,7 @@ def write_port(path: Path, listening: socket.socket) -> None:
 def _config(application: Any, trust: Trust) -> uvicorn.Config:
     return uvicorn.Config(
         application,
+        http=Incoming,
         lifespan="off",
         log_config=None,
         log_level="warning",

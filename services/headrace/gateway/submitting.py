@@ -10,13 +10,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
+from litestar.status_codes import HTTP_400_BAD_REQUEST
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from headrace.bundles.manifest import is_name
 from headrace.bus.subjects import is_token
 from headrace.client.model import Answer
 from headrace.documents.workdir import bundle_of
-from headrace.gateway.answering import BODY_BYTES_MAX, failure_of, status_of
+from headrace.gateway.answering import BODY_BYTES_MAX, failure_of, headers_of, status_of
 from headrace.gateway.caller import Caller, may
 from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gateway
@@ -79,8 +80,9 @@ def with_submissions(gateway: Gateway, api: ASGIApp) -> ASGIApp:
             status, answer, after_s = failure_of(error, PATH)
         body = _ENCODE(answer)
         told = [_TYPE, (b"content-length", b"%d" % len(body))]
-        if after_s:
-            told.append((b"retry-after", b"%d" % after_s))
+        if status >= HTTP_400_BAD_REQUEST:
+            of_error = headers_of(status, after_s).items()
+            told += [(name.lower().encode(), value.encode()) for name, value in of_error]
         await send({"type": "http.response.start", "status": status, "headers": told})
         await send({"type": "http.response.body", "body": body, "more_body": False})
 

@@ -23,6 +23,7 @@ async def list_templates(
     """In order of name: everybody's, and those of projects one may see; with `project` those that
     its job files can name.
     """
+    by.check_seen(project)
     return listed(_seen(gateway, by, project), TemplateRow, page, lambda r: (r.name, r.project))
 
 

@@ -39,6 +39,7 @@ async def list_usage(
     unknown = [name for name in grouping.split(",") if name not in BY]
     if unknown:
         raise BadRequest("by", unknown[0], f"is none of {', '.join(BY)}")
+    by.check_seen(project)
     found = usage(
         gateway.projection, gateway.follower.now_us(), since_us=since_us, until_us=until_us
     )

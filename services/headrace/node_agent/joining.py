@@ -18,7 +18,8 @@ import msgspec
 
 from headrace import trust
 from headrace.bus import credentials
-from headrace.client.connection import ClientError, Connection, Refused
+from headrace.client.connection import Connection
+from headrace.client.errors import ClientError, Refused
 from headrace.client.model import Answer, signed_text
 from headrace.node_agent.identity import own_keys
 from headrace.node_agent.membership import Member, NodeFolder

@@ -6,7 +6,7 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from headrace.client.connection import ClientError
+from headrace.client.errors import ClientError
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.choosing import devices_of
 from headrace.node_agent.joining import NotAdmitted, join

@@ -24,7 +24,7 @@ import uvloop
 from headrace import telemetry
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
-from headrace.client.connection import ClientError
+from headrace.client.errors import ClientError
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices

@@ -1,0 +1,84 @@
+"""What asks a service at one moment goes in one message, and each asker has an answer of its own."""
+
+import asyncio
+
+import msgspec
+import pytest
+from tests.gateway.world import TIMEOUT_S
+
+from headrace.bus.interface import NoReply
+from headrace.bus.memory import MemoryBroker, MemoryBus
+from headrace.gateway.company import ASKED_FREE, Carriage
+from headrace.runtime import together
+
+SUBJECT = "headrace.gateway.ads.job.submit"
+MANY = 150
+
+
+class Owner:
+    """Answers each request with its own key and body, but for those in `silent`."""
+
+    def __init__(self, bus):
+        self._bus = bus
+        self.silent = set()
+        self.sizes = []  # how many requests each message had
+
+    async def __call__(self, message):
+        if together.HEADER not in message.headers:
+            self.sizes.append(1)
+            await self._bus.publish(message.reply, _answer(message))
+            return
+        requests = list(together.requests_of(message))
+        self.sizes.append(len(requests))
+        given = [
+            b"" if each.headers["ce-id"] in self.silent else _answer(each) for each in requests
+        ]
+        await self._bus.publish(message.reply, msgspec.msgpack.encode(given))
+
+
+def _answer(message):
+    return message.headers["ce-id"].encode() + b" " + message.data
+
+
+@pytest.fixture
+async def owner():
+    broker = MemoryBroker()
+    made = Owner(MemoryBus(broker, "admission"))
+    await MemoryBus(broker, "listening").subscribe(SUBJECT, made)
+    made.carriage = Carriage(MemoryBus(broker, "gateway"))
+    return made
+
+
+def asking(owner, count, body=b"{}"):
+    ask = owner.carriage.request
+    asked = (ask(SUBJECT, body, {"ce-id": f"k{n}"}, TIMEOUT_S) for n in range(count))
+    return asyncio.gather(*asked, return_exceptions=True)
+
+
+async def test_many_of_one_moment_share_messages_and_each_has_its_own_answer(owner):
+    assert await asking(owner, MANY) == [b"k%d {}" % n for n in range(MANY)]
+    assert owner.sizes[:ASKED_FREE] == [1] * ASKED_FREE
+    assert sum(owner.sizes) == MANY
+    assert max(owner.sizes) == together.REQUESTS_MAX
+
+
+async def test_what_is_large_travels_in_messages_that_a_bus_takes(owner):
+    body = b"x" * (together.BODIES_BYTES_MAX // 3)
+    answers = await asking(owner, ASKED_FREE + 8, body)
+    assert [len(answer) for answer in answers] == [len(b"k0 " + body)] * 10 + [
+        len(b"k10 " + body)
+    ] * (ASKED_FREE - 2)
+    assert owner.sizes == [1] * ASKED_FREE + [3, 3, 2]
+
+
+async def test_who_is_not_answered_with_the_others_is_told_so(owner):
+    owner.silent = {"k5"}
+    answers = await asking(owner, 8)
+    assert isinstance(answers.pop(5), NoReply)
+    assert answers == [b"k%d {}" % n for n in range(8) if n != 5]
+
+
+async def test_where_nobody_listens_everybody_is_told(owner):
+    asked = (owner.carriage.request("headrace.gateway.ads.job.x", b"", {}, 1.0) for _ in range(9))
+    answers = await asyncio.gather(*asked, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [NoReply] * 9

@@ -1,0 +1,102 @@
+"""What may be sent before anybody knows who sends it."""
+
+import asyncio
+import json
+from urllib.parse import urlsplit
+
+import pytest
+from tests.gateway.test_api import raw
+from tests.gateway.world import TOKEN
+
+from headrace.gateway import incoming
+
+
+async def connect(world):
+    at = urlsplit(world.url)
+    return await asyncio.open_connection(at.hostname, at.port)
+
+
+async def end_of(reading):
+    async with asyncio.timeout(10):
+        return await reading.read()
+
+
+async def test_a_head_without_an_end_is_refused_and_not_kept(world):
+    reading, writing = await connect(world)
+    begun = b"GET /v1/jobs HTTP/1.1\r\nX: "
+    writing.write(begun + b"a" * (incoming.HEAD_BYTES_MAX + 1 - len(begun)))
+    said = await end_of(reading)
+    assert said.startswith(b"HTTP/1.1 431 ")
+    assert b"the head of a request is too long" in said
+    writing.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"hello?\r\n\r\n",
+        b"GET /livez HTTP/1.1\r\nno colon\r\n\r\n",
+        b"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nno length\r\n",
+    ],
+)
+async def test_what_is_no_request_is_answered_as_every_other_error(world, sent):
+    reading, writing = await connect(world)
+    writing.write(sent)
+    head, _, body = (await end_of(reading)).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n")
+    message = "refused: request \u2014 is not HTTP/1.1"
+    assert json.loads(body) == {"accepted": False, "message": message}
+    writing.close()
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"",
+        b"GET /v1/jobs HTTP/1.1\r\nHost: x\r\n",
+        b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\nGET /livez HTT",
+    ],
+)
+async def test_who_never_ends_a_head_is_let_go(world, monkeypatch, begun):
+    monkeypatch.setattr(incoming, "HEAD_S_MAX", 0.05)
+    reading, writing = await connect(world)
+    writing.write(begun)
+    assert b"HTTP/1.1 408 " in await end_of(reading)
+    writing.close()
+
+
+async def test_who_never_ends_a_body_is_let_go(world, monkeypatch):
+    monkeypatch.setattr(incoming, "SILENCE_S_MAX", 0.05)
+    reading, writing = await connect(world)
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+    writing.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+    await end_of(reading)  # it ends, whatever is said
+    writing.close()
+
+
+async def test_who_comes_slowly_and_does_end_is_answered(world, monkeypatch):
+    monkeypatch.setattr(incoming, "HEAD_S_MAX", 0.05)
+    monkeypatch.setattr(incoming, "SILENCE_S_MAX", 0.05)
+    reading, writing = await connect(world)
+    for piece in (b"GET /livez HT", b"TP/1.1\r\nHost: x\r\n\r\n"):
+        writing.write(piece)
+        await writing.drain()
+    async with asyncio.timeout(10):
+        assert b"200" in await reading.readline()
+        await asyncio.sleep(0.1)  # longer than a head may take: none is under way
+        writing.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert (await reading.read()).count(b"HTTP/1.1 200") == 1
+    writing.close()
+
+
+async def test_what_is_answered_slowly_is_not_what_comes_slowly(world, monkeypatch):
+    monkeypatch.setattr(incoming, "HEAD_S_MAX", 0.05)
+    monkeypatch.setattr(incoming, "SILENCE_S_MAX", 0.05)
+
+    async def owner(message):
+        await asyncio.sleep(0.2)
+        await world.bus.publish(message.reply, b'{"accepted": true, "position": 0, "job": "t-1"}')
+
+    await world.bus.subscribe("headrace.gateway.*.job.submit", owner)
+    status, _ = await world.call(raw, world, "POST", "/v1/jobs", b'{"name": "t"}')
+    assert status == 201
