@@ -11,7 +11,7 @@ from tests.gateway.histories import (
 
 async def test_a_secret_is_read_from_stdin_and_shown_nowhere(world, headrace):
     await accept(world, "secret.set", version="v1")
-    code, out, err = await headrace("secret", "set", "KEY", "-p", "vision", stdin=b"hunter2\n")
+    code, out, err = await headrace("secret", "set", "KEY", "-p", "vision", stdin=b"hunter2\r\n")
     assert (code, out) == (0, "secret KEY set  project vision  version v1\n")
     assert "hunter2" not in out + err
     assert b"hunter2" not in world.asked[0].data

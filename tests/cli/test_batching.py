@@ -23,6 +23,14 @@ async def test_a_batch_script_is_submitted_and_answered_as_slurm_does(world, hea
     assert document["workdir"].startswith("sha256:")
 
 
+async def test_a_script_on_stdin_is_submitted(world, headrace):
+    await in_log(world, project_made("vision"))
+    await accept(world, "job.submit", job="sbatch-k3f9")
+    script = SCRIPT.replace("--job-name=train", "-A vision")
+    said = await headrace("sbatch", stdin=script.encode())
+    assert said == (0, "Submitted batch job sbatch-k3f9\n", "")
+
+
 async def test_scripts_around_sbatch_get_the_id_alone(world, headrace, tmp_path):
     await in_log(world, project_made("vision"))
     await accept(world, "job.submit", job="train-k3f9")
@@ -32,6 +40,17 @@ async def test_scripts_around_sbatch_get_the_id_alone(world, headrace, tmp_path)
         "train-k3f9\n",
         "",
     )
+
+
+async def test_a_script_is_read_as_windows_saves_it(world, headrace, tmp_path):
+    await in_log(world, project_made("vision"))
+    await accept(world, "job.submit", job="train-k3f9")
+    for text in (SCRIPT, "\ufeff" + SCRIPT.replace("\n", "\r\n")):
+        (tmp_path / "train.sh").write_bytes(text.encode())
+        assert (await headrace("sbatch", "-A", "vision", "train.sh"))[0] == 0
+    first, second = (json.loads(request.data) for request in world.asked)
+    assert first["command"] == second["command"]
+    assert second["resources"] == {"gpus": 2}
 
 
 async def test_an_option_that_is_not_there_is_refused_by_name(headrace):

@@ -4,6 +4,7 @@ import json
 
 from tests.cli.program import in_log
 from tests.gateway.histories import joined
+from tests.gateway.people import configured
 
 from headrace.events.access import PublisherCreated, PublisherDeleted, SecretSet
 from headrace.events.pools import Pool, PoolConfigured
@@ -57,7 +58,11 @@ async def test_volumes_are_listed_with_the_nodes_that_reach_them(world, headrace
 
 async def test_secrets_are_listed_by_their_names(world, headrace):
     for project in ("ads", "vision"):
-        await in_log(world, SecretSet(project=project, name="KEY", version="v7"))
+        made = (
+            configured(project, "research"),
+            SecretSet(project=project, name="KEY", version="v7"),
+        )
+        await in_log(world, *made)
     found = await rows(headrace, "secret", "list")
     assert [row[:3] for row in found] == [["KEY", "ads", "v7"], ["KEY", "vision", "v7"]]
     assert len(await rows(headrace, "secret", "list", "-p", "ads")) == 1

@@ -77,6 +77,5 @@ async def test_what_one_may_not_is_refused_in_one_line(world, headrace):
     code, _, err = await headrace("node", "cordon", "n1", "--token", secret_of("ada"))
     assert code == 120
     assert err == (
-        "refused: access = node.change — ada is without a role in the whole fleet; "
-        "admin of the whole fleet may\n"
+        "refused: access = node.change — ada is viewer of vision; admin of the whole fleet may\n"
     )

@@ -4,6 +4,7 @@ import json
 
 import pytest
 from tests.cli.program import accept, in_log
+from tests.client.test_connection import Server, event, stream
 from tests.gateway.histories import (
     RUN,
     admitted,
@@ -21,6 +22,8 @@ from tests.gateway.histories import (
 )
 from tests.gateway.test_streams import Agent
 
+from headrace.cli.follow import follow_job
+from headrace.client import Client
 from headrace.events import Refusal
 from headrace.events.jobs import JobHeld, JobRefused
 from headrace.events.pauses import JobPaused, JobPausing
@@ -115,6 +118,32 @@ async def test_an_interrupted_run_leaves_the_job_running_and_says_how_to_end_it(
     assert "hello-a runs on; headrace cancel hello-a ends it" in err
 
 
+def test_a_lost_gateway_is_said_before_it_is_given_up_and_that_the_job_may_run_on(
+    capsys, monkeypatch
+):
+    monkeypatch.setattr("headrace.client.resuming.RETRY_S", 0.001)
+    gateway = Server(stream(event(5)))
+    assert follow_job(Client(gateway.url), "hello-a") == 122
+    nobody = f"{gateway.url}: nobody listens there (headrace up starts a platform)"
+    assert capsys.readouterr().err.splitlines() == [
+        f"headrace: the connection is lost and tried again: {nobody}",
+        f"headrace: {nobody}; hello-a may run on: headrace attach hello-a finds it again",
+    ]
+
+
+async def test_interrupted_logs_leave_the_job_running_and_say_how_to_end_it(world, start):
+    agent = await Agent(world).start()
+    agent.output[1, 0] = b"my GPU: 0\n"
+    await in_log(world, joined(), *RUN)
+    program = await start("logs", "-f", "hello-a")
+    assert await program.line() == "my GPU: 0"
+    await program.interrupt()
+    code, _, err = await program.end()
+    assert (code, err) == (130, "\nhello-a runs on; headrace cancel hello-a ends it\n")
+    agent.ended.add((1, 0))
+    await in_log(world, worker_exited(), released(), finished())
+
+
 @pytest.mark.parametrize(
     ("end", "code"),
     [
@@ -167,6 +196,13 @@ async def test_a_refusal_is_one_line_and_its_own_exit_code(world, headrace):
         lambda _: {"accepted": False, "position": 0, "refusal": refusal, "message": line},
     )
     assert await headrace("run", "--", "true") == (120, "", f"{line}\n")
+
+
+async def test_a_folder_for_an_unknown_project_is_refused_as_its_job_would_be(world, headrace):
+    await in_log(world, project_made("vision"))
+    code, out, err = await headrace("run", "-p", "visoin", "--workdir", ".", "--", "true")
+    assert (code, out) == (120, "")
+    assert err == "refused: project = visoin — does not exist; did you mean vision?\n"
 
 
 async def test_files_are_checked_with_their_lines_before_anything_is_sent(

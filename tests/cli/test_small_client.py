@@ -26,10 +26,15 @@ class Laptop:
 for name in LINUX:
     sys.modules.pop(name, None)
 sys.meta_path.insert(0, Laptop())
-import signal
-for name in ("SIGWINCH", "SIGKILL", "SIGUSR1", "SIGHUP"):
-    if hasattr(signal, name) and sys.argv[1] == "windows":
-        delattr(signal, name)
+import asyncio, os, signal, tempfile, urllib.request, uuid
+LACKS = {
+    signal: ("SIGWINCH", "SIGKILL", "SIGUSR1", "SIGHUP"),
+    os: ("O_CLOEXEC", "geteuid", "getuid", "fork", "chown", "fchmod", "pread", "pwrite"),
+}
+sys.platform = sys.argv[1]
+for module, names in LACKS.items() if sys.platform == "win32" else ():
+    for name in names:
+        delattr(module, name)
 from headrace.cli.__main__ import main
 for line in sys.argv[2:]:
     sys.argv = ["headrace", *line.split()]
@@ -41,6 +46,9 @@ for line in sys.argv[2:]:
 """
 
 LINES = (
+    "login {url} --token {token} --context there",
+    "login {url} --token {token} --context there",
+    "context list",
     "ps",
     "projects",
     "node list",
@@ -54,18 +62,26 @@ LINES = (
 )
 
 
-@pytest.mark.parametrize("system", ["macos", "windows"])
+@pytest.mark.parametrize("system", ["darwin", "win32"])
 async def test_a_laptop_needs_no_more_than_the_client(world, tmp_path, system):
+    lines = [line.format(url=world.url, token=TOKEN) for line in LINES]
     env = {
-        "HEADRACE_URL": world.url,
-        "HEADRACE_TOKEN": TOKEN,
         "XDG_CONFIG_HOME": str(tmp_path),
         "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
     }
-    command = [sys.executable, "-c", LAPTOP, system, *LINES]
+    command = [sys.executable, "-c", LAPTOP, system, *lines]
     done = await asyncio.to_thread(
         subprocess.run, command, env=env, capture_output=True, text=True, timeout=60
     )
     assert done.stderr == ""
     ended = [line for line in done.stdout.splitlines() if line.startswith("ended ")]
-    assert ended == [f"ended 0 {line}" for line in LINES]
+    assert ended == [f"ended 0 {line}" for line in lines]
+
+
+@pytest.mark.parametrize("words", ["up", "down", "status", "verify", "doctor", "node join x"])
+def test_what_only_linux_can_be_is_said_elsewhere(tmp_path, words):
+    env = {"HOME": str(tmp_path), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
+    command = [sys.executable, "-c", LAPTOP, "win32", words]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    assert done.stdout == f"ended 2 {words}\n"
+    assert "machines with Linux" in done.stderr

@@ -18,6 +18,8 @@ from tests.gateway.histories import admitted, eligible, joined, placed, requeste
 from tests.gateway.test_streams import Agent
 from tests.gateway.world import TOKEN
 
+from headrace.cli.output import table
+
 DEADLINE_S = 60.0
 
 
@@ -105,9 +107,25 @@ async def test_no_color_is_respected(world, on_terminal):
 async def test_a_table_is_as_wide_as_the_terminal(world, on_terminal, columns):
     await a_job_that_runs(world)
     await in_log(world, requested(job="other-b"), admitted(job="other-b"))
-    terminal = on_terminal("events", columns=columns, NO_COLOR="1")
-    assert await terminal.end() == 0
-    assert max(len(line) for line in terminal.text.splitlines()) <= columns
+    for verb in ("events", "ps"):
+        terminal = on_terminal(verb, columns=columns, NO_COLOR="1")
+        assert await terminal.end() == 0
+        assert max(len(line) for line in terminal.text.splitlines()) <= columns
+
+
+def test_a_table_that_is_too_wide_is_cut_where_it_is_widest_and_not_in_its_names(
+    capsys, monkeypatch
+):
+    monkeypatch.setattr("headrace.cli.output.columns", lambda: 40)
+    table(
+        ("JOB", "STATE", "WHY"), [("a-long-name-k3f9", "running 16 of many", "because of it all")]
+    )
+    head, line = capsys.readouterr().out.splitlines()
+    assert line == "a-long-name-k3f9  running 1…  because o…"
+    assert head == "JOB               STATE       WHY"
+    monkeypatch.setattr("headrace.cli.output.columns", lambda: 0)
+    table(("JOB", "STATE", "WHY"), [("a", "b" * 50, "c" * 50)])
+    assert "c" * 50 in capsys.readouterr().out
 
 
 async def test_watching_paints_over_what_changed(world, on_terminal):

@@ -181,3 +181,9 @@ def test_every_reading_command_has_all_forms(words):
         parser = actions.choices[each]
     (output,) = (a for a in parser._actions if "-o" in a.option_strings)
     assert output.choices == FORMATS
+
+
+async def test_a_locale_without_the_letters_is_no_failure(start):
+    code, out, err = await (await start("--help", PYTHONIOENCODING="ascii")).end()
+    assert (code, err) == (0, "")
+    assert out.startswith("usage: headrace VERB ?")

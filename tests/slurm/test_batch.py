@@ -130,7 +130,38 @@ def test_arrays_dependencies_signals_and_retries_have_their_fields():
     assert found["checkpoint"] == {"signal": "USR1", "grace": "120s"}
     assert found["retry"] == {"on": ["node-lost"], "attempts": 3}
     assert (found["priority"], found["project"]) == ("high", "vision")
-    assert found["env"] == {"SLURM_ARRAY_TASK_ID": "${{ job.index }}"}
+    assert found["env"] == {
+        "SLURM_ARRAY_TASK_ID": "${{ job.index }}",
+        "SLURM_ARRAY_TASK_COUNT": "16",
+        "SLURM_ARRAY_TASK_MIN": "0",
+        "SLURM_ARRAY_TASK_MAX": "15",
+        "SLURM_ARRAY_TASK_STEP": "1",
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "field", "least", "most", "step"),
+    [
+        ("1-10", "0..9", "1", "10", "1"),
+        ("1-10:3%2", "0..3%2", "1", "10", "3"),
+        ("2-7:3", "0..1", "2", "5", "3"),
+        ("7,1,3", "0..2", "1", "7", "1"),
+        ("1-3,2-4:2,9%1", "0..4%1", "1", "9", "1"),
+        ("5", "0..0", "5", "5", "1"),
+    ],
+)
+def test_an_array_has_the_numbers_it_has_in_slurm(text, field, least, most, step):
+    found = document(f"--array={text}")
+    assert not isinstance(read_job(found), Refusal)
+    assert found["array"] == field
+    told = [found["env"][f"SLURM_ARRAY_TASK_{name}"] for name in ("MIN", "MAX", "STEP")]
+    assert told == [least, most, step]
+
+
+def test_a_job_of_unlike_parts_is_refused_with_what_it_is_here():
+    parts = "#SBATCH -N 1\n#SBATCH hetjob\n#SBATCH -N 2\n"
+    assert refusal(script=BASH + parts) == "line 3: hetjob: not here; instead: roles: in a job file"
+    assert refusal("-N1", ":", "-N2") == "a colon: not here; instead: roles: in a job file"
 
 
 def test_only_variables_that_are_named_travel():
@@ -174,7 +205,13 @@ def test_arguments_behind_the_script_are_the_scripts():
         (["--gpus=3", "-N2"], "--gpus=3: cannot be dealt evenly to 2 nodes; --gpus-per-node=1"),
         (["-n5", "-N2"], "--ntasks=5: cannot be dealt evenly to 2 nodes with 2 tasks each"),
         (["--nodes=2-4"], "--nodes=2-4: a range would let the job grow"),
-        (["--array=1-5"], "--array=1-5: an array counts from 0 by ones; 0-15%4"),
+        (["--array=5-1"], "--array=5-1: is no array; 0-15, 1-10:3, 1,3,7 and 0-15%4 are"),
+        (["--array=1,,3"], "--array=1,,3: is no array"),
+        (["--array="], "--array: is no array"),
+        (["--array=1-9:0"], "--array=1-9:0: is no array"),
+        (["--array=1%2,3"], "--array=1%2,3: is no array"),
+        (["--array=1-9%0"], "--array=1-9%0: none at a time would never end; 1-9%1"),
+        (["--array=1-999999999"], "--array=1-999999999: an array has at most 1000 tasks; 0-999"),
         (["--time=soon"], "--time=soon: is no time; 90, 1:30:00 and 2-12:00:00 are"),
         (["--mem=8GB"], "--mem=8GB: is no size; 4096 (MiB), 16G and 1T are"),
         (["--mem-per-gpu=8G"], "--mem-per-gpu=8G: there is no GPU; --mem"),

@@ -50,10 +50,13 @@ def test_slurm_names_are_there(attempt):
     script = (
         "#!/bin/sh\n"
         "echo $SLURM_JOB_ID $SLURM_JOB_NAME $SLURM_NNODES $SLURM_NODEID $SLURM_NTASKS"
-        " $SLURM_NTASKS_PER_NODE $SLURM_CPUS_PER_TASK\n"
+        " $SLURM_NTASKS_PER_NODE $SLURM_CPUS_PER_TASK $SLURM_CPUS_ON_NODE $SLURM_TASKS_PER_NODE"
+        " $SLURM_JOB_PARTITION ${SLURMD_NODENAME:+named}\n"
     )
-    words = ["-N2", "--ntasks-per-node=4", "-c2", "-J", "My Job"]
-    assert ended(attempt(script, *words, rank=1, nodes=2))[1] == "train-k3f9 My Job 2 1 8 4 2\n"
+    words = ["-N2", "--ntasks-per-node=4", "-c2", "-p", "train,spot", "-J", "My Job"]
+    said = ended(attempt(script, *words, rank=1, nodes=2))[1]
+    assert said == "train-k3f9 My Job 2 1 8 4 2 8 4(x2) train named\n"
+    assert ended(attempt("#!/bin/sh\necho $SLURM_TASKS_PER_NODE\n", "-n4"))[1] == "4\n"
 
 
 def test_srun_starts_the_tasks_of_every_node_once(attempt):
@@ -93,6 +96,19 @@ def test_output_is_in_its_file_and_followed_too(attempt, tmp_path):
     assert (code, sorted(out.split())) == (0, ["err", "out"])
     kept = tmp_path / "work-0" / "logs" / "train-train-k3f9_2-%.out"
     assert sorted(kept.read_text().split()) == ["err", "out"]
+
+
+@pytest.mark.parametrize(
+    ("array", "numbers"),
+    [("0-2", "0 1 2"), ("1-10:4", "1 5 9"), ("3,1,2-3", "1 2 3"), ("08,9-10", "8 9 10")],
+)
+def test_a_task_of_an_array_finds_its_number(attempt, tmp_path, array, numbers):
+    script = "#!/bin/bash\necho $SLURM_ARRAY_TASK_ID $SLURM_ARRAY_TASK_COUNT\n"
+    for index, number in enumerate(numbers.split()):
+        task = {"job": f"train-k3f9/{index}", "SLURM_ARRAY_TASK_ID": str(index)}
+        code, out, err = ended(attempt(script, "-a", array, "-o", "%a.out", **task))
+        assert (code, out, err) == (0, f"{number} 3\n", "")
+        assert (tmp_path / "work-0" / f"{number}.out").read_text() == out
 
 
 def test_errors_have_a_file_of_their_own(attempt, tmp_path):

@@ -2,30 +2,54 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 
-from headrace.cli.exits import INTERRUPTED, OWN_FAILURE, PIPED, UNREACHABLE, report
+from headrace.cli.exits import FAILED, INTERRUPTED, OWN_FAILURE, PIPED, UNREACHABLE, report
+
+UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 
 
 def main() -> int:
     """Run the command line this process was started with."""
+    from headrace.cli import console
+
+    console.prepare()
     from headrace.cli.app import main as perform
 
     try:
-        return perform(sys.argv[1:])
+        try:
+            return perform(sys.argv[1:])
+        finally:
+            sys.stdout.flush()  # fails here, or where Python would say so in its own words
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:  # whoever read our output has gone
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return PIPED
     except Exception as error:
+        if _is_pipe_broken(error):
+            return _unread(PIPED)
+        if isinstance(error, OSError) and error.errno in UNWRITABLE and not error.filename:
+            line = f"headrace: cannot write its output: {error.strerror}"
+            return _unread(report(line, FAILED))
         return _failed(error)
+
+
+def _is_pipe_broken(error: Exception) -> bool:
+    """Whether whoever read our output has gone, which Windows calls an invalid argument."""
+    if sys.platform == "win32" and isinstance(error, OSError):
+        return error.errno in (errno.EPIPE, errno.EINVAL)
+    return isinstance(error, BrokenPipeError)
+
+
+def _unread(code: int) -> int:
+    """The exit code when nobody can have what is left to write."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # it goes there
+    return code
 
 
 def _failed(error: Exception) -> int:
     """The one line and the code of what went wrong."""
-    from headrace.cli.exits import FAILED, REFUSED
+    from headrace.cli.exits import REFUSED, USAGE
     from headrace.client import ClientError, Refused, Unreachable
 
     if isinstance(error, Refused):
@@ -34,6 +58,8 @@ def _failed(error: Exception) -> int:
         return report(f"headrace: {error}", UNREACHABLE)
     if isinstance(error, ClientError):
         return report(f"headrace: {error}", FAILED)
+    if isinstance(error, UnicodeEncodeError):  # what was typed is sent as it was
+        return report(f"headrace: {error.object!r} is not text in UTF-8", USAGE)
     if os.environ.get("HEADRACE_DEBUG"):
         raise error
     line = f"headrace failed itself: {type(error).__name__}: {error} (HEADRACE_DEBUG=1 tells where)"

@@ -11,7 +11,7 @@ from headrace.cli.arguments import add_connection, add_output
 from headrace.cli.exits import DONE, REFUSED, USAGE, printable, report
 from headrace.cli.output import moment
 from headrace.client.client import Client
-from headrace.client.connection import Refused
+from headrace.client.errors import Refused
 from headrace.client.model import Answer
 
 SECRETS = ("SECRET", "PROJECT", "VERSION", "SET")
@@ -80,7 +80,7 @@ def secret(
 
         value = getpass(f"value of {name} (not shown): ").encode()
     else:
-        value = sys.stdin.buffer.read().removesuffix(b"\n")
+        value = sys.stdin.buffer.read().removesuffix(b"\n").removesuffix(b"\r")
     if not value:
         return report(f"refused: {name} — a secret has a value; none came from stdin", REFUSED)
     answer = client.set_secret(name, value)

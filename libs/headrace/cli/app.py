@@ -9,6 +9,7 @@ what others do before the first byte is sent.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -22,6 +23,7 @@ class Verb(NamedTuple):
     module: str
     about: str
     is_foreign: bool = False  # its options are another program's: it is called with the words
+    is_local: bool = False  # about this machine as a platform or a node, which Linux alone can be
 
 
 VERBS = {
@@ -47,7 +49,9 @@ VERBS = {
     "usage": Verb("accounts", "GPU hours and their cost, by project, user, day, …"),
     "node": Verb("nodes", "list nodes, let machines join, cordon, drain, delete"),
     "completion": Verb("completing", "what a shell needs to complete these verbs"),
-    "doctor": Verb("doctoring", "whether this machine can be a good node, and what mends it"),
+    "doctor": Verb(
+        "doctoring", "whether this machine can be a good node, and what mends it", is_local=True
+    ),
     "pool": Verb("inventory", "pools: which nodes, how they are filled, prices"),
     "volume": Verb("inventory", "volumes, and which nodes reach them"),
     "template": Verb("templating", "templates of job files: list, show"),
@@ -62,13 +66,14 @@ VERBS = {
     "token": Verb("people", "API tokens: list, make, revoke"),
     "erase": Verb("admin", "make what a project's jobs ran unreadable for ever"),
     "rebuild": Verb("rebuilding", "fold what the gateway answers with from the log again"),
-    "verify": Verb("verifying", "derive every decision again from the log"),
-    "up": Verb("platform", "start a platform on this machine"),
-    "down": Verb("platform", "stop it"),
-    "status": Verb("platform", "what of it runs, and whether it is well"),
+    "verify": Verb("verifying", "derive every decision again from the log", is_local=True),
+    "up": Verb("platform", "start a platform on this machine", is_local=True),
+    "down": Verb("platform", "stop it", is_local=True),
+    "status": Verb("platform", "what of it runs, and whether it is well", is_local=True),
 }
 
 HELP = frozenset(("-h", "--help"))
+LINUX_ONLY = "platforms and nodes are machines with Linux; headrace login URL to use one from here"
 NOT_YET = frozenset(("whatif",))
 
 
@@ -84,6 +89,8 @@ def main(arguments: Sequence[str]) -> int:
     if name not in VERBS:
         return report(_unknown(name), USAGE)
     verb = VERBS[name]
+    if verb.is_local and sys.platform != "linux":
+        return report(f"headrace {name}: {LINUX_ONLY}", USAGE)
     module = importlib.import_module(f"headrace.cli.{verb.module}")
     word = name.replace("-", "_")
     perform: Callable[..., int] = getattr(module, word)

@@ -7,13 +7,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.cli.exits import DONE, REFUSED, printable, report
+from headrace.cli.exits import DONE, REFUSED, USAGE, printable, report
 from headrace.client.client import Client
 from headrace.slurm import OPTIONS, Batch, SlurmError, batch_of
 from headrace.slurm.batch import SCRIPT_BYTES_MAX, script_of
 from headrace.slurm.words import read_words
 
-HELP = """usage: headrace sbatch [OPTION…] SCRIPT [ARGUMENT…]
+TOO_MANY = SCRIPT_BYTES_MAX + 1
+HELP = """usage: headrace sbatch [OPTION…] [SCRIPT [ARGUMENT…]]    without a script: stdin
        headrace sbatch [OPTION…] --wrap COMMAND
 
 submit a batch script written for Slurm. #SBATCH lines are read; what Headrace has no use for is
@@ -29,8 +30,10 @@ def sbatch(words: Sequence[str]) -> int:
     """Submit the script. Prints `Submitted batch job ID`, as scripts around `sbatch` expect."""
     try:
         said, _ = read_words(words)
-        if not words or {"help", "usage"} & said.keys():
+        if {"help", "usage"} & said.keys():
             return _help()
+        if not words and sys.stdin.isatty():
+            return report("headrace sbatch: which script? (see headrace sbatch --help)", USAGE)
         batch = batch_of(words, _script(script_of(words)), os.environ)
     except SlurmError as error:
         return report(f"refused: {error}", REFUSED)
@@ -61,13 +64,20 @@ def _submit(batch: Batch) -> int:
 def _script(name: str) -> str:
     """The text of the script, which is read where this runs. Raises `SlurmError`."""
     try:
-        if name == "-":
-            return sys.stdin.read(SCRIPT_BYTES_MAX + 1)
-        return Path(name).read_text()[: SCRIPT_BYTES_MAX + 1] if name else ""
+        if not name:
+            return ""
+        data = sys.stdin.buffer.read(TOO_MANY) if name == "-" else _read(name)
+        errors = "strict" if len(data) < TOO_MANY else "replace"  # it is refused for its length
+        return data.decode("utf-8-sig", errors).replace("\r\n", "\n")  # as Windows writes it
     except OSError as error:
         raise SlurmError(f"{name}: {error.strerror}") from None
     except UnicodeDecodeError:
         raise SlurmError(f"{name}: is not text") from None
+
+
+def _read(name: str) -> bytes:
+    with open(name, "rb") as file:
+        return file.read(TOO_MANY)
 
 
 def _help() -> int:

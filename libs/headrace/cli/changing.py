@@ -9,7 +9,7 @@ from collections.abc import Callable
 from headrace.cli.arguments import add_connection
 from headrace.cli.exits import DONE, REFUSED, printable, report
 from headrace.client.client import Client
-from headrace.client.connection import NotFound, Refused
+from headrace.client.errors import NotFound, Refused
 from headrace.client.model import Answer
 
 LOOK_S = 0.3  # between two looks whether a job has left its GPUs

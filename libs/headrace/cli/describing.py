@@ -13,7 +13,7 @@ from headrace.cli.following import line_of
 from headrace.cli.output import duration, gpus, moment, seconds, show, size, terminal_safe
 from headrace.cli.reading import state_cell
 from headrace.client.client import Client
-from headrace.client.connection import ClientError
+from headrace.client.errors import ClientError
 from headrace.client.model import AttemptRow, Description, JobRow
 
 TASKS_SHOWN = 10

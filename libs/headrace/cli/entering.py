@@ -5,15 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import signal
 import socket
 import sys
 import threading
+import time
 import uuid
 from argparse import ArgumentParser, ArgumentTypeError
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
+from headrace.cli import console
 from headrace.cli.arguments import add_connection
 from headrace.cli.exits import DONE, INTERRUPTED, report
 from headrace.client import ClientError, Unreachable
@@ -23,6 +24,7 @@ from headrace.client.session_model import SessionPiece, Visit
 
 SHELL = ("/bin/sh", "-c", "exec ${SHELL:-/bin/sh} -i")
 CONNECTIONS_WAITING_MAX = 64
+LONG_S = 3_600.0
 
 
 def exec_options(parser: ArgumentParser) -> None:
@@ -57,7 +59,10 @@ def exec(  # noqa: A001
         columns=size.columns,
     )
     session = Client.from_config(url=url, token=token).enter(job, visit)
-    with contextlib.closing(session), _raw_terminal(session) if on_terminal else _nothing():
+    with (
+        contextlib.closing(session),
+        _raw_terminal(session) if on_terminal else contextlib.nullcontext(),
+    ):
         threading.Thread(target=_type, args=(session,), daemon=True).start()
         return _show(session)
 
@@ -78,6 +83,10 @@ def attach(*, job: str, rank: int, process: int, url: str, token: str, project: 
             return _show(session)
     except KeyboardInterrupt:
         return report(f"{job} runs on; headrace cancel {job} ends it", INTERRUPTED)
+    except Unreachable as error:
+        from headrace.cli.follow import lost
+
+        return lost(job, error)
 
 
 class Ports(NamedTuple):
@@ -115,8 +124,8 @@ def port_forward(
         print(f"{here} → {found} rank {rank} port {pair.remote}   (Ctrl-C ends it)", flush=True)
         serving = (client, found, visit, server)
         threading.Thread(target=_serve, args=serving, daemon=True).start()
-    threading.Event().wait()
-    return INTERRUPTED
+    while True:
+        time.sleep(LONG_S)  # which Ctrl-C ends on every system
 
 
 def open_options(parser: ArgumentParser) -> None:
@@ -176,30 +185,15 @@ def _type(session: Session) -> None:
         session.send(SessionPiece("eof"))
 
 
-@contextlib.contextmanager
-def _nothing() -> Iterator[None]:
-    yield
-
-
-@contextlib.contextmanager
-def _raw_terminal(session: Session) -> Iterator[None]:
+def _raw_terminal(session: Session) -> AbstractContextManager[None]:
     """Every key goes to the program, and so does the window's size."""
-    import termios
-    import tty
 
-    def resized(*_: object) -> None:
+    def resized() -> None:
         size = shutil.get_terminal_size()
         with contextlib.suppress(Unreachable):
             session.send(SessionPiece("size", value=(size.lines << 16) + size.columns))
 
-    before = termios.tcgetattr(sys.stdin)
-    previous = signal.signal(signal.SIGWINCH, resized)
-    tty.setraw(sys.stdin, termios.TCSADRAIN)  # what was typed ahead is kept
-    try:
-        yield
-    finally:
-        termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
-        signal.signal(signal.SIGWINCH, previous)
+    return console.raw(resized)
 
 
 def _serve(client: Client, job: str, visit: Visit, server: socket.socket) -> None:

@@ -7,12 +7,13 @@ What only this machine knows (its folders, its environment) is filled in here.
 from __future__ import annotations
 
 import os
+import posixpath
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from headrace.client.connection import ClientError, Refused
+from headrace.client.errors import ClientError, Refused
 from headrace.client.model import Answer
 from headrace.documents import plan, read_fleet, read_job
 from headrace.documents.workdir import BUNDLE, GIT
@@ -64,7 +65,10 @@ def workdir_from(folder: Path, workdir: str) -> str:
     """What a job file in `folder` means by its `workdir`: a folder here in full, or as it is."""
     if not workdir or workdir.startswith((GIT, BUNDLE)):
         return workdir
-    return os.path.normpath(folder / Path(workdir).expanduser())
+    here = os.path.normpath(folder / Path(workdir).expanduser())
+    if workdir.startswith("/") and not os.path.isdir(here):
+        return posixpath.normpath(workdir)  # a folder of the nodes, also when asked from Windows
+    return here
 
 
 def checked(

@@ -15,12 +15,13 @@ from headrace.cli.exits import (
     OWN_FAILURE,
     REFUSED,
     TIMED_OUT,
+    UNREACHABLE,
     printable,
     report,
 )
 from headrace.cli.output import gpus, seconds, terminal_safe
 from headrace.client.client import Client
-from headrace.client.connection import ClientError
+from headrace.client.errors import ClientError, Unreachable
 from headrace.client.model import (
     AttemptRow,
     Description,
@@ -36,18 +37,39 @@ OUTPUT_S_MAX = 10.0
 def follow_job(client: Client, job: str, *, quiet: bool = False) -> int:
     """Print what happens to the job until it has ended; its exit code. `quiet` prints the end only.
 
-    Ctrl-C leaves it running and says so.
+    Ctrl-C and a lost gateway leave it running, which is said.
     """
     following = _Following(client, job, quiet=quiet)
     try:
-        for event in client.events(job=job, follow=True):
+        for event in client.events(job=job, follow=True, on_break=say_break):
             code = following.take(event)
             if code is not None:
                 return code
     except KeyboardInterrupt:
-        print(file=sys.stderr)  # the line that ^C stands on
-        return report(f"{job} runs on; headrace cancel {job} ends it", INTERRUPTED)
+        return left_running(job)
+    except Unreachable as error:
+        return lost(job, error)
     return OWN_FAILURE  # the stream of events ends only with the job's end
+
+
+def left_running(job: str) -> int:
+    """Say that Ctrl-C ended only the looking; the exit code."""
+    print(file=sys.stderr)  # the line that ^C stands on
+    return report(f"{job} runs on; headrace cancel {job} ends it", INTERRUPTED)
+
+
+def lost(job: str, error: Unreachable) -> int:
+    """Say that nothing more can be heard of the job, and how to find it again; the exit code."""
+    line = f"headrace: {error}; {job} may run on: headrace attach {job} finds it again"
+    return report(line, UNREACHABLE)
+
+
+def say_break(error: Unreachable | None) -> None:
+    """Say that the connection is lost and tried again; with None that it is back."""
+    line = (
+        "connected again" if error is None else f"the connection is lost and tried again: {error}"
+    )
+    print(printable(f"headrace: {line}"), file=sys.stderr, flush=True)
 
 
 class _Following:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from typing import Any
 
 from headrace.cli.arguments import add_connection, add_output, duration_us
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import clock, columns, show
 from headrace.client.client import Client
-from headrace.client.model import Happening, LogPiece
+from headrace.client.model import ENDED, Description, Happening, LogPiece
 
 PIPED_LENGTH = 160  # of a line where there is no terminal to fit
 
@@ -45,28 +46,47 @@ def logs(
     """Print what a job's workers wrote; several workers' lines say whose they are (`wide`: always).
     JSON is an object a line, as the pieces come.
     """
-    del project
-    from headrace.cli.follow import OutputLines, output_lines
+    from headrace.cli.follow import left_running, say_break
 
+    del project
     client = Client.from_config(url=url, token=token)
     found = client.job(job)
     pieces = client.logs(
-        found.job.job, follow=follow, rank=rank, role=role, process=process, attempt=attempt
+        found.job.job,
+        rank=rank,
+        role=role,
+        process=process,
+        attempt=attempt,
+        follow=follow,
+        on_break=say_break,
     )
+    try:
+        _print_pieces(pieces, found, follow=follow, output=output)
+    except KeyboardInterrupt:
+        if not follow or found.job.state in ENDED:
+            raise
+        return left_running(found.job.job)
+    return DONE
+
+
+def _print_pieces(
+    pieces: Iterator[LogPiece], found: Description, *, follow: bool, output: str
+) -> None:
+    from headrace.cli.follow import OutputLines, output_lines
+
     if output == "yaml":
         show(list(pieces), output)
-        return DONE
+        return
     if output == "json":
         for piece in pieces:
             print(_json(piece), flush=follow)
-        return DONE
+        return
     lines = output_lines("", found, found.attempts[-1]) if found.attempts else OutputLines("")
     if output == "wide":
         lines = OutputLines(found.job.job, ranks=True, processes=True)
     for piece in pieces:
         lines.add(piece)
     lines.close()
-    return DONE
 
 
 def events_options(parser: ArgumentParser) -> None:
@@ -93,6 +113,8 @@ def events(
     output: str,
 ) -> int:
     """Print the log, one line an event."""
+    from headrace.cli.follow import say_break
+
     client = Client.from_config(url=url, token=token)
     since_us = time.time_ns() // 1000 - since if since else 0
     found = client.events(
@@ -102,6 +124,7 @@ def events(
         project=project,
         type_prefix=type,
         follow=follow,
+        on_break=say_break,
     )
     if output == "yaml":
         show(list(found), output)

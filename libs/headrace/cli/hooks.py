@@ -27,7 +27,7 @@ def webhook(
     """List webhooks, or end one. `headrace apply` makes them."""
     client = Client.from_config(url=url, token=token, project=project)
     if action == "delete":
-        client.delete_webhook(name)
+        client.delete("webhook", name, project=client.project)
         print(f"webhook {printable(name)} deleted  project {printable(client.project)}")
         return DONE
     rows = client.webhooks(project)

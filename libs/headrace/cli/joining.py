@@ -15,6 +15,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from headrace.cli.app import LINUX_ONLY
 from headrace.cli.arguments import duration_us
 from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE, printable, report
 from headrace.cli.output import moment, show, table
@@ -72,6 +73,8 @@ def join(
     install_service: bool,
 ) -> int:
     """Join the platform at `head`, then run the agent here, or let systemd run it."""
+    if sys.platform != "linux":
+        return report(f"headrace node join: {LINUX_ONLY}", USAGE)
     try:
         token = join_token.parse(_token(given))
     except ValueError as error:
@@ -164,7 +167,7 @@ def is_name(name: str) -> bool:
 
 def default_folder() -> Path:
     """Where the node is kept: of the whole machine as root, else one's own."""
-    if os.geteuid() == 0:
+    if sys.platform == "linux" and os.geteuid() == 0:
         return SYSTEM_DIR
     home = os.environ.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local" / "share") / "headrace-node"

@@ -18,7 +18,8 @@ import msgspec
 
 from headrace.cli.exits import printable
 
-COLUMN_MIN = 12  # the last column keeps at least so many characters
+COLUMN_MIN = 12  # the last column keeps so many characters while others can give some
+CELL_MIN = 5
 GAP = "  "
 
 _COLOR = re.compile(r"\x1b\[[0-9;]*m$")
@@ -42,15 +43,17 @@ def show(value: Any, output: str) -> None:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool = False) -> None:
-    """Print aligned columns; the last one is cut to the terminal's width unless `wide`."""
+    """Print aligned columns, cut to the terminal's width unless `wide`; the first one never is."""
     shown = [[printable(cell) for cell in row] for row in rows]
     widths = [
         max(len(line[column]) for line in [list(header), *shown]) for column in range(len(header))
     ]
-    room = None if wide else _room(widths)
+    across = 0 if wide else columns()
+    if across:
+        widths = _fitting(widths, across)
     for number, row in enumerate([list(header), *shown]):
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        cells[-1] = row[-1] if room is None else _cut(row[-1], room)
+        fitted = [_cut(cell, width) for cell, width in zip(row, widths, strict=True)]
+        cells = [cell.ljust(width) for cell, width in zip(fitted, widths, strict=True)]
         if number and colorful():
             cells = [_colored(cell) for cell in cells]
         print(GAP.join(cells).rstrip())
@@ -130,11 +133,20 @@ def size(amount_bytes: int) -> str:
     return f"{amount_bytes}B"
 
 
-def _room(widths: Sequence[int]) -> int | None:
-    across = columns()
-    if not across:
-        return None
-    return max(COLUMN_MIN, across - sum(widths[:-1]) - len(GAP) * (len(widths) - 1))
+def _fitting(widths: Sequence[int], across: int) -> list[int]:
+    """Widths that fit, if any do: the last column gives first, then always the widest but the first,
+    which is what people copy.
+    """
+    fitting = list(widths)
+    over = sum(fitting) + len(GAP) * (len(fitting) - 1) - across
+    for least, giving in ((COLUMN_MIN, [len(fitting) - 1]), (CELL_MIN, range(1, len(fitting)))):
+        while over > 0:
+            widest = max(giving, key=lambda column: (fitting[column], column), default=0)
+            if fitting[widest] <= least or not widest:
+                break
+            fitting[widest] -= 1
+            over -= 1
+    return fitting
 
 
 def _cut(text: str, room: int) -> str:

@@ -190,8 +190,9 @@ def _stop(layout: Layout, *, keep_jobs: bool) -> None:
         processes.send(running.process, signal.SIGTERM)
         if not processes.wait_exit(running.process, DOWN_S_MAX):
             raise EmbeddedError(f"still stopping after {DOWN_S_MAX:.0f} s (see {layout.logs})")
+    is_done = running is not None and not layout.state.exists()  # by the supervisor, at its end
     with layout.locked():
-        ending.end_everything(layout, keep_jobs=keep_jobs)
+        ending.end_everything(layout, keep_jobs=keep_jobs, again=is_done)
         layout.state.unlink(missing_ok=True)
 
 

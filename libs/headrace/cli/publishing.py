@@ -67,9 +67,8 @@ def _created(client: Client, name: str, out: str) -> int:
         return report(
             f"headrace publisher: {name} was accepted but no credential came back", FAILED
         )
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(CREDENTIALS.format(jwt=answer.jwt, seed=seed))
+    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(CREDENTIALS.format(jwt=answer.jwt, seed=seed).encode("ascii"))
     print(
         printable(f"publisher {name} created  project {client.project}  credential {path} (0600)")
     )

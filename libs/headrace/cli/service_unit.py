@@ -90,7 +90,9 @@ def make_account() -> None:
     """See to it that there is the account that jobs run as: a node without it joins in vain. Raises
     `ServiceError`.
     """
-    import pwd  # of Linux alone, as services of systemd are
+    if sys.platform != "linux":
+        raise ServiceError("services of systemd are Linux's")
+    import pwd
 
     name = JOBS_USER
     try:

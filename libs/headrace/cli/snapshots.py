@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.client.client import Client
-from headrace.client.connection import ClientError
+from headrace.client.errors import ClientError
 from headrace.client.session_model import Visit
 
 ARCHIVE_BYTES_MAX = 1_073_741_824  # far above what may travel with a job

@@ -10,7 +10,7 @@ from typing import Any
 from headrace.cli.arguments import add_connection
 from headrace.cli.exits import DONE, REFUSED, printable, report
 from headrace.client.client import Client
-from headrace.client.connection import ClientError, Refused
+from headrace.client.errors import ClientError, Refused
 from headrace.client.model import Answer
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from headrace.slurm.amounts import count, duration, gpus, size_mib
+from headrace.slurm.arrays import array
 from headrace.slurm.launcher import LAUNCHER, SRUN
 from headrace.slurm.words import SlurmError, read_script, read_words, refuse
 
@@ -25,7 +26,6 @@ MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
 DEPENDENCIES = {"afterok": "succeeded", "afternotok": "failed", "afterany": "finished"}
 STATES = ", ".join(f"{name}:JOB" for name in DEPENDENCIES)
 
-_ARRAY = re.compile(r"0-(\d+)(%\d+)?")
 _SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z][A-Z0-9]*)(?:@(\d+))?")
 _PATTERN = re.compile(r"%([^%AajJnNuxs]|$)")
 
@@ -65,7 +65,7 @@ def batch_of(words: Sequence[str], script: str, environment: Mapping[str, str]) 
         "resources": _resources(options, tasks),
         "env": _env(options, environment, tasks),
         "outputs": _files(options),
-        "array": _array(options),
+        "array": array("array", options["array"]).field() if "array" in options else "",
         "pools": options["partition"].split(",") if "partition" in options else None,
         "priority": options.get("qos"),
         "max_duration": duration("time", options["time"]) if "time" in options else None,
@@ -174,6 +174,10 @@ def _env(
             env[name] = value if given else environment.get(name)
     told = {option: options[option] for option in ("output", "error", "input") if option in options}
     env |= {f"BATCH_{option.upper()}": value for option, value in told.items()}
+    if _cores(options, tasks):
+        env["SLURM_CPUS_ON_NODE"] = str(_cores(options, tasks))
+    if "partition" in options:
+        env["SLURM_JOB_PARTITION"] = options["partition"].partition(",")[0]
     if tasks.here > 1:
         env["BATCH_TASKS"] = str(tasks.here)
     if "job-name" in options:
@@ -184,7 +188,7 @@ def _env(
     if signal is not None and not signal[1]:  # without B: it is for what srun started
         env["BATCH_SIGNAL"] = signal[2]
     if "array" in options:
-        env["SLURM_ARRAY_TASK_ID"] = "${{ job.index }}"
+        env |= array("array", options["array"]).env()
     return env
 
 
@@ -200,15 +204,6 @@ def _files(options: Mapping[str, str]) -> list[str]:
         if pattern and not pattern.startswith("/") and pattern not in kept:
             kept.append(pattern)
     return [re.sub(r"%[AajJnNuxs]", "*", pattern).replace("%%", "%") for pattern in kept]
-
-
-def _array(options: Mapping[str, str]) -> str:
-    text = options.get("array", "")
-    found = _ARRAY.fullmatch(text)
-    if text and found is None:
-        rule = "an array counts from 0 by ones"
-        refuse("array", text, rule, "0-15%4; other values: sweep: {method: list} in a job file")
-    return f"0..{int(found[1])}{found[2] or ''}" if found else ""
 
 
 def _checkpoint(options: Mapping[str, str]) -> dict[str, str]:

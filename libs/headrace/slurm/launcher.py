@@ -23,8 +23,14 @@ export SLURM_NODEID="$HEADRACE_NODE_RANK"
 export SLURM_NNODES="$HEADRACE_NUM_NODES" SLURM_JOB_NUM_NODES="$HEADRACE_NUM_NODES"
 export SLURM_NTASKS_PER_NODE="${BATCH_TASKS:-1}"
 export SLURM_NTASKS=$((SLURM_NNODES * SLURM_NTASKS_PER_NODE))
-export SLURM_NPROCS=$SLURM_NTASKS SLURM_TASKS_PER_NODE="$SLURM_NTASKS_PER_NODE(x$SLURM_NNODES)"
+export SLURM_NPROCS=$SLURM_NTASKS SLURM_TASKS_PER_NODE="$SLURM_NTASKS_PER_NODE"
+if [ "$SLURM_NNODES" -gt 1 ]; then SLURM_TASKS_PER_NODE+="(x$SLURM_NNODES)"; fi
+export SLURMD_NODENAME="$(hostname -s)"
 if [ -n "${SLURM_ARRAY_TASK_ID:-}" ]; then export SLURM_ARRAY_JOB_ID="$job"; fi
+if [ -n "${BATCH_ARRAY:-}" ]; then
+  mapfile -t numbers < <(for range in $BATCH_ARRAY; do seq ${range//-/ }; done | sort -nu)
+  SLURM_ARRAY_TASK_ID=${numbers[SLURM_ARRAY_TASK_ID]}
+fi
 filled() {
   local p=${1//%%/$'\1'} id=$job${SLURM_ARRAY_TASK_ID:+_$SLURM_ARRAY_TASK_ID}
   p=${p//%j/$id} p=${p//%J/$id} p=${p//%A/$job} p=${p//%a/${SLURM_ARRAY_TASK_ID:-}}

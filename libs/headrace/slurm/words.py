@@ -15,6 +15,7 @@ from headrace.slurm.options import BY_LETTER, BY_NAME, NEEDED, NONE, Option
 
 LINES_MAX = 10_000  # of a script that are looked at
 DIRECTIVE = "#SBATCH"
+HETEROGENEOUS = "not here; instead: roles: in a job file"
 
 
 class SlurmError(Exception):
@@ -41,6 +42,8 @@ def read_words(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         if not option.field:
             _refuse_option(option)
         options[option.name] = value
+    if rest[:1] == [":"]:
+        raise SlurmError(f"a colon: {HETEROGENEOUS}")
     return options, rest
 
 
@@ -60,6 +63,8 @@ def read_script(text: str) -> dict[str, str]:
             raise SlurmError(f"line {number}: {str(error).lower()}") from None
         except SlurmError as error:
             raise SlurmError(f"line {number}: {error}") from None
+        if rest == ["hetjob"]:
+            raise SlurmError(f"line {number}: hetjob: {HETEROGENEOUS}")
         if rest:
             raise SlurmError(f"line {number}: {rest[0]} is not an option")
         options.update(found)
