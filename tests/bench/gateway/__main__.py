@@ -2,7 +2,7 @@
 facts.
 
 Rule: nothing here passes or fails; a figure is printed with its target and read by a person.
-`python -m tests.bench.gateway PART …` measures only these parts: reads, submits, cold.
+`python -m tests.bench.gateway PART …` measures only these parts: reads, cold, submits, follows.
 """
 
 from __future__ import annotations
@@ -12,39 +12,44 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.gateway import cold, following, history, reading, standing, submitting
+from tests.bench.gateway import cold, following, history, populated, reading, standing, submitting
 from tests.bench.printing import facts, row
 
 from headrace.store.migrate import migrate
 from headrace.store.postgres import PostgresStore
-from headrace.testing.running import started_platform
+from headrace.testing.running import RunningPlatform
 
-PARTS = ("reads", "submits", "cold")
+ON_A_PLATFORM = {"reads": reading.measure, "cold": cold.measure, "submits": submitting.measure}
+FOLLOWS = "follows"
 
 
 def main(parts: list[str]) -> None:
-    """Measure these parts, each on servers of its own."""
+    """Measure these parts: the first ones on a whole platform, one after the other."""
     print(f"{facts()}, fsync on, embedded servers")
     row("figure", "measured", "target")
-    if "reads" in parts:
+    if any(part in ON_A_PLATFORM for part in parts):
+        with populated.platform() as platform:
+            on_a_platform(platform, parts)
+    if FOLLOWS in parts:
         with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
-            reads(Path(folder))
-    if "submits" in parts or "cold" in parts:
-        with started_platform("--nodes", "1", "--gpus", "simulated:8xH100-80GB") as platform:
-            if "cold" in parts:
-                cold.measure(platform)
-            if "submits" in parts:
-                submitting.measure(platform)
+            follows(Path(folder))
 
 
-def reads(folder: Path) -> None:
-    """A gateway alone, over a log of jobs that ended, jobs that live, and nodes."""
+def on_a_platform(platform: RunningPlatform, parts: list[str]) -> None:
+    """What is asked of a platform whose nodes speak meanwhile."""
+    populated.settle(platform)
+    for part, measure in ON_A_PLATFORM.items():
+        if part in parts:
+            measure(platform)
+
+
+def follows(folder: Path) -> None:
+    """A gateway alone, so that it is known whose the events are and how many."""
     with standing.servers(folder) as at:
         asyncio.run(migrate(at.dsn, {}))
         events = asyncio.run(_filled(at.dsn))
         with standing.gateway(folder, at) as served:
             row(f"gateway ready, {events} events", f"{served.start_s:.1f} s", "")
-            reading.measure(served)
             asyncio.run(_followed(served, at))
 
 
@@ -67,4 +72,4 @@ async def _followed(served: standing.Served, at: standing.Servers) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or list(PARTS))
+    main(sys.argv[1:] or [*ON_A_PLATFORM, FOLLOWS])

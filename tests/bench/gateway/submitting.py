@@ -13,19 +13,20 @@ import msgspec
 import psutil
 import uvloop
 from tests.bench.agent import cpu_s
+from tests.bench.gateway.populated import pids_of
 from tests.bench.printing import row
 
-from headrace.embedded import processes, status
+from headrace.embedded import processes
 from headrace.testing.running import RunningPlatform
 
 PER_S = 500
-SECONDS = 5
+STEADY_S, TWICE_S, KILLED_S = 20, 2, 5
 CONNECTIONS = 320  # more than there is room for
 ALSO_AFTER_S = 2
 LEAST_MS = 0.05  # of a process that is named
 BODY = msgspec.json.encode(
-    {"name": "t", "project": "default", "command": ["true"], "resources": {"gpus": "B200:1"}}
-)  # nobody has such a GPU: the jobs wait
+    {"name": "t", "project": "default", "command": ["true"], "resources": {"gpus": "H100:1"}}
+)  # all of them are in use: the jobs wait
 
 
 class Taken(NamedTuple):
@@ -140,23 +141,22 @@ def _header(head: str, name: str) -> str:
 
 def measure(platform: RunningPlatform) -> None:
     """The rate that is promised, twice the rate, and the rate with admission killed."""
-    report = status.report(platform.layout)
-    pids = {each.name: each.pid for each in report.processes if each.pid is not None}
+    pids = pids_of(platform)
     submitter = Submitter(platform.url, platform.token)
     submitter.submit("warm", 50, 1, _nothing)
     before = _used_s(pids)
-    taken = submitter.submit("steady", PER_S, SECONDS, _nothing)
+    taken = submitter.submit("steady", PER_S, STEADY_S, _nothing)
     used_ms = {n: (s - before[n]) / len(taken) * 1000 for n, s in _used_s(pids).items()}
     each = ", ".join(f"{name} {ms:.2f}" for name, ms in used_ms.items() if ms >= LEAST_MS)
-    _row(f"{PER_S} submits/s over REST, p99", taken, submitter)
+    _row(f"{PER_S} submits/s over REST for {STEADY_S} s, p99", taken, submitter)
     row("  of a core, each", f"{sum(used_ms.values()):.2f} ms", f"({each})")
     row("  of a core, who submits", f"{submitter.cpu_ms:.2f} ms", "")
-    taken = submitter.submit("twice", 2 * PER_S, 2, _nothing)
+    taken = submitter.submit("twice", 2 * PER_S, TWICE_S, _nothing)
     _row(f"{2 * PER_S} submits/s, p99 of those taken", taken, submitter)
     row("  all of them taken after", f"{submitter.lasted_s:.1f} s", "")
     admission = _process(pids["admission"])
     taken = submitter.submit(
-        "killed", PER_S, SECONDS, lambda: processes.send(admission, signal.SIGKILL)
+        "killed", PER_S, KILLED_S, lambda: processes.send(admission, signal.SIGKILL)
     )
     _row(f"{PER_S} submits/s with admission killed, p99", taken, submitter)
     row("  of them in the log, exactly once", f"{_found(platform, taken)}", f"{len(taken)}")
