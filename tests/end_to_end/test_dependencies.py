@@ -40,4 +40,3 @@ def test_jobs_start_when_another_has_ended_as_they_want_and_end_when_it_has_not(
         assert row["why"] == f"dependency: {on} was to succeed and has ended as {how}"
     refused = platform.headrace("submit", str(tmp_path / "b.yaml"), check=False)
     assert f"{first} was to succeed and has ended as failed" in refused.stderr
-    platform.verify()

@@ -5,7 +5,7 @@ def test_a_faulty_device_is_told_its_job_starts_elsewhere_and_an_operator_takes_
     job = platform.headrace("run", "-d", "--gpus", "1", "--", "sleep", "60").stdout.split()[0]
 
     def attempts():
-        return [a for a in platform.json("describe", job)["attempts"] if a.get("started_at_us")]
+        return [a for a in platform.described(job)["attempts"] if a.get("started_at_us")]
 
     platform.wait(attempts)
     (worker,) = attempts()[0]["workers"]

@@ -22,7 +22,7 @@ def test_a_gang_makes_room_and_grows_again_while_its_first_worker_runs_on(platfo
     job = platform.headrace("submit", str(path)).stdout.split()[0]
 
     def runs_on_both() -> bool:
-        row = platform.json("describe", job)["job"]
+        row = platform.described(job)["job"]
         return row["state"] == "running" and row["why"] == "runs on 2 of 1..2 nodes"
 
     platform.wait(runs_on_both, "a gang of two")
@@ -36,11 +36,10 @@ def test_a_gang_makes_room_and_grows_again_while_its_first_worker_runs_on(platfo
     assert changes == [
         "gang.placed.v1", "gang.shrunk.v1", "workers.released.v1", "gang.grown.v1",
     ]  # fmt: skip
-    platform.wait(lambda: len(platform.json("describe", job)["attempts"][0]["workers"]) == 3)
+    platform.wait(lambda: len(platform.described(job)["attempts"][0]["workers"]) == 3)
     printed = platform.headrace("logs", job, "--rank", "0").stdout
     assert printed.count("pid ") == 1
     assert printed.rstrip().endswith("of 1..2")
     assert "2 of 1..2 nodes" in platform.headrace("why", job).stdout
     platform.headrace("cancel", job)
     assert platform.ended(job)["state"] == "cancelled"
-    platform.verify()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.client.client import Client
-from headrace.client.connection import Refused
+from headrace.client.errors import Refused
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 NEW_PROJECT = "type: project\nname: {name}\ndepartment: research\ngpus: {{quota: 0}}\n"
@@ -144,7 +144,7 @@ def test_a_sweep_is_one_object_with_its_trials_in_it(fleet, tmp_path):
     said = fleet.json("describe", job)
     tried = {(task["state"], task.get("index", 0)) for task in said["tasks"]}
     assert tried == {("succeeded", index) for index in range(6)}
-    fleet.wait(lambda: "best" in fleet.json("describe", job)["job"], "the best trial to be told")
+    fleet.wait(lambda: "best" in fleet.described(job)["job"], "the best trial to be told")
     assert re.search(r"best +tiny-\S+/[0-5] score=0.1\n", fleet.headrace("describe", job).stdout)
     outputs = [fleet.headrace("logs", f"{job}/{index}").stdout for index in range(6)]
     assert sorted(text.split()[-1] for text in outputs) == sorted(

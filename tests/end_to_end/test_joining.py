@@ -8,7 +8,7 @@ import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import nats
@@ -18,7 +18,7 @@ from nats.errors import Error as NatsError
 from headrace import trust
 from headrace.embedded import processes
 
-from .conftest import Platform
+from .conftest import Platform, running_platform
 from .elsewhere import Elsewhere, Machine
 
 pytestmark = pytest.mark.agent_faults
@@ -37,10 +37,11 @@ def elsewhere() -> Iterator[Elsewhere]:
 
 
 @pytest.fixture(scope="module")
-def over_tls(new_platform: Callable[..., Platform]) -> Platform:
+def over_tls() -> Iterator[Platform]:
     """Reached from everywhere, over TLS, with a certificate of its own."""
     listen = f"0.0.0.0:{free_port()}"
-    return new_platform("--nodes", "1", "--listen", listen, "--tls-self-signed")
+    with running_platform("--nodes", "1", "--listen", listen, "--tls-self-signed") as started:
+        yield started
 
 
 def free_port() -> int:
@@ -122,13 +123,13 @@ def test_a_drained_node_gives_its_job_to_another_and_is_deleted(
             over_tls.headrace("node", "cordon", other, check=other == "n1")
         script = 'trap "cat $HEADRACE_STOP_REASON_FILE; exit 143" TERM; sleep 60 & wait'
         job = over_tls.headrace("run", "-d", "--", "sh", "-c", script).stdout.split()[0]
-        over_tls.wait(lambda: over_tls.json("describe", job)["job"]["state"] == "running", "runs")
+        over_tls.wait(lambda: over_tls.described(job)["job"]["state"] == "running", "runs")
         said = over_tls.headrace("node", "delete", "n7", check=False).stderr
         assert f"1 job runs there: {job}" in said
         over_tls.headrace("node", "uncordon", "n1")
         drained = over_tls.headrace("node", "drain", "n7", "--deadline", "1m").stdout
         assert drained.splitlines()[-1].startswith("n7 is empty"), drained
-        over_tls.wait(lambda: over_tls.json("describe", job)["job"]["where"] == ["n1"], "moved")
+        over_tls.wait(lambda: over_tls.described(job)["job"]["where"] == ["n1"], "moved")
         assert "node-drain" in over_tls.headrace("logs", job, "--attempt", "1").stdout
         over_tls.headrace("node", "delete", "n7")
         over_tls.headrace("cancel", job)
@@ -162,6 +163,8 @@ def test_of_two_agents_with_one_identity_the_second_is_turned_away(
     ):
         first.join(token_of(over_tls, "--auto-approve"))
         over_tls.wait(lambda: state(over_tls, "twin") == "ready", "it is a node")
+        for other in ("n9", "once"):  # their agents have ended, which may not be known yet
+            over_tls.headrace("node", "cordon", other, check=False)
         over_tls.headrace("run", "--gpus", "A100:1", "--", "true")  # so that twin was heard
         second.folder.mkdir(mode=0o700)
         for name in ("member.json", "node.nkey", "node.creds", "node.key", "grant.pub", "head.pem"):

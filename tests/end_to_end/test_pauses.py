@@ -18,7 +18,7 @@ def fleet(platform):
 
 
 def state_of(fleet, job):
-    return fleet.json("describe", job)["job"]["state"]
+    return fleet.described(job)["job"]["state"]
 
 
 def pids_of(fleet, job):
@@ -43,7 +43,6 @@ def test_a_sweep_is_paused_and_resumed_with_its_trials(fleet, tmp_path):
     fleet.wait(lambda: [state_of(fleet, t) for t in trials].count("running") == 2, "two run again")
     fleet.headrace("cancel", job)
     assert fleet.ended(job)["state"] == "cancelled"
-    fleet.verify()
 
 
 def is_stopped(pid):
@@ -64,7 +63,7 @@ def test_a_paused_job_frees_its_gpus_and_goes_on_as_the_same_process(fleet, tmp_
         f"{job}  paused by cuda-checkpoint",
     ]
     assert all(is_stopped(pid) for pid in pids)
-    said = fleet.json("describe", job)
+    said = fleet.described(job)
     assert said["attempts"][0]["paused"] == "cuda-checkpoint"
     assert not said["job"].get("held_milli")
     assert "headrace resume" in fleet.headrace("why", job).stdout
@@ -76,10 +75,9 @@ def test_a_paused_job_frees_its_gpus_and_goes_on_as_the_same_process(fleet, tmp_
     fleet.wait(lambda: state_of(fleet, job) == "running", "it runs again")
     assert not any(is_stopped(pid) for pid in pids)
     assert all(os.path.exists(f"/proc/{pid}") for pid in pids)
-    assert fleet.json("describe", job)["job"]["attempt"] == 1
+    assert fleet.described(job)["job"]["attempt"] == 1
     assert fleet.headrace("resume", job, check=False).stderr == (
         f"refused: job = {job} — is not paused\n"
     )
     fleet.headrace("cancel", job)
     assert fleet.ended(job)["state"] == "cancelled"
-    fleet.verify()

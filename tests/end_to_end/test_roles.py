@@ -53,4 +53,3 @@ def test_workers_find_their_server_which_is_stopped_when_they_are_done(platform,
     assert (attempt["evicted"], attempt["workers"][0]["exit_code"]) == ("finished", 143)
     refused = platform.headrace("logs", job, "--role", "wroker", check=False)
     assert "is not a role of this job" in refused.stderr
-    platform.verify()

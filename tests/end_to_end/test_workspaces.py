@@ -33,8 +33,7 @@ def test_a_web_server_is_opened_by_a_ticket_and_read_with_a_cookie(platform, tmp
     path.write_text(NOTEBOOK)
     job = platform.headrace("submit", str(path)).stdout.split()[0]
     platform.wait(
-        lambda: [r for r in platform.json("ps") if (r["job"], r["state"]) == (job, "running")],
-        "the workspace to run",
+        lambda: platform.described(job)["job"]["state"] == "running", "the workspace to run"
     )
     address = platform.headrace("open", "notebook", "--print").stdout.strip()
     status, headers, _ = asked(address)
@@ -57,13 +56,12 @@ def test_a_workspace_that_nobody_uses_is_warned_of_and_ends_with_the_reason(plat
     job = platform.headrace("submit", str(path)).stdout.split()[0]
 
     def why() -> str:
-        return platform.json("describe", job)["job"].get("why", "")
+        return platform.described(job)["job"].get("why", "")
 
     platform.wait(lambda: "unless it is used" in why(), "the warning")
     row = platform.ended(job)
     assert (row["kind"], row["state"]) == ("workspace", "cancelled")
     assert row["why"].startswith("idle: not used for 2")
-    platform.verify()
 
 
 def test_a_job_runs_with_the_code_of_a_workspace_as_it_is_there_now(platform, tmp_path):
@@ -76,7 +74,7 @@ def test_a_job_runs_with_the_code_of_a_workspace_as_it_is_there_now(platform, tm
     (code / "desk.yaml").write_text(notebook)
     (tmp_path / "train.yaml").write_text("name: train\ncommand: ls; python train.py\n")
     desk = platform.headrace("submit", str(code / "desk.yaml")).stdout.split()[0]
-    platform.wait(lambda: platform.json("describe", desk)["job"]["state"] == "running", "the desk")
+    platform.wait(lambda: platform.described(desk)["job"]["state"] == "running", "the desk")
     edit = "touch huge.bin; echo \"print('second')\" > train.py"
     platform.headrace("exec", desk, "--", "sh", "-c", edit)
     submit = ("submit", "--follow", "--from", "desk", str(tmp_path / "train.yaml"))

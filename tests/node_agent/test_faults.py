@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.node_agent.rig import Node, kill, until
 
-from headrace.node_agent import launcher_link
+from headrace.node_agent import launcher_link, stopping
 from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.stopping import stop_all
@@ -212,7 +212,10 @@ async def test_a_launcher_of_another_version_makes_room(
     assert (await node.placement.ended(key)).exit_code == 7
 
 
-async def test_everything_on_a_node_can_be_ended_without_its_agent(node: Node) -> None:
+async def test_everything_on_a_node_can_be_ended_without_its_agent(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stopping, "GRACE_S", 1)
     keys = [
         await node.placement.want("job-1", "sleep", "1000"),
         await node.placement.want("job-2", SH, "-c", "trap '' TERM; sleep 1000 & wait"),

@@ -11,6 +11,7 @@ from tests.node_agent.rig import Node, until
 from headrace.bus.agents import Progress, Reported
 from headrace.bus.interface import Message
 from headrace.bus.memory import MemoryBus
+from headrace.node_agent import heartbeats
 from headrace.node_agent.supervision.protocol import REPORTS
 from headrace.runtime.progress import KEPT_S, WORKERS_MAX, ProgressHeard
 
@@ -19,6 +20,11 @@ said '{"step": "7", "loss": "0.5"}'
 while [ ! -e $HEADRACE_OUTPUT_DIR/go ]; do sleep 0.05; done
 said '{"step": "8", "loss": "0.25"}'"""
 STEP_7 = {0: {"step": "7", "loss": "0.5"}}
+
+
+@pytest.fixture(autouse=True)
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(heartbeats, "SIGNAL_S", 0.1)
 
 
 @pytest.fixture
@@ -52,21 +58,21 @@ async def test_a_worker_that_says_nothing_is_not_spoken_of(
     assert list(heard.all()) == []
 
 
-async def test_who_is_not_repeated_is_forgotten_and_so_are_the_oldest_of_too_many() -> None:
+def test_who_is_not_repeated_is_forgotten_and_so_are_the_oldest_of_too_many() -> None:
     now = [0.0]
     heard = ProgressHeard(lambda: now[0])
 
-    async def say(*jobs: str) -> None:
+    def say(*jobs: str) -> None:
         workers = [Reported(job=j, attempt=1, rank=0, project="p", values={}) for j in jobs]
         data = msgspec.json.encode(Progress(node="n1", workers=tuple(workers)))
-        await heard._hear(Message(subject="s", data=data))
+        heard._hear(Message(subject="s", data=data))
 
-    await say("first", *(f"job-{i}" for i in range(WORKERS_MAX)))
+    say("first", *(f"job-{i}" for i in range(WORKERS_MAX)))
     assert len(list(heard.all())) == WORKERS_MAX
     assert heard.of("first", 1) == {}
 
     now[0] = KEPT_S + 1
-    await say("later")
-    await heard._hear(Message(subject="s", data=b"nonsense"))
+    say("later")
+    heard._hear(Message(subject="s", data=b"nonsense"))
 
     assert [said.job for said in heard.all()] == ["later"]

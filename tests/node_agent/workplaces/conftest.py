@@ -6,6 +6,8 @@ import pytest
 from tests.gateway.world import served_world
 from tests.node_agent.rig import Node
 
+from headrace.node_agent import agent
+
 
 @pytest.fixture
 async def world():
@@ -14,7 +16,8 @@ async def world():
 
 
 @pytest.fixture
-async def node(world, tmp_path):
+async def node(world, tmp_path, monkeypatch):
+    monkeypatch.setattr(agent, "BEFORE_HELLO_S", 0.1)  # nobody answers for an unknown node
     made = Node(tmp_path, world.broker)
     await made.placement.open()
     await made.start()

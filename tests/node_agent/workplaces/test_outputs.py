@@ -9,7 +9,7 @@ from tests.node_agent.placement_twin import until
 from tests.node_agent.workplaces.jobs import kept, left, place, ran, shell
 
 from headrace.bundles.manifest import File, Manifest
-from headrace.client.connection import ClientError
+from headrace.client.errors import ClientError
 from headrace.events.asked import Mount
 from headrace.gateway import outputs_api
 
@@ -25,6 +25,13 @@ async def test_what_is_listed_is_kept_and_can_be_fetched(world, node, tmp_path):
     assert (tmp_path / "got" / "model" / "last").read_text() == "weights\n"
     again = await world.call(world.client().outputs, "train", tmp_path / "got")
     assert again == paths
+
+
+async def test_what_cannot_be_written_here_is_not_the_platforms_fault(world, node, tmp_path):
+    await left(world, node, "train", WRITE, outputs=("model",))
+    (tmp_path / "model" / "last" / "in-the-way").mkdir(parents=True)
+    with pytest.raises(ClientError, match=f"cannot write {tmp_path}/model/last: "):
+        await world.call(world.client().outputs, "train", tmp_path)
 
 
 async def test_what_is_written_into_the_output_folder_is_kept_unasked(world, node, tmp_path):
@@ -107,7 +114,7 @@ async def test_what_is_not_there_to_be_found_is_the_reason(world, node):
     said = {
         "running": "running — has not ended yet: it is starting",
         "nothing": "job nothing left nothing behind (outputs:)",
-        "nobody": "no job nobody is known (headrace ps --all)",
+        "nobody": "no job nobody is known in project vision",
         "other": "no job other is known in project vision",
     }
     for number, (job, reason) in enumerate(said.items()):
