@@ -52,14 +52,27 @@ def server(tmp_path):
     server.stop()
 
 
+class Watched(NatsBus):
+    """A connection of which it is known that it was answered."""
+
+    answered = asyncio.Event()
+
+    async def request(self, *args, **options):
+        answer = await super().request(*args, **options)
+        self.answered.set()
+        return answer
+
+
 @pytest.fixture
 async def revoker(server, monkeypatch):
     monkeypatch.setattr(revoking, "SETTLE_S", 0.0)
+    monkeypatch.setattr(Watched, "answered", asyncio.Event())
 
     async def connect():
         options = {"creds_text": REVOKER, "inbox_prefix": "_INBOX_revoker"}
-        return await NatsBus.connect(server.url, **options)
+        return await Watched.connect(server.url, **options)
 
+    monkeypatch.setattr(revoking, "LOOK_S", 0.05)
     revoker = Revoker(connect, operator_seed=OPERATOR, account_seed=ACCOUNT)
     running = asyncio.create_task(revoker.run())
     yield revoker
@@ -87,6 +100,14 @@ async def test_a_revoked_key_is_cut_off_and_not_let_in_again_and_others_stay(ser
     await bus.close()
     revoker.refuse([])
     await until_refused(gone, refused=False)
+
+
+async def test_a_server_that_nobody_has_signed_in_to_is_told_until_it_takes_them(server, revoker):
+    gone = Node(server.url, "n1")
+    revoker.refuse([gone.key])
+    async with asyncio.timeout(WAIT_S):
+        await Watched.answered.wait()
+    await until_refused(gone)
 
 
 async def test_a_server_that_starts_anew_is_told_again(server, revoker):

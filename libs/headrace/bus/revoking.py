@@ -1,7 +1,8 @@
 """Whose logins the bus refuses although they have not expired: keys that the account revokes.
 
 Rule: the server keeps an account's revocations in memory. It is told them whenever they change and
-whenever it was reached anew, over the system account, which is allowed to do nothing else.
+whenever it was reached anew, over the system account, which is allowed to do nothing else; and again
+until it took them, for it passes over accounts that nobody has signed in to since it started.
 """
 
 from __future__ import annotations
@@ -13,15 +14,32 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+import msgspec
+
 from headrace.bus import credentials
 from headrace.bus.interface import BusError, Message
 
 SETTLE_S = 2.0  # whoever is refused hears first, from others, that it was deleted
-LOOK_S = 1.0  # between two looks at whether the server was reached anew
+LOOK_S = 1.0  # between two looks at whether the server was reached anew, or takes them now
 RETRY_S_FIRST, RETRY_S_MAX = 1.0, 60.0
 ANSWER_S = 5.0
 
+PASSED_OVER = "skipped"  # in what nats-server answers of an account that is not loaded
+
 _LOG = logging.getLogger("headrace.bus")
+
+
+class _Said(msgspec.Struct):
+    code: int = 0
+    message: str = ""
+    description: str = ""
+
+
+class _Answer(msgspec.Struct):
+    """What a server makes of claims (nats-server, `ServerAPIClaimUpdateResponse`)."""
+
+    data: _Said | None = None
+    error: _Said | None = None
 
 
 class Server(Protocol):
@@ -72,8 +90,8 @@ class Revoker:
             while True:
                 if self._changed.is_set() or reached != bus.counters["reconnects"]:
                     self._changed.clear()
-                    reached = bus.counters["reconnects"]
-                    await self._tell(bus)
+                    reconnects = bus.counters["reconnects"]
+                    reached = reconnects if await self._tell(bus) else -1
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(LOOK_S):
                         await self._changed.wait()
@@ -81,7 +99,8 @@ class Revoker:
         finally:
             await bus.close()
 
-    async def _tell(self, bus: Server) -> None:
+    async def _tell(self, bus: Server) -> bool:
+        """Whether the server took them; it need not as long as nobody is signed in."""
         jwt = credentials.account_jwt(
             self._operator_seed,
             self._account,
@@ -90,5 +109,17 @@ class Revoker:
             revoked=self._keys,
         )
         subject = credentials.claims_subject(self._account)
-        await bus.request(subject, jwt.encode(), timeout_s=ANSWER_S)
+        answer = _answer_of(await bus.request(subject, jwt.encode(), timeout_s=ANSWER_S))
+        if answer.error is not None:
+            raise BusError(f"the server refuses them: {answer.error.description}")
+        if answer.data is not None and PASSED_OVER in answer.data.message:
+            return False
         _LOG.info("revoked keys told count=%d", len(self._keys))
+        return True
+
+
+def _answer_of(message: Message) -> _Answer:
+    try:
+        return msgspec.json.decode(message.data, type=_Answer)
+    except msgspec.MsgspecError as error:
+        raise BusError(f"the server's answer cannot be read: {error}") from None

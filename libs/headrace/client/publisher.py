@@ -7,6 +7,7 @@ key, so that it is one job however often it was sent.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -77,8 +78,10 @@ class Publisher:
 
     async def outcomes(self, types: str = ">") -> AsyncIterator[dict[str, Any]]:
         """What happens to the project's jobs from now on: `types` such as `job.finished.v1`, or all.
-        Events are data without the envelope; their type is under `type`.
+        Events are data without the envelope; their type is under `type`. It ends with the connection.
         """
+        from nats.errors import Error
+
         assert self._bus is not None
         prefix = f"headrace.event.{self.project}."
         heard = await self._bus.subscribe(f"{prefix}{types}", pending_msgs_limit=QUEUED_EVENTS_MAX)
@@ -87,7 +90,8 @@ class Publisher:
                 data = msgspec.json.decode(message.data)
                 yield {"type": message.subject.removeprefix(prefix), **data}
         finally:
-            await heard.unsubscribe()
+            with contextlib.suppress(Error):  # the connection may have ended before
+                await heard.unsubscribe()
 
     async def _asked(self, subject: str, body: bytes, headers: dict[str, str]) -> Answer:
         from nats.errors import Error, NoRespondersError
