@@ -35,6 +35,7 @@ async def logs(request):
 async def buses(request, monkeypatch):
     """Makes clients of one bus, each with a connection of its own."""
     monkeypatch.setattr(nats_streams, "FETCH_S", 0.5)  # consumers look sooner what has become
+    monkeypatch.setattr(nats_streams, "JETSTREAM_S", bus_kinds.WAIT_S)
     if request.param == "memory":
         one = bus_kinds.MemoryBuses()
     else:

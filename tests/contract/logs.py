@@ -173,7 +173,7 @@ async def _read(reader):
 
 
 async def execute(dsn, statement, *arguments):
-    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=10)
+    connection = await asyncpg.connect(dsn, timeout=60, command_timeout=60)
     try:
         return await connection.fetch(statement, *arguments)
     finally:
@@ -181,7 +181,7 @@ async def execute(dsn, statement, *arguments):
 
 
 async def execute_all(dsn, statements):
-    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=10)
+    connection = await asyncpg.connect(dsn, timeout=60, command_timeout=60)
     try:
         await connection.execute(statements)
     finally:
