@@ -169,7 +169,6 @@ resources: {gpus: 8}
 
 
 def test_idle_gpus_are_lent_and_taken_back_with_the_reason(fleet, tmp_path):
-    fleet.wait_free()
     lent = submitted(fleet.headrace("submit", write(tmp_path, IDLE)))
     fleet.wait(lambda: held(fleet, "vision") == 16_000, "16 GPUs of vision")
     fleet.headrace("run", "--project", "ads", "--gpus", "8", "--", "true")

@@ -47,16 +47,19 @@ async def test_an_attempt_runs_on_while_its_node_is_heard(node: Node) -> None:
 
 
 async def test_an_attempt_ends_with_its_lease_and_says_why(node: Node) -> None:
-    script = 'trap "cat $HEADRACE_STOP_REASON_FILE; exit 3" TERM; while :; do sleep 0.01; done'
-    key = await node.placement.want("job-1", SH, "-c", script, replace_after_s=1)
+    trap = 'trap "cat $HEADRACE_STOP_REASON_FILE; exit 3" TERM'
+    script = f"{trap}; echo on; while :; do sleep 0.01; done"
+    key = await node.placement.want("job-1", SH, "-c", script, replace_after_s=2)
     kept = await node.placement.want("job-2", SH, "-c", UNTIL_TOLD)
     await node.placement.started(key)
     await node.placement.started(kept)
+    log = node.folder(key) / "0.log"
+    await until(lambda: log.read_text().startswith("on"), "its trap is set")
 
     node.placement.answers = False
     await until(lambda: not node.shim(key), "the attempt ends")
 
-    assert (node.folder(key) / "0.log").read_text().endswith("disconnected")
+    assert log.read_text().endswith("disconnected")
     assert node.shim(kept)
     node.placement.answers = True
     end = await node.placement.ended(key)
