@@ -25,11 +25,13 @@ class History:
         self.now_us = SECOND_US
         self.reports = {}
 
-    def given(self, *events, causation=0, basis=0):
+    def given(self, *events, causation=0, basis=0, decided_at_us=0):
         for event in events:
             self.now_us += 1000
             trace = f"trace-{getattr(event, 'job', '')}"
-            header = Header(causation=causation, basis=basis, traceparent=trace)
+            header = Header(
+                causation=causation, basis=basis, decided_at_us=decided_at_us, traceparent=trace
+            )
             position = len(self.entries) + 1
             entry = Entry(position=position, recorded_at_us=self.now_us, header=header, event=event)
             self.entries.append(entry)
@@ -38,9 +40,10 @@ class History:
 
     def decided(self):
         """One turn: what was decided, which is in the log now."""
-        drafts, basis = DECIDER.decide(self.state, self.now_us), len(self.entries)
+        basis, now_us = len(self.entries), self.now_us
+        drafts = DECIDER.decide(self.state, now_us)
         for draft in drafts:
-            self.given(draft.event, causation=draft.causation, basis=basis)
+            self.given(draft.event, causation=draft.causation, basis=basis, decided_at_us=now_us)
         return [draft.event for draft in drafts]
 
     def settled(self, turns=20):

@@ -124,7 +124,7 @@ def test_moving_spends_as_well(empty_history):
     history.job("two", gpus=2000)
     history.settled()
     history.now_us = DECIDER.wakeup(history.state)
-    (event,) = history.settled()
+    event = history.settled()[0]
     assert (event.job, event.reason) == ("c", "moved")
     assert len(history.state.evictions["default"]) == 1
 

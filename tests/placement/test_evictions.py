@@ -131,8 +131,9 @@ def test_preemptible_work_is_moved_when_a_gang_fits_only_then(empty_history):
     history.job("two", gpus=2000)
     assert history.settled() == []  # somebody may yet end by itself
     history.now_us = DECIDER.wakeup(history.state)
-    (event,) = history.settled()
+    event, promise = history.settled()
     assert (event.job, event.gainer, event.reason) == ("c", "two", "moved")
+    assert (promise.job, [seat.node for seat in promise.seats]) == ("c", ["n1"])
     history.exits("c", reason="stopped", exit_code=143)
     assert placements(history.settled()) == ["two", "c"]
     assert [worker.node for worker in history.placed("c").workers] == ["n1"]
@@ -221,7 +222,9 @@ def test_a_search_that_took_several_turns_is_made_again_when_time_may_have_chang
     assert history.now_us - ended_us < (SEARCH_RESTS_S + 1) * 1_000_000
 
 
-def test_whoever_is_moved_for_somebody_less_important_gets_its_place_first(empty_history):
+def test_whoever_is_moved_for_somebody_less_important_does_not_take_its_old_place_back(
+    empty_history,
+):
     history = empty_history
     history.node("n1", gpus=2)
     history.node("n2", gpus=2)
@@ -234,10 +237,11 @@ def test_whoever_is_moved_for_somebody_less_important_gets_its_place_first(empty
     history.job("two", gpus=2000)
     history.settled()
     history.now_us = DECIDER.wakeup(history.state)
-    (event,) = history.settled()
+    event, promise = history.settled()
     assert (event.job, event.gainer, event.reason) == ("c", "two", "moved")
+    assert (promise.job, [seat.node for seat in promise.seats]) == ("c", ["n1"])
     history.exits("c", reason="stopped", exit_code=143)
-    assert placements(history.settled()) == ["c", "two"]
+    assert placements(history.settled()) == ["two", "c"]
 
 
 @pytest.mark.parametrize("most", [2, 3])

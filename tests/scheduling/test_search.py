@@ -12,7 +12,7 @@ from headrace.scheduling.gangs import Gang, Group, Place, Role, Shape, Task
 from headrace.scheduling.likeness import Likeness
 from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.reclaiming import searches
-from headrace.scheduling.victims import Chunks
+from headrace.scheduling.victims import Chunks, Search
 from headrace.scheduling.world import World
 
 FREE = Ration(quota=-1)
@@ -190,3 +190,19 @@ def test_who_waits_in_between_tells_jobs_apart():
     turn.begin(0)
     found = chunks_of(turn)
     assert found["g0"] != found["g1"]
+
+
+def test_who_cannot_be_evicted_is_not_even_looked_at():
+    held = [("ads", 1, 0, 1000, 20)] * 9
+    turn = world([9], (0, 0), held, (1, 1000))
+    for name in ("g0", "g1", "g3", "g4", "g5", "g6", "g8"):
+        turn.gangs[name].preemptible = False
+    asked = []
+    anybody = Search(
+        reaches=lambda _: True,
+        may_lose=lambda other: asked.append(other.name) is None,
+        keeps_minimum=lambda _: False,
+        accepts=lambda _: True,
+    )
+    chunks = Chunks(turn, turn.gangs["new"], anybody, EvictionBudgets(turn))
+    assert [chunk.gang for chunk in chunks] == asked == ["g7", "g2"]

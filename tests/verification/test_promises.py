@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.verification.histories import (
     ACT,
@@ -145,6 +146,40 @@ def test_a_full_node_voids_what_was_promised_there() -> None:
     assert broken(*holding(), reserved(SOON_US), full, *OTHER, PASSED) == []
     assert broken(*holding(), full, emptied, reserved(SOON_US), WITHDRAWN) == ["I15"]
     assert broken(*holding(), full, reserved(SOON_US), emptied, WITHDRAWN) == ["I15"]
+
+
+def moving() -> tuple[object, ...]:
+    """Job a is being stopped for b, and promised n2."""
+    first = (joined("n2", devices=("g3",)), *holding())
+    stopped = GangEvicted(job="a", project=P, attempt=1, reason="moved", gainer="b", act=ACT)
+    there = msgspec.structs.replace(reserved(SOON_US, node="n2"), job="a")
+    return (*first, *OTHER, stopped, there)
+
+
+EXITED = (started(), exited())
+LEFT = (*EXITED, decided(released(again=True), SOON_US, basis=len((*moving(), *EXITED))))
+
+
+def test_a_gang_that_moves_is_promised_where_to_before_it_waits() -> None:
+    assert broken(*moving(), PASSED) == []
+    assert broken(*moving(), *LEFT, decided(placed("a", attempt=2, where="n2/g3"), SOON_US)) == []
+
+
+def test_a_gang_that_has_left_is_placed_where_it_was_to_move() -> None:
+    assert broken(*moving(), *LEFT, PASSED) == ["I15"]
+
+
+def test_what_is_promised_to_a_gang_that_moves_may_be_withdrawn_until_it_has_left() -> None:
+    withdrawn = msgspec.structs.replace(WITHDRAWN, job="a")
+
+    assert broken(*moving(), withdrawn) == []
+    assert broken(*moving(), *LEFT, withdrawn) == ["I15"]
+
+
+def test_a_gang_that_runs_on_is_promised_nothing() -> None:
+    there = msgspec.structs.replace(reserved(SOON_US), job="a")
+
+    assert broken(*holding(), there) == ["I15"]
 
 
 def test_nothing_else_withdraws_a_reservation_or_makes_it_later() -> None:

@@ -39,7 +39,7 @@ def renewed(world: World) -> dict[str, Reservation]:
     kept = dict(world.reservations)
     steps = Steps(world.settings.reserve_steps_max)
     kept = _improved(world, kept, steps)
-    kinds = {world.lines.kind_of(name) for name in kept}
+    kinds = {world.lines.kind_of(name) for name in kept if waits(world.gangs[name])}
     for gang in _aged(world):
         kind = world.lines.kind_of(gang.name)
         if len(kinds) >= world.settings.reservations_max or not steps.most():

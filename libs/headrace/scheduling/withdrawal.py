@@ -2,7 +2,8 @@
 
 Rule: nothing that other gangs do withdraws a reservation, for every one of them leaves it its room.
 Only a machine that has gone or become smaller, a limit below what the gang asks for, or a topology
-that its seats do not have any more does; or the gang itself, when it waits no longer.
+that its seats do not have any more does; or the gang itself, when it waits no longer, or when it is
+to move there and has not left by then where it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,17 @@ from collections.abc import Mapping, Sequence
 from headrace.scheduling.amounts import GPU, UNLIMITED, at_most, total
 from headrace.scheduling.claims import Reservation
 from headrace.scheduling.eligibility import asked_by, is_eligible
-from headrace.scheduling.gangs import BELOW, PENDING, Gang, Place, Task, is_ready, next_tasks
+from headrace.scheduling.gangs import (
+    ALIVE,
+    BELOW,
+    PENDING,
+    RELEASING,
+    Gang,
+    Place,
+    Task,
+    is_ready,
+    next_tasks,
+)
 from headrace.scheduling.machines import Machine
 from headrace.scheduling.topology import domain_of
 from headrace.scheduling.world import World
@@ -32,23 +43,37 @@ def keep(world: World, reservations: Mapping[str, Reservation]) -> dict[str, str
 def reason_of(world: World, reservation: Reservation) -> str:
     """Why this reservation cannot be kept any more; empty when it can."""
     gang = world.gangs.get(reservation.gang)
-    if gang is None or not waits(gang):
+    if gang is None or not (waits(gang) or leaves(gang)):
         return "not-waiting"
+    if leaves(gang) and reservation.at_us < world.now_us:
+        return "not-gone"
     if gang.queue not in world.accounts:
         return "queue-gone"
     seats = {seat.task: seat.place for seat in reservation.seats}
     tasks = next_tasks(gang, again=False)
     if any(task.name not in seats for task in tasks):
         return "grown"
-    machines = [world.machines.get(place.node) for place in seats.values()]
+    return why_not_at(world, gang, tasks or list(gang.all_tasks()), list(seats.values()))
+
+
+def why_not_at(world: World, gang: Gang, tasks: Sequence[Task], places: Sequence[Place]) -> str:
+    """Why these tasks of the gang cannot be at these places, whoever else is there; empty when they
+    can.
+    """
+    machines = [world.machines.get(place.node) for place in places]
     if any(machine is None or not machine.spec.accepting for machine in machines):
         return "node-lost"
     there = [machine for machine in machines if machine is not None]
-    if not all(_could_seat(world, m, p) for m, p in zip(there, seats.values(), strict=True)):
+    if not all(_could_seat(world, m, p) for m, p in zip(there, places, strict=True)):
         return "node-smaller"
-    if not _is_within_limits(world, gang, list(seats.values())):
+    if not _is_within_limits(world, gang, places):
         return "limit-lowered"
     return "" if _is_where_asked(world, gang, tasks, there) else "pool-changed"
+
+
+def leaves(gang: Gang) -> bool:
+    """Whether all that the gang has is on its way out: what is reserved for it is where it moves."""
+    return gang.any_in((RELEASING,)) and not gang.any_in(ALIVE)
 
 
 def waits(gang: Gang) -> bool:

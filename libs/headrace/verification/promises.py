@@ -13,7 +13,8 @@ else, and are no such decision. What excuses, and nothing else:
   then it starts when those have ended who were under it;
 - a node of the reservation, or hardware of it, was lost (see `losses`), or a pool was changed: what
   was promised is void. It may be withdrawn, or promised anew for later; nothing else may, except
-  after a limit was lowered.
+  after a limit was lowered;
+- it was to move there, and has not left where it was: until then that may be withdrawn, too.
 
 A gang that has waited for `reserve_after_s` is told in the next decision, if it can ever run: what
 proves that is its placement, later, on nodes and under queues that have not changed in between. It
@@ -63,8 +64,7 @@ class Promises:
         self._waits: dict[str, Wait] = {}
         self._promised: dict[str, Promise] = {}
         self._holdings: dict[str, Holding] = {}
-        self._tree = Tree()
-        self._nodes = Nodes()
+        self._tree, self._nodes = Tree(), Nodes()
         self._changed: dict[str, int] = {}  # nodes, queues: when last
         self._rules_changed = self._released_at = 0
         self._full, self._alike = False, set[Hashable]()
@@ -110,7 +110,7 @@ class Promises:
         now_us, basis = entry.header.decided_at_us, entry.header.basis
         for job, promise in self._promised.items():
             is_judged = promise.due_us <= now_us and promise.basis < basis and not promise.void
-            if is_judged and not self._is_excused(job, now_us):
+            if is_judged and job not in self._holdings and not self._is_excused(job, now_us):
                 promise.void = True  # told once
                 yield "I15", f"{job} was to start at {promise.at_us} and waits at {now_us}"
 
@@ -166,8 +166,7 @@ class Promises:
     def _admitted(self, entry: Entry, event: JobAdmitted) -> Iterable[Found]:
         if not event.tasks:
             self._waits[event.job] = Wait(
-                admitted_us=entry.recorded_at_us,
-                project=event.project,
+                admitted_us=entry.recorded_at_us, project=event.project,
                 kind=(event.project, event.priority, event.preemptible, event.max_duration_us,
                       event.gang),
                 firm=event.protected_minimum or not event.preemptible,
@@ -231,16 +230,17 @@ class Promises:
         self._released_at = entry.position
         wait = self._waits.get(event.job)
         if wait is not None and event.again:
-            wait.again(entry, event.reason, self._settings["release_s"])
+            wait.wait(entry.position)
         return ()
 
     def _reserved(self, entry: Entry, event: GangReserved) -> Iterable[Found]:
         wait, before = self._waits.get(event.job), self._promised.get(event.job)
-        basis = entry.header.basis
-        may_change = before is None or before.void or before.due_us > before.at_us
-        if wait is None or (wait.since == NEVER and wait.rested <= basis):
+        basis, holding = entry.header.basis, self._holdings.get(event.job)
+        moves = holding is not None and holding.leaving != NEVER
+        may_change = moves or before is None or before.void or before.due_us > before.at_us
+        if wait is None or (wait.since == NEVER and wait.rested <= basis and not moves):
             yield "I15", f"{event.job} is promised seats and does not wait"
-        elif wait.since == NEVER:
+        elif wait.since == NEVER and not moves:
             pass  # it ceased to wait when this was decided already
         elif not event.seats:
             self._promised.pop(event.job, None)

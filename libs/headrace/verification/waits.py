@@ -31,9 +31,8 @@ class Holding:
 
 class Wait:
     """A job that may wait. `since` is the position from which on it competes, `room_us` when those
-    are to be gone who are stopped for it (or for whoever it was moved for), `untold` the basis of
-    the first decision that should have told it when it starts (0: none), and `rested` where it last
-    ceased to wait.
+    are to be gone who are stopped for it, `untold` the basis of the first decision that should have
+    told it when it starts (0: none), and `rested` where it last ceased to wait.
     """
 
     __slots__ = (
@@ -52,12 +51,6 @@ class Wait:
         """It competes from here on."""
         self.rest(position)
         self.since = position
-
-    def again(self, entry: Entry, reason: str, release_s: int) -> None:
-        """It competes again; one that was moved has a place to come."""
-        self.wait(entry.position)
-        if reason == "moved":
-            self.expect(entry, release_s)
 
     def expect(self, entry: Entry, release_s: int) -> None:
         """There is to be room for it that long after this decision at the latest."""

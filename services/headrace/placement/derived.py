@@ -35,7 +35,7 @@ class Index:
         self.silent: dict[str, None] = {}  # nodes
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
-        self.reserved: dict[str, None] = {}  # who waits with a reservation
+        self.reserved: dict[str, None] = {}  # who waits or moves with a reservation
         self.pausing: dict[str, None] = {}  # leaves its devices, has left them, or comes back
         self.total_milli = -1  # of all usable devices; below 0: to be summed again
         self.moments: list[tuple[int, str, int]] = []  # of jobs (and attempt, or 0), or of nobody
@@ -66,7 +66,8 @@ class Index:
         _member(self.stopping, job_id, present=job.run is not None and job.run.stops)
         _member(self.pausing, job_id, present=job.run is not None and job.run.pause is not None)
         _member(self.gaining, job_id, present=job.gaining and job.waiting)
-        _member(self.reserved, job_id, present=job.reserved is not None and job.waiting)
+        comes = job.waiting or job.moving
+        _member(self.reserved, job_id, present=job.reserved is not None and comes)
 
     def drop(self, job_id: str) -> None:
         """The job has ended."""

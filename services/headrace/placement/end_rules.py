@@ -11,7 +11,7 @@ import msgspec
 
 from headrace.placement.pause_rules import LEAVES
 from headrace.placement.release_rules import NODE_LOST, Again, deciding
-from headrace.placement.runs import Exit, Run
+from headrace.placement.runs import MOVED, Exit, Run
 from headrace.placement.state import Job, State
 from headrace.scheduling.kinds import is_kind
 
@@ -25,7 +25,7 @@ PORTS_TAKEN = "ports-taken"  # somebody outside listens where the attempt was to
 FOR_OTHERS = (
     "reclaimed",
     "preempted",
-    "moved",
+    MOVED,
     "node-drain",
 )  # why an attempt ends that its job is not to blame for
 

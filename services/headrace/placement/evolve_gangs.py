@@ -168,9 +168,6 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
         index_of(state).watch_moment(event.rests_until_us)
     if event.outgrown:
         job.gang = job.gang.without(event.outgrown_role, event.outgrown)
-    gainer = state.jobs.get(run.gainer) if event.reason == "moved" else None
-    if gainer is not None and gainer.priority < job.priority:
-        _expect(state, entry, job)  # it would take its old place back otherwise
     job.run, job.closing = None, not event.again
     settle(state, event.job, job)
 
@@ -243,14 +240,9 @@ def gains(state: State, entry: Entry, job_id: str) -> None:
     """Others are being stopped for this job: it comes first."""
     job = state.jobs.get(job_id)
     if job is not None and job.waiting:
-        _expect(state, entry, job)
+        by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
+        job.room_by_us = min(job.room_by_us or by_us, by_us)
         settle(state, job_id, job)
-
-
-def _expect(state: State, entry: Entry, job: Job) -> None:
-    """There is to be room for it soon."""
-    by_us = entry.header.decided_at_us + state.setting("release_s") * SECOND_US
-    job.room_by_us = min(job.room_by_us or by_us, by_us)
 
 
 ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {

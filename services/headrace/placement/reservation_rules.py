@@ -1,8 +1,10 @@
-"""What placement has promised to jobs that have waited long: read from the state, recorded in it.
+"""What placement has promised to jobs that have waited long, and to those that it has moved: read
+from the state, recorded in it.
 
 Rule: a reservation is recorded when it is made, when it becomes earlier, and when it stands no more
 (`act.rule` is why: see the core's `withdrawal`); being placed, held or cancelled ends it without a
-word.
+word. Whoever is stopped to go on elsewhere is promised those seats in the same decision: nobody,
+also not the gang that it made way for, takes them meanwhile, and so it need have nobody stopped.
 """
 
 from __future__ import annotations
@@ -14,10 +16,15 @@ from headrace.decider import Draft
 from headrace.events.gangs import Act, GangReserved, Seat
 from headrace.placement.derived import index_of
 from headrace.placement.kept import takes_part
-from headrace.placement.modelling import seat_of, task_name
+from headrace.placement.modelling import SECOND_US, seat_of, task_name
+from headrace.placement.runs import MOVED
 from headrace.placement.state import Job, Reserved, State
 from headrace.scheduling.claims import Reservation
 from headrace.scheduling.claims import Seat as Place
+from headrace.scheduling.gangs import PLACED
+from headrace.scheduling.seats import to_come
+from headrace.scheduling.withdrawal import why_not_at
+from headrace.scheduling.world import World
 
 WAITED, DEVICE_GONE = "waited", "device-gone"  # why one is made, and why one has no seats any more
 
@@ -59,6 +66,32 @@ def recorded(state: State, kept: Kept, without: Collection[str]) -> list[Draft]:
         if job_id not in without
     )
     return drafts
+
+
+def next_seats(world: World, job_id: str, job: Job) -> tuple[Place, ...]:
+    """Where the minimum of a gang goes on that a turn has moved, by the ranks of its next attempt;
+    nowhere when it could not come back to where some of it would have stayed.
+    """
+    gang = world.gangs[job_id]
+    tasks = [
+        task
+        for role, part in job.gang.by_role().items()
+        for task in [t for t in gang.tasks.get(role, ()) if t.state in PLACED][: part.nodes]
+    ]
+    places = [place for task in tasks if (place := task.coming or task.place) is not None]
+    if why_not_at(world, gang, tasks, places):
+        return ()
+    return tuple(
+        Place(task=task_name(job_id, rank), place=to_come(world, task.shape, place))
+        for rank, (task, place) in enumerate(zip(tasks, places, strict=True))
+    )
+
+
+def promised(state: State, job_id: str, seats: tuple[Place, ...], now_us: int) -> Draft:
+    """These seats are for a job that is being stopped to go there: by when all should have gone."""
+    at_us = now_us + state.setting("release_s") * SECOND_US
+    found = Reservation(gang=job_id, at_us=at_us, made_at_us=now_us, seats=seats)
+    return _draft(state, job_id, found, MOVED)
 
 
 def _reservation(state: State, job_id: str, job: Job, reserved: Reserved) -> Reservation | None:

@@ -5,7 +5,8 @@ being stopped; then those that have waited long get reservations of their own, a
 stopped for them should have gone by now; then a turn of the scheduling core. What it places at once
 and whom it evicts is decided; what it only promises is promised again in the next turn. What is
 still held counts against every limit until it is released. Who loses no more than it can do without
-is shrunk, else stopped; nobody is stopped so that somebody else may grow.
+is shrunk, else stopped, and if it has its minimum elsewhere then, that is promised to it; nobody is
+stopped so that somebody else may grow.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from headrace.placement.option_rules import Option, family_of, names_of, numbers
 from headrace.placement.part_gate import PartGate, guaranteed_part
 from headrace.placement.pause_rules import leave
 from headrace.placement.port_rules import Ports
-from headrace.placement.reservation_rules import Kept, recorded, reserved_in
+from headrace.placement.reservation_rules import Kept, promised, recorded, reserved_in
 from headrace.placement.resume_rules import Given, back_to, resumed
-from headrace.placement.runs import Run
+from headrace.placement.runs import MOVED, Run
 from headrace.placement.state import Job, State
 from headrace.placement.turn_results import Loss, Seated, read
 from headrace.scheduling.actions import Suspended, allocate, take_turn
@@ -69,7 +70,9 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     room = read(state, world, mark)
     world.back_to(mark)
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
-    drafts = [_taken(state, world, j, loss) for j, loss in room.lost.items() if j not in spared]
+    lost = {j: loss for j, loss in room.lost.items() if j not in spared}
+    drafts = [_taken(state, world, j, loss) for j, loss in lost.items()]
+    drafts += [promised(state, j, loss.seats, now_us) for j, loss in lost.items() if loss.seats]
     grown = {j: workers for j, workers in room.grown.items() if j not in spared}
     placements = _Placements(state, world)
     placed = placements.drafts({j: s for j, s in room.placed.items() if j not in leaving})
@@ -125,7 +128,7 @@ def _taken(state: State, world: World, job_id: str, loss: Loss) -> Draft:
             numbers[f"{side}part_quota_milli"] = stake.ration.quota
             numbers[f"{side}part_share_milli"] = stake.share
     act = Act(rule=gain.rule, numbers=numbers, names=names)
-    reason = "moved" if loss.moved else REASONS[gain.rule]
+    reason = MOVED if loss.moved else REASONS[gain.rule]
     event: Decision
     if loss.ranks:
         event = shrink(job_id, job, job.run, (loss.ranks, reason), act, gainer=gain.gang)

@@ -14,6 +14,7 @@ import msgspec
 from headrace.events.gangs import Share, Worker
 
 LOCKED, PAUSED, RUNNING = "locked", "paused", "running"  # phases wanted of an attempt
+MOVED = "moved"  # why one is to stop that has its minimum elsewhere then
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -22,7 +22,7 @@ from headrace.events.scheduling import (
     SchedulingDeleteRequested,
 )
 from headrace.events.volumes import Volume
-from headrace.placement.runs import Run
+from headrace.placement.runs import MOVED, Run
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Node
 from headrace.scheduling.meters import Meters
@@ -137,6 +137,12 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         free = run is None or not (run.booked or run.evicted or run.exits)
         held = self.cancelling or self.closing or self.pausing or self.rests_until_us
         return self.eligible and free and not held
+
+    @property
+    def moving(self) -> bool:
+        """Is being stopped to go on elsewhere."""
+        wanted = self.eligible and not (self.cancelling or self.pausing)
+        return wanted and self.run is not None and self.run.evicted == MOVED
 
     @property
     def is_elastic(self) -> bool:

@@ -10,21 +10,24 @@ import msgspec
 from headrace.events.gangs import Worker
 from headrace.placement.modelling import shares_of
 from headrace.placement.part_gate import stakes_of
+from headrace.placement.reservation_rules import next_seats
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
-from headrace.scheduling.gangs import BOUND, EVICTED, PIPELINED, Shape, Task
+from headrace.scheduling.claims import Seat
+from headrace.scheduling.gangs import BELOW, BOUND, EVICTED, PIPELINED, Shape, Task
 from headrace.scheduling.part_legality import Stakes
 from headrace.scheduling.world import Gain, World
 
 
 class Loss(msgspec.Struct, frozen=True, kw_only=True):
     """What a gang loses and for whom: these ranks, or all it has (none). `moved`: everything lost
-    has a place elsewhere then.
+    has a place elsewhere then or, of all it has, its minimum, which goes to these `seats`.
     """
 
     gain: Gain
     ranks: tuple[int, ...]
     moved: bool
+    seats: tuple[Seat, ...] = ()
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,14 +63,20 @@ def read(state: State, world: World, mark: int) -> Room:
             continue
         lost = [t for t in tasks if t.place is not None and t.state in (EVICTED, PIPELINED)]
         if lost:
-            room.lost[name] = Loss(
-                gain=world.gains[name],
-                ranks=_surplus(job, job.run, [task.rank for task in lost]),
-                moved=not gang.any_in((EVICTED,)),
-            )
+            room.lost[name] = _loss(world, name, job, job.run, lost)
         elif bound:
             room.grown[name] = _seated(state, world, bound, job.run.ranks)
     return room
+
+
+def _loss(world: World, name: str, job: Job, run: Run, lost: list[Task]) -> Loss:
+    gang, gain = world.gangs[name], world.gains[name]
+    ranks = _surplus(job, run, [task.rank for task in lost])
+    if ranks:
+        return Loss(gain=gain, ranks=ranks, moved=not gang.any_in((EVICTED,)))
+    moved = gang.standing() != BELOW
+    seats = next_seats(world, name, job) if moved else ()
+    return Loss(gain=gain, ranks=(), moved=moved, seats=seats)
 
 
 def _surplus(job: Job, run: Run, ranks: list[int]) -> tuple[int, ...]:
