@@ -7,6 +7,7 @@ from headrace.events.asked import Accelerator, Gang
 from headrace.events.gangs import GangEvicted, GangPlaced, GangReserved, GangShrunk
 from headrace.events.jobs import JobCancelling
 from headrace.placement.decide import DECIDER
+from headrace.placement.room_rules import PROMISED_MAX
 from headrace.placement.state import RELEASE_S
 
 SECOND_US = 1_000_000
@@ -157,3 +158,30 @@ def test_who_is_cancelled_while_it_moves_keeps_nothing_free_elsewhere(empty_hist
     for number in range(4):
         history.job(f"late{number}")
     assert len(placements(history.settled())) == 3  # one GPU is for c
+
+
+def test_no_more_are_promised_their_places_than_a_turn_can_look_at(empty_history):
+    history, moved = empty_history, PROMISED_MAX + 3
+    history.queue("default", quota_milli=-1)
+    for number in range(2 * moved):
+        history.node(f"n{number + 1}", gpus=2)
+    for number in range(4 * moved):
+        history.job(f"s{number}")
+    history.settled()
+    for names in by_node(history).values():
+        history.exits(names[0])
+    history.settled()
+    for number in range(moved):
+        history.job(f"w{number}", gpus=2000)
+    history.settled()
+    history.now_us = DECIDER.wakeup(history.state)
+    events = history.settled(turns=2 * moved)
+    assert len(stopped(events)) > PROMISED_MAX
+    assert len(of(GangReserved, events)) == PROMISED_MAX
+
+
+def by_node(history):
+    names = {}
+    for name in history.state.jobs:
+        names.setdefault(nodes_of(history, name)[0], []).append(name)
+    return names

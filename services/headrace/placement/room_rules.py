@@ -43,6 +43,10 @@ from headrace.scheduling.world import World
 
 PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of events
 
+PROMISED_MAX = (
+    24  # reservations beyond which who is moved gets none: each place is checked with all
+)
+
 STEPS_MAX = 100  # evictions tried in one decision; a search that was begun is ended
 ACTIONS = ("allocate", "consolidate", "reclaim", "preempt", "bind")
 
@@ -72,7 +76,9 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     spared = {*leaving, *state.due}  # their lives are decided elsewhere in this turn
     lost = {j: loss for j, loss in room.lost.items() if j not in spared}
     drafts = [_taken(state, world, j, loss) for j, loss in lost.items()]
-    drafts += [promised(state, j, loss.seats, now_us) for j, loss in lost.items() if loss.seats]
+    moved = [(j, loss.seats) for j, loss in lost.items() if loss.seats]
+    left = max(0, PROMISED_MAX - len(reserved))
+    drafts += [promised(state, j, seats, now_us) for j, seats in moved[:left]]
     grown = {j: workers for j, workers in room.grown.items() if j not in spared}
     placements = _Placements(state, world)
     placed = placements.drafts({j: s for j, s in room.placed.items() if j not in leaving})
