@@ -22,7 +22,7 @@ from headrace.vault import open_sealed
 from headrace.vault.project_keys import ProjectKeys
 
 MASTER = b"m" * 32
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 def account_seed():

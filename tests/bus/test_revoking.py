@@ -16,7 +16,7 @@ from headrace.bus.revoking import Revoker
 
 OPERATOR, ACCOUNT, SYSTEM = c.new_operator_seed(), c.new_account_seed(), c.new_account_seed()
 REVOKER = c.new_creds(SYSTEM, "revoker", c.revoker_permissions(c.public_key(ACCOUNT)))
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 class Node:

@@ -3,8 +3,8 @@
 import asyncio
 import signal
 
-TIMEOUT_S = 20.0
-AGAIN_S = 5.0
+TIMEOUT_S = 60.0
+AGAIN_S = 15.0
 
 
 class Program:

@@ -10,7 +10,7 @@ from tests.gateway.world import TOKEN, served_world
 
 from headrace.client import AsyncClient, Client, NotFound, Unreachable
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from headrace.bus.interface import StreamSpec
 from headrace.bus.memory import MemoryBroker, MemoryBus
 from headrace.bus.nats import NatsBus
 
-WAIT_S = 15.0
+WAIT_S = 60.0
 
 
 class MemoryBuses:

@@ -13,7 +13,7 @@ import pytest
 from headrace.embedded import EmbeddedError, processes
 from headrace.embedded.postgres import SUPERUSER, Postgres
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 
 
 async def test_fsync_checksums_and_scram_are_on(postgres):

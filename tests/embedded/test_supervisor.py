@@ -13,7 +13,7 @@ from headrace.embedded.layout import Layout
 from headrace.embedded.supervisor import Supervisor, shorten
 from headrace.embedded.units import Unit, read_record, readiness, stop_recorded
 
-DEADLINE_S = 30
+DEADLINE_S = 60
 WAITS = [sys.executable, "-I", "-S", "-c", "import signal; signal.pause()"]
 ENDS = [sys.executable, "-I", "-S", "-c", "raise SystemExit(3)"]
 

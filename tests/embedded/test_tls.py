@@ -14,7 +14,7 @@ from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
 from headrace.trust.self_signed import self_signed
 
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 @pytest.fixture

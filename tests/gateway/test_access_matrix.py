@@ -59,7 +59,7 @@ class Door:
     """One connection to the gateway, kept open."""
 
     def __init__(self, url):
-        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=10)
+        self._connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
 
     def ask(self, method, path, body, user):
         data = None if body is None else json.dumps(body)

@@ -38,7 +38,7 @@ class Browser:
     def _ask(self, method, address, headers):
         jar = "; ".join(f"{name}={crumb.value}" for name, crumb in self.cookies.items())
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection(self.host, timeout=10)
+        connection = http.client.HTTPConnection(self.host, timeout=60)
         connection.request(method, address, headers={"Cookie": jar, **headers})
         answer = connection.getresponse()
         for crumb in answer.headers.get_all("Set-Cookie", []):
@@ -199,7 +199,7 @@ async def test_no_answer_is_ever_a_page(world):
     await world.append(requested("hello-a"), finished("hello-a"))
     markup = "/v1/jobs?user=%3Cscript%3Ealert(1)%3C/script%3E&sort=%3Cb%3E"
     for path in ("/v1/me", markup, "/v1/jobs/hello-a/logs", "/nothing", "/livez", "/v1/login"):
-        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=10)
+        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=60)
         headers = {"Authorization": f"Bearer {TOKEN}"}
 
         def ask(connection=connection, path=path, headers=headers):

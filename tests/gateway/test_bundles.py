@@ -192,7 +192,7 @@ async def test_what_cannot_be_trusted_is_refused_with_a_line(world, method, path
 
 async def test_a_body_larger_than_what_travels_is_not_taken(world, vision):
     def declared():
-        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=5)
+        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=60)
         connection.putrequest("POST", f"{PROJECTS}/objects")
         connection.putheader("Authorization", "Bearer a-token-for-tests")
         connection.putheader("Content-Length", str(10**9))

@@ -2,22 +2,29 @@
 
 import asyncio
 import json
+import socket
 from urllib.parse import urlsplit
 
 import pytest
-from tests.gateway.test_api import raw
-from tests.gateway.world import TOKEN
+from tests.gateway.world import TIMEOUT_S, TOKEN
 
 from headrace.gateway import incoming
 
 
-async def connect(world):
+async def connect(world, sent=b""):
+    """A connection on which so much is sent before anybody accepts it, however slow this is."""
+    return await asyncio.open_connection(sock=sender(world, sent))
+
+
+def sender(world, sent):
     at = urlsplit(world.url)
-    return await asyncio.open_connection(at.hostname, at.port)
+    made = socket.create_connection((at.hostname, at.port))
+    made.sendall(sent)
+    return made
 
 
 async def end_of(reading):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(TIMEOUT_S):
         return await reading.read()
 
 
@@ -59,30 +66,30 @@ async def test_what_is_no_request_is_answered_as_every_other_error(world, sent):
 )
 async def test_who_never_ends_a_head_is_let_go(world, monkeypatch, begun):
     monkeypatch.setattr(incoming, "HEAD_S_MAX", 0.05)
-    reading, writing = await connect(world)
-    writing.write(begun)
+    reading, writing = await connect(world, begun)
     assert b"HTTP/1.1 408 " in await end_of(reading)
     writing.close()
 
 
 async def test_who_never_ends_a_body_is_let_go(world, monkeypatch):
     monkeypatch.setattr(incoming, "SILENCE_S_MAX", 0.05)
-    reading, writing = await connect(world)
     head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
-    writing.write(f"{head}Content-Length: 100\r\n\r\n{{".encode())
+    reading, writing = await connect(world, f"{head}Content-Length: 100\r\n\r\n{{".encode())
     await end_of(reading)  # it ends, whatever is said
     writing.close()
 
 
 async def test_who_comes_slowly_and_does_end_is_answered(world, monkeypatch):
+    reading, writing = await connect(world, b"GET /livez HT")
+    await asyncio.sleep(0.05)
+    writing.write(b"TP/1.1\r\nHost: x\r\n\r\n")
+    async with asyncio.timeout(TIMEOUT_S):
+        assert b"200" in await reading.readline()
     monkeypatch.setattr(incoming, "HEAD_S_MAX", 0.05)
     monkeypatch.setattr(incoming, "SILENCE_S_MAX", 0.05)
-    reading, writing = await connect(world)
-    for piece in (b"GET /livez HT", b"TP/1.1\r\nHost: x\r\n\r\n"):
-        writing.write(piece)
-        await writing.drain()
-    async with asyncio.timeout(10):
-        assert b"200" in await reading.readline()
+    writing.write(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n")  # it comes at once
+    async with asyncio.timeout(TIMEOUT_S):
+        await reading.readuntil(b"HTTP/1.1 200")
         await asyncio.sleep(0.1)  # longer than a head may take: none is under way
         writing.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert (await reading.read()).count(b"HTTP/1.1 200") == 1
@@ -98,5 +105,8 @@ async def test_what_is_answered_slowly_is_not_what_comes_slowly(world, monkeypat
         await world.bus.publish(message.reply, b'{"accepted": true, "position": 0, "job": "t-1"}')
 
     await world.bus.subscribe("headrace.gateway.*.job.submit", owner)
-    status, _ = await world.call(raw, world, "POST", "/v1/jobs", b'{"name": "t"}')
-    assert status == 201
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+    rest = 'Connection: close\r\nContent-Length: 13\r\n\r\n{"name": "t"}'
+    reading, writing = await connect(world, f"{head}{rest}".encode())
+    assert (await end_of(reading)).startswith(b"HTTP/1.1 201 ")
+    writing.close()

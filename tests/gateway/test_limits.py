@@ -77,7 +77,7 @@ def retry_after(world):
     import http.client
     from urllib.parse import urlsplit
 
-    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=5)
+    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=60)
     connection.request("POST", "/v1/jobs", BODY, {"Authorization": "Bearer a-token-for-tests"})
     response = connection.getresponse()
     response.read()

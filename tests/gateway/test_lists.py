@@ -31,7 +31,7 @@ async def pages(world, path):
     """Every page from that one on, as `Link` leads to them."""
 
     def turn():
-        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=10)
+        connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=60)
         found, here = [], path
         while here:
             connection.request("GET", here, headers={"Authorization": f"Bearer {TOKEN}"})
@@ -272,7 +272,7 @@ async def test_the_cursor_of_another_list_or_order_is_refused(world):
 
 
 def link_of(world, path):
-    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=60)
     connection.request("GET", path, headers={"Authorization": f"Bearer {TOKEN}"})
     answer = connection.getresponse()
     answer.read()

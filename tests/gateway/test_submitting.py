@@ -13,7 +13,7 @@ HEADERS = {"Authorization": f"Bearer {TOKEN}", "Idempotency-Key": "k1", "tracepa
 
 
 def posted(world, path, body, headers):
-    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=5)
+    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=60)
     chunked = "Transfer-Encoding" in headers
     connection.request(
         "POST", path, iter([body]) if chunked else body, headers, encode_chunked=chunked
@@ -74,7 +74,7 @@ async def test_a_body_that_its_sender_did_not_end_is_no_submission(world):
 
     def half():
         at = urlsplit(world.url)
-        with socket.create_connection((at.hostname, at.port), timeout=5) as sender:
+        with socket.create_connection((at.hostname, at.port), timeout=60) as sender:
             head = f"POST /v1/jobs HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {TOKEN}\r\n"
             length = f"Content-Length: {len(BODY) + 1}\r\n\r\n"  # one blank, which never comes
             sender.sendall((head + length).encode() + BODY)

@@ -13,7 +13,7 @@ from headrace.gateway.errors import GatewayError
 
 
 def answered(world, method, path, token=TOKEN, **headers):
-    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=10)
+    connection = http.client.HTTPConnection(urlsplit(world.url).netloc, timeout=60)
     connection.request(method, path, headers={"Authorization": f"Bearer {token}", **headers})
     answer = connection.getresponse()
     found = answer.status, answer.headers, answer.read()

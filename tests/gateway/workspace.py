@@ -86,7 +86,7 @@ async def workspace(world, *, port=None, app=""):
 
 def ask(url, path, cookie="", body=None, headers=(), *, host=HOST):
     at = urlsplit(url)
-    connection = http.client.HTTPConnection(at.netloc, timeout=10)
+    connection = http.client.HTTPConnection(at.netloc, timeout=60)
     sent = {"Host": f"{host}:{at.port}", **dict(headers)} | ({"Cookie": cookie} if cookie else {})
     connection.request("POST" if body else "GET", path, body, sent)
     response = connection.getresponse()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from litestar import Litestar
 
 from headrace import vault
@@ -29,7 +30,10 @@ from headrace.store.memory import MemoryLog, MemoryStore
 
 TOKEN = "a-token-for-tests"
 SECOND_US = 1_000_000
-TIMEOUT_S = 10.0
+TIMEOUT_S = 60.0
+# What the gateway goes on without, or asks again, on a machine that stands still for some seconds;
+# tests of that make it short.
+PATIENT = ("follower.OWN_WRITE_S_MAX", "asking.REPLY_S_MAX", "asking.ANSWER_S_MAX")
 _UNUSED: list[Litestar] = []  # routes of worlds that are gone: making them takes 0.2 s
 
 
@@ -107,6 +111,13 @@ class World:
         return appended.events[0]
 
 
+async def until(is_so: Callable[[], object]) -> None:
+    """Wait for what comes of what was done, in the gateway's own time."""
+    async with asyncio.timeout(TIMEOUT_S):
+        while not is_so():  # noqa: ASYNC110 -- it is not ours to say
+            await asyncio.sleep(0.001)
+
+
 async def recording(world: World) -> list[Message]:
     """Admission as far as it puts on record what the gateway reports."""
     reported: list[Message] = []
@@ -125,6 +136,9 @@ async def recording(world: World) -> list[Message]:
 @contextlib.asynccontextmanager
 async def served_world() -> AsyncIterator[World]:
     """A world whose gateway is up and has read the log."""
+    patient = pytest.MonkeyPatch()
+    for limit in PATIENT:
+        patient.setattr(f"headrace.gateway.{limit}", TIMEOUT_S)
     made = World()
     listening = listen("127.0.0.1:0")
     made.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -147,3 +161,4 @@ async def served_world() -> AsyncIterator[World]:
     await made.gateway.node_files.close()
     made.folder.cleanup()
     _UNUSED.append(routes)
+    patient.undo()

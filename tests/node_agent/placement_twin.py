@@ -31,7 +31,7 @@ from headrace.node_agent.devices.simulated import uuid_of
 from headrace.node_agent.machine import AttemptKey
 
 NODE = "n1"
-DEADLINE_S = 30.0
+DEADLINE_S = 60.0
 
 
 async def until(condition: Callable[[], object], what: str = "") -> None:

@@ -25,7 +25,7 @@ from headrace.vault import new_box_keys, new_signing_keys, open_with, seal, veri
 from headrace.vault.project_keys import ProjectKeys
 
 MASTER = b"m" * 32
-WAIT_S = 5.0
+WAIT_S = 60.0
 
 
 class Platform:

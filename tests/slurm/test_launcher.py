@@ -8,7 +8,7 @@ import pytest
 
 from headrace.slurm import batch_of
 
-DEADLINE_S = 20
+DEADLINE_S = 60
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from headrace.embedded.postgres import Postgres
 from headrace.store.interface import Behind, Fenced, StoreError, Unavailable
 from headrace.store.postgres import PostgresStore
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 
 async def until(condition):
