@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
+import hypothesis
 import pytest
 
 from headrace.embedded import processes
@@ -26,9 +27,14 @@ from headrace.embedded.nats import Nats
 from headrace.embedded.postgres import Postgres
 from headrace.embedded.processes import Process
 
+# An example may take as long as it takes: the machine may do something else for some seconds.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 LONGEST_FIRST = ("tests/simulation", "tests/end_to_end")  # so that no core is left idle at the end
-SQL_S_MAX = 30.0
-QUIT_S_MAX = 10.0
+SQL_S_MAX = 60.0
+QUIT_S_MAX = 60.0
 
 
 def pytest_configure() -> None:

@@ -14,6 +14,7 @@ from headrace.bus.agents import Launch
 from headrace.bus.memory import MemoryBroker, MemoryBus
 from headrace.events import Header, decode, encode, stream_of, tag_of
 from headrace.events.queues import Queue, QueueConfigured
+from headrace.runtime import host
 from headrace.runtime.host import Host
 from headrace.runtime.publishing import publish
 from headrace.store.interface import NewEvent
@@ -118,7 +119,8 @@ def sealed(value=b"sealed value"):
 
 
 @pytest.fixture
-async def platform():
+async def platform(monkeypatch):
+    monkeypatch.setattr(host, "LEASE_S", 60.0)  # it leads, though the machine stands still
     platform = Platform()
     await platform.start()
     await platform.append(configured("vision"))

@@ -186,7 +186,7 @@ async def test_a_node_answers_who_asks_it_and_once(user, service):
         await node.client.flush()
     heard = Heard()
     await service.subscribe("_SERVICES.>", heard)
-    asked = await service.request("headrace.agent.gpu-1.down.logs", b"", timeout_s=5)
+    asked = await service.request("headrace.agent.gpu-1.down.logs", b"", timeout_s=60)
     assert asked.data == b"lines"
     assert not await node.says("_SERVICES.anything")
     assert heard.data == [b"lines"]
@@ -196,7 +196,9 @@ async def test_a_publisher_is_asked_for_nothing_but_may_keep_a_request(user, ser
     spec = StreamSpec(name="KEPT", subjects=("headrace.post.>",), age_s_max=60, bytes_max=2**20)
     await service.ensure_stream(spec)
     publisher = await user("etl", PUBLISHER)
-    ack = await publisher.client.jetstream().publish("headrace.post.ads.job.submit", b"{}")
+    ack = await publisher.client.jetstream(timeout=60).publish(
+        "headrace.post.ads.job.submit", b"{}"
+    )
     assert (ack.stream, ack.seq) == ("KEPT", 1)
     with pytest.raises(nats.errors.TimeoutError):
         await publisher.client.jetstream(timeout=0.2).stream_info("KEPT")

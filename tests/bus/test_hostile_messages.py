@@ -131,7 +131,6 @@ async def fill(bus):
 async def test_what_a_hanging_server_did_not_take_is_not_sent_to_the_next(
     own_nats, connect, monkeypatch
 ):
-    monkeypatch.setattr(driver, "PING_S", 0.2)
     monkeypatch.setattr(nats_client, "UNSENT_BYTES_MAX", STALLED_MESSAGES * STALLED_BYTES)
     speaking = await connect(own_nats.url)
     os.kill(own_nats.process.pid, signal.SIGSTOP)
@@ -161,6 +160,7 @@ async def test_only_so_much_waits_for_a_server_that_does_not_read(own_nats, conn
 
 
 async def test_a_burst_that_the_server_takes_is_sent_whole(nats_url, connect, monkeypatch):
+    monkeypatch.setattr(nats_client, "ROOM_S", WAIT_S)
     monkeypatch.setattr(nats_client, "UNSENT_BYTES_MAX", 500_000)
     speaking, listening = await connect(nats_url), await connect(nats_url)
     heard = Heard()

@@ -9,6 +9,7 @@ from tests.contract import buses as bus_kinds
 from tests.contract import logs as kinds
 
 from headrace.bus import nats_streams
+from headrace.store import connection
 
 
 @pytest.fixture(scope="session")
@@ -20,8 +21,9 @@ def log_database(postgres_dsn):
 
 
 @pytest.fixture(params=["memory", "postgres"])
-async def logs(request):
+async def logs(request, monkeypatch):
     """A log, and what only a test may do to it."""
+    monkeypatch.setattr(connection, "CONNECT_S", kinds.WAIT_S)
     if request.param == "memory":
         one = kinds.MemoryLogs()
     else:
@@ -35,6 +37,7 @@ async def logs(request):
 async def buses(request, monkeypatch):
     """Makes clients of one bus, each with a connection of its own."""
     monkeypatch.setattr(nats_streams, "FETCH_S", 0.5)  # consumers look sooner what has become
+    monkeypatch.setattr(nats_streams, "JETSTREAM_S", bus_kinds.WAIT_S)
     if request.param == "memory":
         one = bus_kinds.MemoryBuses()
     else:

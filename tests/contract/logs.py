@@ -16,6 +16,7 @@ from headrace.store.memory import MemoryLog, MemoryStore
 from headrace.store.migrate import migrate
 from headrace.store.postgres import PostgresStore
 
+WAIT_S = 60.0
 PARTITION_EVENTS = 50  # so that tests cross the borders of partitions
 HOUR_US = 3_600_000_000
 DAY_US = 86_400_000_000
@@ -173,7 +174,7 @@ async def _read(reader):
 
 
 async def execute(dsn, statement, *arguments):
-    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=10)
+    connection = await asyncpg.connect(dsn, timeout=WAIT_S, command_timeout=WAIT_S)
     try:
         return await connection.fetch(statement, *arguments)
     finally:
@@ -181,7 +182,7 @@ async def execute(dsn, statement, *arguments):
 
 
 async def execute_all(dsn, statements):
-    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=10)
+    connection = await asyncpg.connect(dsn, timeout=WAIT_S, command_timeout=WAIT_S)
     try:
         await connection.execute(statements)
     finally:

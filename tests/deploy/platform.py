@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 SERVICES = ("admission", "quota", "placement", "metrics", "gateway")
 READY_S_MAX = 60.0
-END_S_MAX = 20.0
+END_S_MAX = 60.0
 
 
 def prepare(folder: Path, dsn: str, nats_url: str, *nodes: str) -> subprocess.CompletedProcess[str]:

@@ -3,12 +3,12 @@
 import contextlib
 import os
 import re
-import socket
 import subprocess
 import sys
 
 import pytest
 from tests.deploy import platform
+from tests.ports import free_port
 
 from headrace.embedded.units import readiness
 
@@ -20,12 +20,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 def ports():
-    """Free ports, held until all are known."""
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(2)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    return free_port(), free_port()
 
 
 def test_processes_started_from_their_folders_run_a_job(folder, ports, database):

@@ -24,28 +24,28 @@ def server(server_folder, tmp_path):
 async def test_it_keeps_its_streams_over_a_kill(server):
     first = server.start()
     client = await nats.connect(server.url)
-    await client.jetstream().add_stream(name="S", subjects=["s.>"])
-    await client.jetstream().publish("s.a", b"kept")
+    await client.jetstream(timeout=60).add_stream(name="S", subjects=["s.>"])
+    await client.jetstream(timeout=60).publish("s.a", b"kept")
     await client.close()
     os.kill(first.pid, signal.SIGKILL)
-    assert processes.wait_exit(first, 10)
+    assert processes.wait_exit(first, 60)
     url = server.url
     assert server.start().pid != first.pid
     assert server.url == url
     client = await nats.connect(url)
-    assert (await client.jetstream().get_msg("S", 1)).data == b"kept"
+    assert (await client.jetstream(timeout=60).get_msg("S", 1)).data == b"kept"
     await client.close()
 
 
 async def test_wiped_it_comes_back_empty_at_the_same_address(own_nats):
     before = own_nats.url
     client = await nats.connect(before)
-    await client.jetstream().add_stream(name="S", subjects=["s.>"])
+    await client.jetstream(timeout=60).add_stream(name="S", subjects=["s.>"])
     await client.close()
     own_nats.wipe()
     assert own_nats.url == before
     client = await nats.connect(before)
-    assert await client.jetstream().streams_info() == []
+    assert await client.jetstream(timeout=60).streams_info() == []
     await client.close()
 
 

@@ -81,6 +81,11 @@ class Platform(RunningPlatform):
         assert in_time, f"not ready: {rows}, logs in {self.layout.logs}"
         return report
 
+    def wait_free(self) -> None:
+        """Wait until every GPU is back in the pool."""
+        with contextlib.closing(self.client()) as client:
+            self.wait(lambda: not any(node.held_milli for node in client.nodes()), "free GPUs")
+
     def logs(self) -> dict[str, str]:
         """What every process wrote so far."""
         return {path.stem: path.read_text() for path in sorted(self.layout.logs.glob("*.log"))}

@@ -80,14 +80,15 @@ class Asking:
         self._answered = asyncio.Event()
         self._asking = []
 
-    async def begin(self):
-        """Send half of them, and as soon as one is answered the others; returns when the server
-        has them.
+    async def begin(self, hold):
+        """Send half of them, and the others as soon as one is answered and `hold` keeps whoever
+        answers; returns when the server has them.
         """
         self._bus = await NatsBus.connect(self._url, creds_path=self._creds)
         half = len(self._keys) // 2
         self._send(self._keys[:half])
         await self._answered.wait()
+        hold()
         self._send(self._keys[half:])
         await asyncio.sleep(0)  # they are written
         await self._bus._client.flush()

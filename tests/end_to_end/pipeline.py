@@ -66,7 +66,7 @@ def run_twin(fleet, folder: Path, key: str) -> dict:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

@@ -43,10 +43,7 @@ def failed(platform: Platform, path: Path, text: str) -> str:
     assert done.returncode != 0
     job = done.stdout.split()[0]
     assert platform.ended(job)["state"] == "failed"
-    platform.wait(
-        lambda: not any(node.get("held_milli") for node in platform.json("node", "list")),
-        "its GPUs are back in the pool",
-    )
+    platform.wait_free()
     return platform.headrace("describe", job).stdout
 
 

@@ -6,6 +6,7 @@ import json
 import nats
 import nats.errors
 import pytest
+from tests.contract.buses import Heard
 from tests.end_to_end.pipeline import (
     ANSWER_S,
     ENVELOPE,
@@ -79,19 +80,16 @@ async def service(fleet):
 async def test_the_line_and_its_twin_in_python_say_the_same(fleet, folder, service, where):
     text = (ROOT / where if where == "README.md" else folder / "said").read_text()
     told = options_of(run_line(line_in(text), folder))
-    seen = []
-
-    async def see(message):
-        seen.append(message)
-
-    watching = await service.subscribe("headrace.request.ads.job.submit", see)
+    seen = Heard()
+    watching = await service.subscribe("headrace.request.ads.job.submit", seen)
     key = told["headers"]["ce-id"]
     answer = await asyncio.to_thread(run_twin, fleet, folder, key)
+    await seen.count(1)  # or more: what is not answered soon is sent again
     await watching.stop()
     assert answer["accepted"]
     assert answer["job"].startswith("etl-")
     assert answer["position"] > 0
-    (message,) = seen
+    message = seen.messages[0]
     source = {} if where == "README.md" else {"ce-source": "/etl"}  # the printed one has another
     assert told["subject"] == message.subject
     assert told["headers"] | source == message.headers
@@ -226,7 +224,8 @@ async def test_a_publisher_sees_and_says_nothing_of_others(fleet, folder):
     refused = []
 
     async def failed(error):
-        refused.append(str(error))
+        if "permissions violation" in str(error).lower():
+            refused.append(str(error))
 
     connection = await nats.connect(
         fleet.nats_url, user_credentials=str(folder / "nightly-etl.creds"), error_cb=failed

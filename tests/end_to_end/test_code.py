@@ -112,10 +112,7 @@ def test_a_repository_that_cannot_be_reached_ends_the_job_with_that_reason(platf
     )
     assert "unable to access 'https://127.0.0.1:1/repo/'" in done.stdout + done.stderr
     assert done.returncode != 0
-    platform.wait(
-        lambda: not sum(node.get("held_milli", 0) for node in platform.json("node", "list")),
-        "its GPU",
-    )
+    platform.wait_free()
 
 
 def test_erasing_a_project_removes_what_travelled(platform, folder, tmp_path: Path) -> None:
@@ -128,7 +125,7 @@ def test_erasing_a_project_removes_what_travelled(platform, folder, tmp_path: Pa
     kept = platform.data_dir / "files" / "erased"
     assert b"NAME = 'digits'" in _all_of(kept)
     platform.headrace("erase", "erased", "--yes", check=False)
-    assert _all_of(kept) == b""
+    platform.wait(lambda: _all_of(kept) == b"", "its files are gone")
 
 
 def _all_of(folder: Path) -> bytes:

@@ -2,7 +2,7 @@
 
 
 def test_a_faulty_device_is_told_its_job_starts_elsewhere_and_an_operator_takes_it_back(platform):
-    job = platform.headrace("run", "-d", "--gpus", "1", "--", "sleep", "60").stdout.split()[0]
+    job = platform.headrace("run", "-d", "--gpus", "1", "--", "sleep", "600").stdout.split()[0]
 
     def attempts():
         return [a for a in platform.described(job)["attempts"] if a.get("started_at_us")]
@@ -27,7 +27,7 @@ def test_a_faulty_device_is_told_its_job_starts_elsewhere_and_an_operator_takes_
 
 
 def test_who_takes_more_than_its_share_fails_and_reads_why(platform):
-    hold = 'printf 70000000000 > "$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$$"; sleep 60'
+    hold = 'printf 70000000000 > "$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$$"; sleep 600'
     done = platform.headrace("run", "--gpus", "0.5", "--", "sh", "-c", hold, check=False)
     assert "enforcement: watch" in done.stdout
     assert "out of memory: it held 65.2 GiB" in done.stdout

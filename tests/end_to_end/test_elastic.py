@@ -16,6 +16,7 @@ resources: {gpus: 8}
 
 def test_a_gang_makes_room_and_grows_again_while_its_first_worker_runs_on(platform, tmp_path):
     platform.wait_ready()
+    platform.wait_free()  # or it would start small
     platform.headrace("apply", "-f", str(EXAMPLES / "fleet.yaml"))
     path = tmp_path / "pretrain.yaml"
     path.write_text(PRETRAIN)

@@ -21,6 +21,7 @@ from headrace.client.client import Client
 from headrace.embedded import processes
 from headrace.embedded.nats import Nats
 from headrace.embedded.services import SERVICES
+from headrace.node_agent.folders import shim_of
 from headrace.verification import check_journal
 
 
@@ -67,7 +68,7 @@ class Torment:
             shims.update(
                 (folder.name, process)
                 for folder, process in self.of_node("n2", "headrace-shi").items()
-                if folder.parent.name == "attempts"  # it has entered its own
+                if process.pid == shim_of(folder)  # not what it has just forked
             )
             return shims
 
@@ -84,15 +85,21 @@ class Torment:
 
     @contextlib.contextmanager
     def bus_to_kill(self):
-        """Gives what kills the bus at once; then its store is lost before it is started again."""
+        """Gives what keeps admission from answering, and what kills the bus at once; then its store
+        is lost before it is started again.
+        """
         running = self.platform.processes()
-        supervisor, nats = running["supervisor"], running["nats"]
+        supervisor, nats, admission = (running[n] for n in ("supervisor", "nats", "admission"))
         os.kill(supervisor.pid, signal.SIGSTOP)
         try:
-            yield lambda: processes.send(nats, signal.SIGKILL)
-            assert processes.wait_until(lambda: not processes.alive(nats), 10)
+            yield (
+                lambda: processes.send(admission, signal.SIGSTOP),
+                lambda: processes.send(nats, signal.SIGKILL),
+            )
+            assert processes.wait_until(lambda: not processes.alive(nats), 60)
             Nats(self.platform.layout.nats).wipe()
         finally:
+            processes.send(admission, signal.SIGCONT)
             os.kill(supervisor.pid, signal.SIGCONT)
 
     def of_node(self, node, name):
@@ -114,7 +121,7 @@ def kill(found):
         with contextlib.suppress(psutil.NoSuchProcess):
             process.kill()
         known = processes.identify(process.pid)
-        assert known is None or processes.wait_exit(known, 10)
+        assert known is None or processes.wait_exit(known, 60)
 
 
 async def test_whatever_is_killed_no_job_is_lost_and_none_runs_twice(platform):
@@ -138,10 +145,10 @@ async def storm(platform, *, rounds, requests):
         for _ in range(rounds):
             await asyncio.to_thread(torment.kill_all)
             asking = Asking(platform, requests, JOB | {"command": ["true"]})
-            with torment.bus_to_kill() as kill_bus:
-                await asking.begin()
+            with torment.bus_to_kill() as (hold_admission, kill_bus):
+                await asking.begin(hold_admission)
                 kill_bus()
-                assert asking.in_flight > requests // 4, "the bus was killed too late"
+                assert asking.in_flight > requests // 4, "most were answered before"
             asked |= await asking.answers()
             await asyncio.to_thread(platform.wait_ready)
     await asyncio.to_thread(

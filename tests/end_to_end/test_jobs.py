@@ -130,7 +130,7 @@ def test_the_events_of_a_job_are_told_in_the_order_of_the_log(fleet):
 
 def test_a_cancelled_job_stops_and_says_so(fleet, tmp_path):
     running = tmp_path / "running"
-    script = f"touch {running}; sleep 60"
+    script = f"touch {running}; sleep 600"
     job = submitted(fleet.headrace("run", "-d", "--gpus", "1", "--", "sh", "-c", script))
     fleet.wait(running.exists)
     fleet.headrace("cancel", job)
@@ -162,7 +162,7 @@ def test_the_distributed_example_trains_on_two_nodes_as_one_process_would(fleet)
 WIDE = """
 name: wide
 project: vision
-command: sleep 60
+command: sleep 600
 nodes: 2
 resources: {gpus: 8}
 """
@@ -294,7 +294,7 @@ sweep:
 IDLE = """
 name: lent
 project: vision
-command: [sleep, "60"]
+command: [sleep, "600"]
 resources: {gpus: 1}
 array: 0..15
 """

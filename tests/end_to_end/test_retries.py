@@ -33,4 +33,4 @@ def test_a_rank_that_fails_is_named_with_its_last_lines_when_attempts_are_used_u
         line.split()[2] for line in platform.headrace("events", "--job", job).stdout.splitlines()
     ]
     assert kinds.count("job.retries.v1") == 1
-    assert all(not node.get("held_milli") for node in platform.json("node", "list"))
+    platform.wait_free()

@@ -15,7 +15,7 @@ socketserver.TCPServer(("", int(peers["ps"][0].split(":")[1])), Sum).serve_forev
 WORKER = """
 import json, os, socket, time
 host, port = json.loads(os.environ["HEADRACE_ROLES"])["ps"][0].split(":")
-for _ in range(600):
+while True:
     try:
         server = socket.create_connection((host, int(port)))
         break

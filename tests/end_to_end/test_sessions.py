@@ -51,7 +51,7 @@ def test_on_a_terminal_the_program_has_one_too(platform, job):
         with contextlib.suppress(OSError):  # the far end is closed
             while chunk := os.read(near, 4096):
                 said += chunk
-        assert shell.wait(30) == 3
+        assert shell.wait(60) == 3
     os.close(near)
     assert b"42\r\n/dev/pts/" in said
 
@@ -64,7 +64,7 @@ def test_a_port_of_the_worker_is_reached_from_here(platform, job):
         here = re.match(r"127\.0\.0\.1:(\d+) → ", carrier.stdout.readline())
         assert here is not None
         for _ in range(2):
-            with socket.create_connection(("127.0.0.1", int(here[1])), timeout=30) as connection:
+            with socket.create_connection(("127.0.0.1", int(here[1])), timeout=60) as connection:
                 connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
                 assert connection.makefile("rb").readline().startswith(b"HTTP/1.0 200")
         carrier.terminate()

@@ -63,8 +63,9 @@ def test_it_is_told_of_every_end_in_order_and_signed(platform, hook):
     for _ in range(3):
         jobs.append(platform.client().submit({"name": "told", "command": ["true"]}).job)
         platform.ended(jobs[-1])
-    platform.wait(lambda: len(hook.got) >= 3, "three messages")
-    assert finished(hook) == jobs
+    platform.wait(lambda: set(jobs) <= set(finished(hook)), "three messages")
+    told = dict.fromkeys(finished(hook))  # at least once; and of what other tests left, late
+    assert [job for job in told if job in jobs] == jobs
     headers, body = hook.got[0]
     secret = base64.b64decode(hook.secret.removeprefix(PREFIX))
     at_s = int(headers["webhook-timestamp"])

@@ -3,8 +3,8 @@
 import asyncio
 
 import msgspec
-import pytest
 from tests.gateway.world import TIMEOUT_S
+from tests.runtime.rig import virtual
 
 from headrace.bus.interface import NoReply
 from headrace.bus.memory import MemoryBroker, MemoryBus
@@ -40,8 +40,7 @@ def _answer(message):
     return message.headers["ce-id"].encode() + b" " + message.data
 
 
-@pytest.fixture
-async def owner():
+async def an_owner():
     broker = MemoryBroker()
     made = Owner(MemoryBus(broker, "admission"))
     await MemoryBus(broker, "listening").subscribe(SUBJECT, made)
@@ -55,14 +54,18 @@ def asking(owner, count, body=b"{}"):
     return asyncio.gather(*asked, return_exceptions=True)
 
 
-async def test_many_of_one_moment_share_messages_and_each_has_its_own_answer(owner):
+@virtual
+async def test_many_of_one_moment_share_messages_and_each_has_its_own_answer():
+    owner = await an_owner()
     assert await asking(owner, MANY) == [b"k%d {}" % n for n in range(MANY)]
     assert owner.sizes[:ASKED_FREE] == [1] * ASKED_FREE
     assert sum(owner.sizes) == MANY
     assert max(owner.sizes) == together.REQUESTS_MAX
 
 
-async def test_what_is_large_travels_in_messages_that_a_bus_takes(owner):
+@virtual
+async def test_what_is_large_travels_in_messages_that_a_bus_takes():
+    owner = await an_owner()
     body = b"x" * (together.BODIES_BYTES_MAX // 3)
     answers = await asking(owner, ASKED_FREE + 8, body)
     assert [len(answer) for answer in answers] == [len(b"k0 " + body)] * 10 + [
@@ -71,14 +74,18 @@ async def test_what_is_large_travels_in_messages_that_a_bus_takes(owner):
     assert owner.sizes == [1] * ASKED_FREE + [3, 3, 2]
 
 
-async def test_who_is_not_answered_with_the_others_is_told_so(owner):
+@virtual
+async def test_who_is_not_answered_with_the_others_is_told_so():
+    owner = await an_owner()
     owner.silent = {"k5"}
     answers = await asking(owner, 8)
     assert isinstance(answers.pop(5), NoReply)
     assert answers == [b"k%d {}" % n for n in range(8) if n != 5]
 
 
-async def test_where_nobody_listens_everybody_is_told(owner):
+@virtual
+async def test_where_nobody_listens_everybody_is_told():
+    owner = await an_owner()
     asked = (owner.carriage.request("headrace.gateway.ads.job.x", b"", {}, 1.0) for _ in range(9))
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(answer) for answer in answers] == [NoReply] * 9

@@ -10,6 +10,7 @@ from joserfc.jwk import RSAKey
 from tests.gateway.histories import requested
 from tests.gateway.issuer import AUDIENCE, Issuer, encoded
 from tests.gateway.people import configured, person, secret_of, tree
+from tests.gateway.world import until
 
 from headrace.client import ClientError
 from headrace.events.people import AccessSignedIn, UserRemoved
@@ -147,6 +148,7 @@ async def test_a_removed_user_and_a_services_name_are_not_let_in(world, issuer):
 
 async def test_groups_of_the_last_login_hold_for_the_api_tokens_of_a_person(world, issuer):
     await who(world, issuer.token())
+    await until(lambda: world.reported)
     told = [m for m in world.reported if m.subject.endswith("signed-in")]
     body = {"user": "ada@example.com", "groups": ["vision-team"]}
     assert [json.loads(m.data) for m in told] == [body]

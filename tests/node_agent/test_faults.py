@@ -8,6 +8,7 @@ import signal
 from pathlib import Path
 
 import pytest
+from tests.node_agent.placement_twin import DEADLINE_S
 from tests.node_agent.rig import Node, kill, until
 
 from headrace.node_agent import launcher_link, stopping
@@ -271,7 +272,7 @@ async def test_a_launcher_that_ends_whenever_it_is_told_something_is_started_eve
     server = await asyncio.start_unix_server(hang_up, tmp_path / SOCKET)
     link = LauncherLink(tmp_path, said=lambda _line: None, connected=lambda: None)
     link.open()
-    await asyncio.wait_for(served.wait(), 10)
+    await asyncio.wait_for(served.wait(), DEADLINE_S)
     await link.close()
     server.close()
     assert paused[: LAUNCHERS - 1] == sorted(paused[: LAUNCHERS - 1])

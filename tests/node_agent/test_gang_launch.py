@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from tests.ports import free_port
 
 from headrace.documents.frameworks import Place
 from headrace.node_agent.gang_files import files_of
@@ -30,8 +30,7 @@ class Gang:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder, self._stack = folder, stack
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = free_port()
         real = folder / "real"
         real.mkdir()
         (real / "mpirun").write_text(LAUNCHER)

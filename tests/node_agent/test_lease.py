@@ -30,10 +30,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def test_an_attempt_runs_on_while_its_node_is_heard(node: Node) -> None:
-    key = await node.placement.want("job-1", SH, "-c", UNTIL_TOLD, replace_after_s=1)
+    node.placement.renews = False
+    await node.kill_agent()
+    almost_a_minute_ago_ns = kernel.boottime_ns() - 58 * 10**9
+    (node.dir / LEASE).write_bytes(lease_line(node.boot, almost_a_minute_ago_ns))
+    await node.start()
+    key = await node.placement.want("job-1", SH, "-c", UNTIL_TOLD, replace_after_s=60)
     await node.placement.started(key)
-    first_ns = node.lease.from_ns
-    await until(lambda: node.lease.from_ns > first_ns + 2 * 10**9, "two leases later")
+    node.placement.renews = True
+    ended_ns = almost_a_minute_ago_ns + 61 * 10**9
+    await until(lambda: kernel.boottime_ns() > ended_ns, "its first lease has ended")
 
     (node.folder(key) / "work" / "go").touch()
 
@@ -41,16 +47,19 @@ async def test_an_attempt_runs_on_while_its_node_is_heard(node: Node) -> None:
 
 
 async def test_an_attempt_ends_with_its_lease_and_says_why(node: Node) -> None:
-    script = 'trap "cat $HEADRACE_STOP_REASON_FILE; exit 3" TERM; while :; do sleep 0.01; done'
-    key = await node.placement.want("job-1", SH, "-c", script, replace_after_s=1)
+    trap = 'trap "cat $HEADRACE_STOP_REASON_FILE; exit 3" TERM'
+    script = f"{trap}; echo on; while :; do sleep 0.01; done"
+    key = await node.placement.want("job-1", SH, "-c", script, replace_after_s=2)
     kept = await node.placement.want("job-2", SH, "-c", UNTIL_TOLD)
     await node.placement.started(key)
     await node.placement.started(kept)
+    log = node.folder(key) / "0.log"
+    await until(lambda: log.read_text().startswith("on"), "its trap is set")
 
     node.placement.answers = False
     await until(lambda: not node.shim(key), "the attempt ends")
 
-    assert (node.folder(key) / "0.log").read_text().endswith("disconnected")
+    assert log.read_text().endswith("disconnected")
     assert node.shim(kept)
     node.placement.answers = True
     end = await node.placement.ended(key)
@@ -72,10 +81,12 @@ async def test_the_shim_ends_it_when_agent_and_launcher_are_gone(node: Node) -> 
 
 
 async def test_the_agent_ends_it_when_the_shim_cannot(node: Node) -> None:
-    key = await node.placement.want("job-1", SH, "-c", STUBBORN, replace_after_s=1, grace_s=0)
+    key = await node.placement.want("job-1", SH, "-c", STUBBORN, replace_after_s=3, grace_s=0)
     await node.placement.started(key)
     marker = node.intent(key).marker
-    os.kill(node.shim(key), signal.SIGSTOP)
+    shim = node.shim(key)
+    assert shim, "the lease has ended already"
+    os.kill(shim, signal.SIGSTOP)
 
     node.placement.renews = False
 

@@ -188,14 +188,14 @@ async def test_a_worker_saves_itself_at_its_own_signal_and_ends(node):
 
 async def test_the_time_of_a_paused_worker_stands_still(running):
     node, _ = running
-    key = await node.placement.want("limited", *COUNTS, max_duration_s=1)
+    key = await node.placement.want("limited", *COUNTS, max_duration_s=2)
     await node.placement.started(key)
     await node.placement.move(key, "locked")
     await node.placement.move(key, "paused")
     record = read(node.folder(key))
     assert record.since_ns
 
-    until_ns = kernel.boottime_ns() + 1_200_000_000  # past its deadline
+    until_ns = kernel.boottime_ns() + 2_200_000_000  # past its deadline
     await until(lambda: kernel.boottime_ns() > until_ns, "its deadline passes")
 
     assert node.placement.end_of(key) is None

@@ -94,7 +94,7 @@ async def test_an_agent_runs_what_placement_signs_and_leaves_it_running_when_it_
     await placement.started(long)
 
     first.send_signal(signal.SIGTERM)
-    assert await asyncio.to_thread(first.wait, 20) == 0
+    assert await asyncio.to_thread(first.wait, 60) == 0
     folder = place.node_dir / folders.name_of(long)
     assert folders.shim_of(folder)
     (folder / "work" / "go").touch()
@@ -130,7 +130,7 @@ async def test_a_second_agent_in_the_same_folder_ends_with_one_line(
 
     second = place.start()
 
-    assert await asyncio.to_thread(second.wait, 20) == 1
+    assert await asyncio.to_thread(second.wait, 60) == 1
     assert f"another agent works in {place.node_dir}" in place.says()
     assert "Traceback" not in place.says()
 
@@ -141,7 +141,7 @@ async def test_a_folder_that_cannot_be_had_ends_with_one_line(place: Place, name
     (place.run_dir.parent / "taken").touch()
     agent = place.start()
 
-    assert await asyncio.to_thread(agent.wait, 20) == 1
+    assert await asyncio.to_thread(agent.wait, 60) == 1
     (line,) = place.says().splitlines()
     assert place.env["HEADRACE_NODE_DIR"] in line
 

@@ -222,7 +222,7 @@ async def test_what_the_command_leaves_behind_ends_with_it(node: Node) -> None:
 
 async def test_a_worker_beyond_its_time_is_ended_as_timeout_has_it(node: Node) -> None:
     script = "trap 'cat $HEADRACE_STOP_REASON_FILE; exit 0' TERM; while :; do sleep 0.05; done"
-    key = await node.placement.want("job-1", SH, "-c", script, max_duration_s=1)
+    key = await node.placement.want("job-1", SH, "-c", script, max_duration_s=2)
 
     end = await node.placement.ended(key)
 

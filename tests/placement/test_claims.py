@@ -12,6 +12,7 @@ from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import NodeChangeRequested, NodeContested, NodeJoined
 from headrace.placement.claims import LATE_S, QUIET_S, Claims, Verdict
 from headrace.placement.state import Machine, State
+from headrace.runtime import host
 
 from .agents import WAIT_S, Agent, Platform, until
 
@@ -86,8 +87,9 @@ def test_keys_that_are_not_the_members_are_a_strangers(claims, key):
 
 
 @pytest.fixture
-async def platform():
-    platform = Platform({"silence_s": 30})
+async def platform(monkeypatch):
+    monkeypatch.setattr(host, "LEASE_S", 60.0)  # it leads, though the machine stands still
+    platform = Platform({"silence_s": 600})
     await platform.start()
     yield platform
     await platform.stop()

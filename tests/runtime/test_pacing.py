@@ -4,6 +4,8 @@ import asyncio
 
 from headrace.runtime.pacing import Company, Pace
 
+from .rig import virtual
+
 
 def test_after_a_rest_some_follow_freely_and_the_others_at_their_time():
     pace = Pace(apart_s=1.0, free=3)
@@ -16,8 +18,9 @@ def test_who_keeps_the_pace_never_waits():
     assert [pace.due_s(at_s) for at_s in (10.0, 11.0, 12.5, 13.5)] == [10.0, 11.0, 12.5, 13.5]
 
 
+@virtual
 async def test_whoever_comes_while_others_wait_goes_with_them():
-    company, gone = Company(Pace(apart_s=0.01, free=1)), []
+    company, gone = Company(Pace(apart_s=1.0, free=1)), []
 
     async def go(name):
         await company.go()
@@ -31,8 +34,9 @@ async def test_whoever_comes_while_others_wait_goes_with_them():
     assert gone == ["first", "a", "b", "c"]
 
 
+@virtual
 async def test_who_stops_waiting_keeps_nobody_else():
-    company = Company(Pace(apart_s=0.01, free=1))
+    company = Company(Pace(apart_s=1.0, free=1))
     await company.go()
     tired, patient = (asyncio.create_task(company.go()) for _ in range(2))
     await asyncio.sleep(0)

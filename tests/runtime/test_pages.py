@@ -30,7 +30,7 @@ async def say(port, data):
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
         writer.write(data)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             answer = await reader.read()
     except ConnectionError:
         return None

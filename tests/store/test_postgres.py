@@ -80,6 +80,7 @@ async def test_nothing_is_spent_on_making_a_snapshot_smaller(logs):
     assert await kinds.execute(logs.dsn, kept) == [(None, len(data))]
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_takeover_waits_for_the_append_in_flight_and_fences_what_follows(logs):
     old = await leader(logs)
     connection = await asyncpg.connect(logs.dsn)
@@ -115,6 +116,7 @@ async def test_an_append_that_waits_too_long_for_a_lock_is_unavailable_and_did_n
     assert await assert_whole(admission.store) == 1
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_request_that_two_services_record_at_once_is_recorded_once(logs):
     leaders = [await leader(logs, service) for service in ("admission", "quota")]
     connection = await asyncpg.connect(logs.dsn)
@@ -176,6 +178,7 @@ async def test_a_killed_server_loses_nothing_and_is_found_again(server_folder):
         await asyncio.to_thread(server.stop)
 
 
+@pytest.mark.usefixtures("patient")
 async def test_a_caller_that_gives_up_harms_nobody_else(logs):
     admission = await leader(logs)
     connection = await asyncpg.connect(logs.dsn)

@@ -29,6 +29,8 @@ def fake(tmp_path):
 @pytest.fixture
 def mps(fake, monkeypatch):
     monkeypatch.setattr(module, "LINGER_S", 0.0)
+    monkeypatch.setattr(module, "START_S", 60.0)
+    monkeypatch.setattr(module, "QUIT_S", 60.0)
     return Mps(fake.folder, str(fake.program))
 
 
@@ -104,6 +106,7 @@ async def test_a_device_whose_daemon_does_not_start_is_left_alone_for_a_while(
     assert not mps.serves(GPU)
     assert not mps.may_serve(GPU)
     monkeypatch.setattr(module, "AGAIN_S", 0.0)
+    monkeypatch.setattr(module, "START_S", 60.0)
     fake.refuses.unlink()
     assert mps.may_serve(GPU)
     await mps.start(GPU)

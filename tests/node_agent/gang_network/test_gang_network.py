@@ -58,7 +58,7 @@ def free_port() -> int:
 
 def is_reached(machine: Namespace, port: int) -> bool:
     with contextlib.suppress(ConnectionRefusedError):
-        socket.create_connection((machine.own, port), timeout=5.0).close()
+        socket.create_connection((machine.own, port), timeout=60.0).close()
         return True
     return False
 
@@ -73,7 +73,7 @@ async def settled(network: GangNetwork, *assignments: Assignment) -> None:
     done = asyncio.Event()
     for assignment in assignments:
         if not network.is_settled(assignment, done.set):
-            await asyncio.wait_for(done.wait(), 10.0)
+            await asyncio.wait_for(done.wait(), 60.0)
     await until(lambda: network._changing is None, "the ruleset is in force")
 
 
