@@ -12,7 +12,7 @@ import pytest
 from tests.gateway.histories import RUN, joined, requested
 from tests.gateway.people import configured, person, secret_of, token, tree
 from tests.gateway.test_sessions import VISIT
-from tests.gateway.world import TIMEOUT_S, until
+from tests.gateway.world import TIMEOUT_S, later, until
 
 from headrace.bus import subjects
 from headrace.bus.memory import MemoryBus
@@ -106,8 +106,7 @@ async def test_refusals_of_one_subject_are_one_event_until_a_minute_is_over(worl
         await asyncio.to_thread(spoken, world, "ada", "POST", body=b'{"project":"vision"}')
         await asyncio.to_thread(spoken, world, "nobody")
     await until(lambda: len(world.reported) == 2)
-    loop = asyncio.get_running_loop()
-    monkeypatch.setattr(loop, "time", lambda now_s=loop.time: now_s() + denials.REPEAT_S)
+    later(monkeypatch, denials.REPEAT_S)
     await until(lambda: len(world.reported) > 3)
     told = [json.loads(message.data) for message in world.reported]
     assert [t["count"] for t in told] == [1, 1, 4, 4]

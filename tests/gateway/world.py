@@ -118,6 +118,12 @@ async def until(is_so: Callable[[], object]) -> None:
             await asyncio.sleep(0.001)
 
 
+def later(monkeypatch: pytest.MonkeyPatch, by_s: float) -> None:
+    """Let so much time go by at once, for whoever waits on the running loop."""
+    loop = asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "time", lambda now_s=loop.time: now_s() + by_s)
+
+
 async def recording(world: World) -> list[Message]:
     """Admission as far as it puts on record what the gateway reports."""
     reported: list[Message] = []
