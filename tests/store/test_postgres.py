@@ -9,7 +9,7 @@ import signal
 import asyncpg
 import pytest
 from tests.contract import logs as kinds
-from tests.contract.services import LEASE_S, assert_whole, booking, event, leader
+from tests.contract.services import LEASE_S, assert_whole, booking, event, leader, snapshot
 
 from headrace.embedded.postgres import Postgres
 from headrace.store.interface import Behind, Fenced, StoreError, Unavailable
@@ -68,6 +68,16 @@ async def test_what_is_in_the_log_is_final_even_for_its_owner(logs):
         with pytest.raises(asyncpg.PostgresError, match="append-only"):
             await kinds.execute(logs.dsn, f"TRUNCATE headrace.{table}")
     assert await assert_whole(admission.store) == 60
+
+
+async def test_nothing_is_spent_on_making_a_snapshot_smaller(logs):
+    admission = await leader(logs)
+    await admission.append(event(1))
+    head = await admission.store.head()
+    data = b"queued " * 100_000
+    await admission.store.save_snapshot(snapshot("admission", head.position, head.hash, data=data))
+    kept = "SELECT pg_column_compression(data), pg_column_size(data) FROM headrace.snapshot"
+    assert await kinds.execute(logs.dsn, kept) == [(None, len(data))]
 
 
 @pytest.mark.usefixtures("patient")

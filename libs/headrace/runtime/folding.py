@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from headrace.events import Entry
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import GENESIS, Snapshot, Store, Stored, StoreError
 
-SNAPSHOT_EVENTS = 20_000  # folded since the last snapshot before another is kept
+SNAPSHOT_EVENTS = 20_000  # a snapshot is kept whenever the log has grown by so many
 
 
 class Folder:
@@ -28,6 +29,8 @@ class Folder:
         self._store = store
         self._version = decision_version
         self._tags = decider.tags()
+        # Services read the same log: each keeps its snapshots elsewhere, not all in one moment.
+        self._phase = zlib.crc32(decider.service.encode()) % SNAPSHOT_EVENTS
         self._snapshot_at = 0
         self._saving: asyncio.Task[None] | None = None
         self.state: Any = decider.initial()
@@ -57,7 +60,8 @@ class Folder:
         """Keep a snapshot now and then, so that a restart reads little; nobody waits until it is
         kept.
         """
-        if position - self._snapshot_at >= SNAPSHOT_EVENTS and self._saving is None:
+        is_due = self._snapshots_until(position) > self._snapshots_until(self._snapshot_at)
+        if is_due and self._saving is None:
             self._saving = asyncio.create_task(self._keep(self._snapshot(position, hash_)))
             self._saving.add_done_callback(self._saved)
 
@@ -66,6 +70,9 @@ class Folder:
         if self._saving is not None:
             await asyncio.wait([self._saving])
         await self._keep(self._snapshot(position, hash_))
+
+    def _snapshots_until(self, position: int) -> int:
+        return (position + self._phase) // SNAPSHOT_EVENTS
 
     def _snapshot(self, position: int, hash_: bytes) -> Snapshot:
         self._snapshot_at = position

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import signal
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from tests.bench.agent import cpu_s
 from tests.bench.gateway.populated import pids_of
 from tests.bench.printing import row
 
+from headrace.client.connection import JITTER, RETRY_S
 from headrace.embedded import processes
 from headrace.testing.running import RunningPlatform
 
@@ -131,7 +133,8 @@ class Submitter:
             if code not in (429, 503, 504):
                 raise SystemExit(f"HTTP {code}: {answer}")
             self.again[code] = self.again.get(code, 0) + 1
-            due = now() + float(_header(head, "retry-after") or 0.2)
+            after_s = float(_header(head, "retry-after") or RETRY_S)
+            due = now() + after_s * random.uniform(1, 1 + JITTER)  # as the client that users have
             await asyncio.sleep(due - now())
 
 
