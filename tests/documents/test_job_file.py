@@ -89,6 +89,11 @@ def test_a_document_too_deep_to_walk_is_refused():
 def test_what_a_terminal_would_obey_is_never_repeated():
     assert "\x1b" not in line({"\x1b[31mcommand": 1})
     assert "\x1b" not in line({"command": "x", "priority": "\x1b[31mhigh\n"})
+    assert line({"roles": {"\x1b[31m": 3}}).startswith("refused: roles.?[31m = 3 — ")
+
+
+def test_a_name_that_is_refused_is_not_repeated_at_any_length():
+    assert len(line({"roles": {"a" * 100_000: 3}})) < 300
 
 
 JSON = st.recursive(

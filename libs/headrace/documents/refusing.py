@@ -13,6 +13,8 @@ import msgspec
 from headrace.events import Refusal
 
 SHOWN_MAX = 60  # characters of a value in a message
+LINE_MAX = 1000  # of what is said about it
+FIELD_MAX = 160  # of a field's name, which whoever wrote the document may have chosen
 NOT_YET = "not yet"
 
 
@@ -26,7 +28,10 @@ class DocumentError(Exception):
 
 def refuse(field: str, rule: str, *, value: object = None, instead: str = "") -> NoReturn:
     """End reading. Raises `DocumentError`."""
-    raise DocumentError(Refusal(field=field, value=shown(value), rule=rule, instead=instead))
+    refusal = Refusal(
+        field=_line(field, FIELD_MAX), value=shown(value), rule=_line(rule), instead=_line(instead)
+    )
+    raise DocumentError(refusal)
 
 
 def not_yet(field: str, *, value: object = None, instead: str = "") -> NoReturn:
@@ -39,9 +44,13 @@ def shown(value: object) -> str:
     if value is None:
         return ""
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    if len(text) > SHOWN_MAX:
-        text = text[: SHOWN_MAX - 1] + "…"
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return _line(text, SHOWN_MAX)
+
+
+def _line(text: str, length_max: int = LINE_MAX) -> str:
+    if len(text) > length_max:
+        text = text[: length_max - 1] + "…"
+    return text if text.isprintable() else "".join(c if c.isprintable() else "?" for c in text)
 
 
 def with_line(refusal: Refusal, lines: Mapping[str, int]) -> Refusal:

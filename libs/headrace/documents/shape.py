@@ -96,8 +96,7 @@ def _refuse_unknown(path: str, name: object, kind: type[Part]) -> None:
         if text in part.__struct_encode_fields__:
             refuse(f"{path}{text}", "unknown field", instead=f"did you mean {part_name}.{text}?")
     near = nearest(text, kind.__struct_encode_fields__)
-    printable = "".join(c if c.isprintable() else "?" for c in text)
-    refuse(f"{path}{printable}", "unknown field", instead=f"did you mean {near}?" if near else "")
+    refuse(f"{path}{text}", "unknown field", instead=f"did you mean {near}?" if near else "")
 
 
 def _bounded(document: object) -> None:
