@@ -104,8 +104,9 @@ $(WINDOWS)/.installed: tests/windows/requirements.txt tests/windows/install.py
 	@$(BIN)/python -m tests.windows.install $(WINDOWS)
 	@touch $@
 
-test-fuzz: $(STAMP) ## much of what the OpenAPI document allows and forbids, sent to a gateway
+test-fuzz: $(STAMP) ## much of what the OpenAPI document allows and forbids, and new examples of properties
 	HEADRACE_FUZZ_EXAMPLES=200 $(BIN)/pytest --quiet tests/gateway/test_openapi.py
+	HEADRACE_FUZZ_EXAMPLES=200 $(BIN)/pytest --quiet --numprocesses 2 -m hypothesis tests
 
 test-oidc: $(STAMP) ## sign in with an identity provider that is not ours (npm's oidc-provider; needs node)
 	@test -d $(VENV)/oidc/node_modules || npm install --no-audit --no-fund --silent --prefix $(VENV)/oidc oidc-provider@8

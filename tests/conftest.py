@@ -27,9 +27,13 @@ from headrace.embedded.nats import Nats
 from headrace.embedded.postgres import Postgres
 from headrace.embedded.processes import Process
 
-# An example may take as long as it takes: the machine may do something else for some seconds.
+# An example may take as long as it takes: the machine may do something else for some seconds. All
+# runs try the same ones, so that a change fails for what it changed; `make test-fuzz` tries others.
 hypothesis.settings.register_profile(
-    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "patient",
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+    derandomize="HEADRACE_FUZZ_EXAMPLES" not in os.environ,
 )
 hypothesis.settings.load_profile("patient")
 LONGEST_FIRST = ("tests/simulation", "tests/end_to_end")  # so that no core is left idle at the end

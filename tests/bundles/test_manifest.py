@@ -1,12 +1,13 @@
 """What a receiver of a folder believes: nothing that could be written outside of one."""
 
+import errno
 import os
 import tempfile
 from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.bundles.laying import lay
@@ -92,6 +93,7 @@ FILES = st.lists(
 
 
 @settings(max_examples=60)
+@example([File("a", target="a//a")])
 @given(FILES)
 def test_whatever_is_accepted_stays_inside_the_folder(files: list[File]) -> None:
     data = msgspec.json.encode(manifest_of(files))
@@ -107,4 +109,13 @@ def test_whatever_is_accepted_stays_inside_the_folder(files: list[File]) -> None
         lay(objects, manifest, inside)
         assert os.listdir(inside.parent) == ["inside"]
         for path in inside.rglob("*"):
-            assert Path(os.path.realpath(path)).is_relative_to(inside)
+            assert is_circular(path) or Path(os.path.realpath(path)).is_relative_to(inside)
+
+
+def is_circular(path: Path) -> bool:
+    """Whether a link leads to itself, and so nowhere: `realpath` says of some that it leads out."""
+    try:
+        os.stat(path)
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
