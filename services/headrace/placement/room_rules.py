@@ -42,10 +42,7 @@ from headrace.scheduling.withdrawal import keep
 from headrace.scheduling.world import World
 
 PLACED_MAX = 128  # gangs in one decision: an append holds a bounded number of events
-
-PROMISED_MAX = (
-    24  # reservations beyond which who is moved gets none: each place is checked with all
-)
+PROMISED_MAX = 24  # reservations, beyond which who is moved gets none: all are checked with all
 
 STEPS_MAX = 100  # evictions tried in one decision; a search that was begun is ended
 ACTIONS = ("allocate", "consolidate", "reclaim", "preempt", "bind")
