@@ -1,0 +1,121 @@
+"""What a job of one project can do to another's job on the same machine, and to the platform.
+
+Rule: the intruder knows everything that an insider could know, and runs as any researcher's job does.
+Every attack of its program is a test of its own, on a platform of root's and on one of a person's.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import secrets
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.security import intruder, victim
+from tests.security.conftest import Grounds
+
+from headrace.client import Client
+from headrace.node_agent.supervision import tree
+
+pytestmark = pytest.mark.security
+JOB = {"resources": {"gpus": 1}, "max_duration": "10m"}
+
+
+class Raid(msgspec.Struct, frozen=True):
+    """What the intruder got hold of, by attack, and what held it."""
+
+    evidence: dict[str, str]
+    isolation: str
+    mark: str
+
+
+@pytest.fixture(scope="module")
+def raid(grounds: Grounds) -> Iterator[Raid]:
+    """The intruder's job of `red`, run beside the victim's job of `blue`."""
+    secret, mark = secrets.token_hex(16), secrets.token_hex(8)
+    bea, rob = grounds.bea, grounds.rob
+    serving = submitted(bea, "victim", victim, {"VICTIM_HOLDS": secret})
+    grounds.platform.wait(lambda: said(bea, serving), "the victim serves")
+    left = msgspec.json.decode(said(bea, serving))
+    knows = known(grounds, left, secret) | {"mark": mark}
+    raiding = submitted(rob, "intruder", intruder, {"INTRUDER_KNOWS": json_of(knows)})
+    row = grounds.platform.ended(raiding)
+    assert row["state"] == "succeeded", (row, said(rob, raiding))
+    evidence = msgspec.json.decode(said(rob, raiding).splitlines()[-1])
+    (attempt,) = rob.job(raiding).attempts
+    yield Raid(evidence, isolation_of(attempt), mark)
+    bea.cancel(serving)
+
+
+def submitted(client: Client, name: str, program: Any, env: dict[str, str]) -> str:
+    command = ["python3", "-c", inspect.getsource(program)]
+    spec = {"name": name, "command": command, "env": env, "project": client.project, **JOB}
+    return client.submit(spec).job
+
+
+def said(client: Client, job: str) -> str:
+    return "".join(piece.text for piece in client.logs(job))
+
+
+def json_of(value: Any) -> str:
+    return msgspec.json.encode(value).decode()
+
+
+def known(grounds: Grounds, left: dict[str, Any], secret: str) -> dict[str, Any]:
+    """What the intruder is told."""
+    platform = grounds.platform
+    config = Path(platform.env["XDG_CONFIG_HOME"])
+    folders = [platform.data_dir, config]
+    keys = [
+        *platform.layout.secrets.iterdir(),
+        *config.rglob("*.toml"),
+        *platform.data_dir.rglob("*.key"),
+        *platform.data_dir.rglob("*.creds"),
+    ]
+    return left | {
+        "secret": secret,
+        "has_accounts": grounds.kind == "root",
+        "platform_uid": os.stat(platform.data_dir).st_uid,
+        "platform_folders": [str(folder) for folder in folders],
+        "platform_sockets": ["/var/run/docker.sock", "/run/dbus/system_bus_socket"],
+        "key_files": sorted({str(path) for path in keys if path.is_file()}),
+        "victim_folders": [left["folder"]],
+        "environments": [path for path in (left["environment"],) if path],
+        "pids": [*platform.pids().values(), *of_victim(secret)],
+    }
+
+
+def of_victim(secret: str) -> list[int]:
+    """The victim's processes as the machine numbers them."""
+    return [pid for pid in tree.processes() if secret.encode() in environ_of(pid)]
+
+
+def environ_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return b""
+
+
+def isolation_of(attempt: Any) -> str:
+    return str(msgspec.to_builtins(attempt).get("isolation", ""))
+
+
+@pytest.mark.parametrize("name", intruder.ATTACKS)
+def test_an_intruder_cannot(
+    name: str, grounds: Grounds, raid: Raid, record_property: Callable[[str, object], None]
+) -> None:
+    record_property("isolation", f"{grounds.kind}: {raid.isolation}")
+    assert raid.evidence[name] == ""
+
+
+def test_nothing_of_the_intruder_outlives_its_job(
+    raid: Raid,
+) -> None:
+    mark = f"outlives-{raid.mark}".encode()
+    left = [pid for pid in tree.processes() if mark in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert left == []
