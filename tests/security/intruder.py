@@ -111,7 +111,8 @@ def read_the_platforms_files_past_the_mounts() -> str:
                 file.write("deny")
             with contextlib.suppress(OSError), open("/proc/self/uid_map", "w") as file:
                 file.write(f"0 {os.getuid()} 1")
-            mounts = [line.split()[4] for line in open("/proc/self/mountinfo")]
+            with open("/proc/self/mountinfo") as file:
+                mounts = [line.split()[4] for line in file]
             for mount in reversed(mounts):
                 _LIBC.umount2(mount.encode(), LAZILY)
             said = (read_the_platforms_files() or read_anothers_files()).encode()

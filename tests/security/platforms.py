@@ -16,10 +16,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.end_to_end.conftest import Platform
+
 import headrace
 from headrace.embedded.accounts import Account, can_reach
-
-from tests.end_to_end.conftest import Platform
 
 PERSON = 7411  # a uid that no user of this machine has
 VERB_S_MAX = 120.0
