@@ -9,10 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from headrace.doctor import Check, lines
 from headrace.node_agent.containers.facts import Facts
-from headrace.node_agent.doctor import Check
 from headrace.node_agent.doctor.engine import check_engine
-from headrace.node_agent.doctor.examining import lines
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
     check_account,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+from headrace.doctor import Check, ok, warning
 from headrace.node_agent.containers.facts import Facts
-from headrace.node_agent.doctor import Check, ok, warning
 
 NAME = "engine"
 ASKED_S = 10.0

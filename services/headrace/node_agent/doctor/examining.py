@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
+from headrace.doctor import Check, is_well, lines
 from headrace.node_agent.devices import nvml
-from headrace.node_agent.doctor import Check
 from headrace.node_agent.doctor.engine import check_engine
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
@@ -24,7 +24,6 @@ from headrace.node_agent.membership import NodeFolder, bus_url
 from headrace.node_agent.settings import NodeSettings
 
 ROOT = Path("/")
-WIDTH = 9
 
 
 def examine(head: str, output: str) -> int:
@@ -36,15 +35,7 @@ def examine(head: str, output: str) -> int:
         print(msgspec.json.encode(checks).decode())
     else:
         print("\n".join(lines(checks)))
-    return int(any(check.health == "failed" for check in checks))
-
-
-def lines(checks: Sequence[Check]) -> Iterator[str]:
-    """The table, each fix below what it mends."""
-    for check in checks:
-        yield f"{check.name:<{WIDTH}}{check.health:<{WIDTH}}{check.found}"
-        if check.fix:
-            yield f"{'':<{2 * WIDTH}}fix: {check.fix}"
+    return int(not is_well(checks))
 
 
 def _checks(settings: NodeSettings, head: str) -> Iterator[Check]:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.node_agent.doctor import Check, failed, ok, warning
+from headrace.doctor import Check, failed, ok, warning
 
 VENDOR = "0x10de"
 DISPLAY_CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers

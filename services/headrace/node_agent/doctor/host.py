@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from headrace.node_agent.doctor import Check, failed, ok, warning
+from headrace.doctor import Check, failed, ok, warning
 from headrace.node_agent.isolation.accounts import Accounts
 
 CONTROLLERS = ("cpu", "memory", "pids")
