@@ -158,7 +158,7 @@ async def test_a_publisher_gets_a_credential_for_its_project_alone(platform):
     decoded = msgspec.json.decode(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
     assert decoded["sub"] == user_key()
     allowed = decoded["nats"]["pub"]["allow"]
-    assert allowed == ["headrace.request.vision.job.*", "headrace.post.vision.job.*"]
+    assert allowed == ["headrace.request.vision.etl.job.*", "headrace.post.vision.etl.job.*"]
 
 
 async def test_erasing_a_project_makes_what_it_ran_unreadable_and_leaves_the_rest(platform):

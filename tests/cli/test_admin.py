@@ -62,7 +62,10 @@ async def test_a_publisher_gets_a_credential_file_that_only_its_owner_reads(
     assert "eyJ.a.b" in text
     assert "\nSU" in text
     assert asked["public_key"].startswith("U")
-    assert "nats --creds etl.creds --inbox-prefix _INBOX_pub_etl req headrace.request.ads" in out
+    assert (
+        "nats --creds etl.creds --inbox-prefix _INBOX_pub_ads_etl req headrace.request.ads.etl"
+        in out
+    )
     assert (await headrace("publisher", "create", "etl", "-p", "ads"))[0] == 1
     assert path.read_text() == text
 

@@ -89,8 +89,8 @@ def _new_key() -> tuple[str, str]:
 
 def _example(path: str, name: str, project: str) -> str:
     return (
-        f"  nats --creds {path} --inbox-prefix _INBOX_pub_{name}"
-        f" req headrace.request.{project}.job.submit -H ce-id:run-1"
+        f"  nats --creds {path} --inbox-prefix _INBOX_pub_{project}_{name}"
+        f" req headrace.request.{project}.{name}.job.submit -H ce-id:run-1"
         " -H ce-type:headrace.job.submit.v1 -H ce-source:/pipeline -H ce-specversion:1.0"
         ' "$(cat job.json)"'
     )
