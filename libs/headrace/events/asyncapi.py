@@ -29,7 +29,10 @@ REQUESTS: dict[str, tuple[type[Event], str]] = {
     "scheduling.apply": (SchedulingApplyRequested, "The document of how turns are taken, as JSON."),
     "node.change": (NodeChangeRequested, '`{"node": id, "change": "cordon|uncordon|fence"}`.'),
     "secret.set": (SecretSetRequested, '`{"name": …, "sealed": base64 of a sealed box}`.'),
-    "publisher.create": (PublisherRequested, '`{"name": …, "public_key": an NKey}`.'),
+    "publisher.create": (
+        PublisherRequested,
+        '`{"name": …, "public_key": an NKey, "at_s": …, "signature": of the key}`.',
+    ),
     "publisher.delete": (PublisherDeleteRequested, '`{"name": …}`.'),
     "project.erase": (ProjectEraseRequested, "`{}`."),
 }
