@@ -11,11 +11,12 @@ import nats
 
 
 async def submit(url: str, creds: str, project: str, key: str, body: bytes) -> bytes:
-    inbox = f"_INBOX_pub_{Path(creds).stem}"  # where this publisher alone may listen
+    name = Path(creds).stem
+    inbox = f"_INBOX_pub_{project}_{name}"  # where this publisher alone may listen
     bus = await nats.connect(url, user_credentials=creds, inbox_prefix=inbox)
     headers = {"ce-id": key, "ce-type": "headrace.job.submit.v1"}
     headers |= {"ce-source": "/etl", "ce-specversion": "1.0"}
-    subject = f"headrace.request.{project}.job.submit"
+    subject = f"headrace.request.{project}.{name}.job.submit"  # and alone may send
     answer = await bus.request(subject, body, timeout=15, headers=headers)
     await bus.close()
     return answer.data

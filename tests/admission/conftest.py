@@ -84,7 +84,9 @@ class Platform:
         self.keys += 1
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         headers = {"ce-id": key or f"k{self.keys}", "Headrace-Actor": "ada", "ce-source": "/x"}
-        subject = f"headrace.{door}.{project}.{verb}"
+        headers["ce-type"] = f"headrace.{verb.replace('-', '_')}.v1"
+        sender = f"{project}.etl" if door == "request" else project
+        subject = f"headrace.{door}.{sender}.{verb}"
         answer = await self.bus.request(subject, data, headers, timeout_s=WAIT_S)
         return msgspec.json.decode(answer.data)
 

@@ -1,19 +1,31 @@
 """Joining at admission's doors, over the real runtime: what is refused there, and the credential."""
 
 import base64
+import time
 
 import msgspec
 import pytest
 
 from headrace.bus import credentials
+from headrace.client.model import joining_text
 from headrace.events.members import CredentialIssued, JoinRequested, TokenRequested
 
-KEY = credentials.public_key(credentials.new_user_seed())
+SEED = credentials.new_user_seed()
+KEY = credentials.public_key(SEED)
 BOX = base64.b64encode(b"b" * 32).decode()
 DIGEST = "0" * 64
 
 TOKEN = {"token": "t1", "digest": DIGEST, "auto_approve": True}
-JOIN = {"node": "n3", "token": "t1", "digest": DIGEST, "public_key": KEY, "box_key": BOX}
+JOIN = {
+    "node": "n3", "token": "t1", "digest": DIGEST, "public_key": KEY, "box_key": BOX,
+    "at_s": 0, "signature": "",
+}  # fmt: skip
+
+
+def signed(seed=SEED, node="n3", off_s=0, **changes):
+    at_s = int(time.time()) + off_s
+    proof = {"at_s": at_s, "signature": credentials.sign(seed, joining_text(node, at_s))}
+    return JOIN | proof | changes
 
 
 async def ask(platform, verb, **body):
@@ -22,7 +34,7 @@ async def ask(platform, verb, **body):
 
 async def test_a_member_gets_a_credential_for_its_own_subjects_that_expires(platform):
     assert (await ask(platform, "access.create_token", **TOKEN))["accepted"]
-    assert (await ask(platform, "access.join", **JOIN))["change"] == "approved"
+    assert (await ask(platform, "access.join", **signed()))["change"] == "approved"
     answer = await ask(platform, "access.credential", node="n3", public_key=KEY)
     (issued,) = platform.events(CredentialIssued)
     jwt = answer["jwt"]
@@ -43,6 +55,10 @@ async def test_a_member_gets_a_credential_for_its_own_subjects_that_expires(plat
         ("access.join", JOIN | {"digest": "x"}, "refused: digest — is not a SHA-256 in hex"),
         ("access.join", JOIN | {"public_key": "UX"}, "refused: public_key = UX — is not the pub"),
         ("access.join", JOIN | {"box_key": "?"}, "refused: box_key = ? — is not 32 bytes in base"),
+        ("access.join", JOIN, "refused: clock — is "),
+        ("access.join", signed(credentials.new_user_seed()), "refused: signature = "),
+        ("access.join", signed(node="n4"), "refused: signature = "),
+        ("access.join", signed(off_s=-3600), "refused: clock — is 3"),
         ("access.join", {"node": "n3"}, "refused: request — Object missing required field"),
         ("access.join", JOIN | {"secret": "s"}, "refused: request — Object contains unknown"),
         ("access.create_token", TOKEN | {"uses": 0}, "refused: uses = 0 — is 1 to 1000"),

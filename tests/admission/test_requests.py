@@ -1,21 +1,31 @@
 """Admission's doors, over the real runtime."""
 
 import base64
+import time
 
 import msgspec
 import nkeys
 import pytest
 
+from headrace.bus.credentials import new_user_seed, public_key, sign
+from headrace.client.model import publisher_text
 from headrace.events.access import ProjectErased, ProjectKeysDropped, SecretSet
 from headrace.events.jobs import JobAdmitted, JobFinished, JobRefused, JobRequested
 from headrace.store.interface import Unavailable
 
 from .conftest import configured, sealed
 
+SEED = nkeys.encode_seed(b"u" * 32, nkeys.PREFIX_BYTE_USER).decode()
+
 
 def user_key():
-    pair = nkeys.from_seed(nkeys.encode_seed(b"u" * 32, nkeys.PREFIX_BYTE_USER))
-    return pair.public_key.decode()
+    return public_key(SEED)
+
+
+def registered(name="etl", project="vision", seed=SEED, off_s=0, **changes):
+    at_s = int(time.time()) + off_s
+    signature = sign(seed, publisher_text(project, name, at_s))
+    return {"name": name, "public_key": user_key(), "at_s": at_s, "signature": signature} | changes
 
 
 async def test_a_submitted_job_is_admitted_and_its_launch_sealed(platform):
@@ -151,14 +161,14 @@ async def test_a_secret_of_an_unknown_project_is_kept_nowhere(platform):
 
 
 async def test_a_publisher_gets_a_credential_for_its_project_alone(platform):
-    body = {"name": "etl", "public_key": user_key()}
+    body = registered()
     await platform.folded()
     answer = await platform.ask("publisher.create", body)
     claims = answer["jwt"].split(".")[1]
     decoded = msgspec.json.decode(base64.urlsafe_b64decode(claims + "=" * (-len(claims) % 4)))
     assert decoded["sub"] == user_key()
     allowed = decoded["nats"]["pub"]["allow"]
-    assert allowed == ["headrace.request.vision.job.*", "headrace.post.vision.job.*"]
+    assert allowed == ["headrace.request.vision.etl.job.*", "headrace.post.vision.etl.job.*"]
 
 
 async def test_erasing_a_project_makes_what_it_ran_unreadable_and_leaves_the_rest(platform):
@@ -242,9 +252,16 @@ async def test_ids_of_two_terms_never_meet(platform):
         ("secret.set", {"name": "A", "sealed": "no base64!"}),
         ("secret.set", {"name": "A", "sealed": ""}),
         ("secret.set", {"name": "A", "sealed": sealed(b"x" * 70_000)}),
-        ("publisher.create", {"name": "a.b", "public_key": user_key()}),
-        ("publisher.create", {"name": "a", "public_key": "U" * 56}),
-        ("publisher.create", {"name": "a\n", "public_key": user_key()}),
+        ("publisher.create", registered("a.b")),
+        ("publisher.create", registered("a", public_key="U" * 56)),
+        ("publisher.create", registered("a\n")),
+        ("publisher.create", registered(seed=new_user_seed())),
+        ("publisher.create", registered(project="ads")),
+        ("publisher.create", registered(name="other") | {"name": "etl"}),
+        ("publisher.create", registered(off_s=-3600)),
+        ("publisher.create", registered(signature="?")),
+        ("publisher.create", {"name": "etl", "public_key": user_key()}),
+        ("publisher.renew", registered(seed=new_user_seed())),
         ("project.erase", b"{"),
         ("project.forget", {}),
     ],

@@ -12,7 +12,7 @@ from tests.bench.platform import Platform
 
 from headrace.bus.interface import Message
 from headrace.bus.nats import NatsBus
-from headrace.bus.subjects import LOG, request, service_inbox
+from headrace.bus.subjects import LOG, publisher_inbox, request, service_inbox
 from headrace.runtime import log_messages
 
 LATENCY_JOBS = 100
@@ -44,7 +44,9 @@ class Publisher:
             "ce-source": "/bench",
             "ce-specversion": "1.0",
         }
-        answer = await self._bus.request(request("default", "job.submit"), JOB, headers, 30.0)
+        answer = await self._bus.request(
+            request("default", "bench", "job.submit"), JOB, headers, 30.0
+        )
         said: dict[str, Any] = msgspec.json.decode(answer.data)
         if not said["accepted"]:
             raise SystemExit(said["message"])
@@ -79,7 +81,9 @@ class Listener:
 async def measure(platform: Platform) -> list[Row]:
     """Latency on an idle platform, then throughput."""
     bus = await NatsBus.connect(
-        platform.nats_url(), creds_path=platform.publisher(), inbox_prefix="_INBOX_pub_bench"
+        platform.nats_url(),
+        creds_path=platform.publisher(),
+        inbox_prefix=publisher_inbox("default", "bench"),
     )
     publisher = Publisher(bus)
     await publisher.listen()

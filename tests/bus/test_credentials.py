@@ -77,7 +77,7 @@ async def user(server, tmp_path):
     async def one(name, permissions):
         path = tmp_path / f"{name}.creds"
         path.write_text(c.new_creds(ACCOUNT_SEED, name, permissions))
-        user = await User().open(server.url, path, f"_INBOX_pub_{name}")
+        user = await User().open(server.url, path, f"_INBOX_pub_ads_{name}")
         made.append(user)
         return user
 
@@ -90,8 +90,8 @@ async def user(server, tmp_path):
     ("permissions", "subject"),
     [
         (NODE, "headrace.agent.gpu-1.up.hello"),
-        (PUBLISHER, "headrace.request.ads.job.submit"),
-        (PUBLISHER, "headrace.post.ads.job.cancel"),
+        (PUBLISHER, "headrace.request.ads.etl.job.submit"),
+        (PUBLISHER, "headrace.post.ads.etl.job.cancel"),
     ],
 )
 async def test_a_user_says_what_is_its_own(user, service, permissions, subject):
@@ -107,14 +107,16 @@ async def test_a_user_says_what_is_its_own(user, service, permissions, subject):
         (NODE, "headrace.agent.gpu-2.up.hello"),
         (NODE, "headrace.agent.gpu-1.down.desired"),
         (NODE, "headrace.log.node.joined.v1"),
-        (NODE, "headrace.request.ads.job.submit"),
+        (NODE, "headrace.request.ads.etl.job.submit"),
         (NODE, "headrace.gateway.fleet.node.change"),
         (NODE, "headrace.event.ads.job.finished.v1"),
         (NODE, "$JS.API.INFO"),
-        (PUBLISHER, "headrace.request.vision.job.submit"),
-        (PUBLISHER, "headrace.request.ads.secret.set"),
-        (PUBLISHER, "headrace.post.vision.job.submit"),
-        (PUBLISHER, "headrace.post.ads.queue.apply"),
+        (PUBLISHER, "headrace.request.vision.etl.job.submit"),
+        (PUBLISHER, "headrace.request.ads.other.job.submit"),
+        (PUBLISHER, "headrace.request.ads.job.submit"),
+        (PUBLISHER, "headrace.request.ads.etl.secret.set"),
+        (PUBLISHER, "headrace.post.vision.etl.job.submit"),
+        (PUBLISHER, "headrace.post.ads.etl.queue.apply"),
         (PUBLISHER, "headrace.gateway.ads.job.submit"),
         (PUBLISHER, "headrace.log.job.requested.v1"),
         (PUBLISHER, "headrace.relay.log.job.requested.v1"),
@@ -139,7 +141,7 @@ async def test_a_user_says_nothing_else(user, permissions, subject):
         (NODE, "headrace.agent.gpu-1.down.>"),
         (NODE, "_INBOX_gpu-1.x"),
         (PUBLISHER, "headrace.event.ads.>"),
-        (PUBLISHER, "_INBOX_pub_etl.x"),
+        (PUBLISHER, "_INBOX_pub_ads_etl.x"),
     ],
 )
 async def test_a_user_hears_what_is_for_it(user, permissions, subject):
@@ -164,7 +166,8 @@ async def test_a_user_hears_what_is_for_it(user, permissions, subject):
         (PUBLISHER, "headrace.post.ads.>"),
         (PUBLISHER, "_SERVICES.>"),
         (PUBLISHER, "_INBOX.>"),
-        (PUBLISHER, "_INBOX_pub_other.>"),
+        (PUBLISHER, "_INBOX_pub_ads_other.>"),
+        (PUBLISHER, "_INBOX_pub_vision_etl.>"),
         (PUBLISHER, "_INBOX_gpu-1.>"),
         (PUBLISHER, "$JS.>"),
         (PUBLISHER, ">"),
@@ -197,7 +200,7 @@ async def test_a_publisher_is_asked_for_nothing_but_may_keep_a_request(user, ser
     await service.ensure_stream(spec)
     publisher = await user("etl", PUBLISHER)
     ack = await publisher.client.jetstream(timeout=60).publish(
-        "headrace.post.ads.job.submit", b"{}"
+        "headrace.post.ads.etl.job.submit", b"{}"
     )
     assert (ack.stream, ack.seq) == ("KEPT", 1)
     with pytest.raises(nats.errors.TimeoutError):

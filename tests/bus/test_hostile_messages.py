@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import signal
@@ -88,9 +89,9 @@ async def test_what_cannot_be_read_is_counted_and_said_once(nats_url, connect, c
 @pytest.mark.parametrize(
     ("reply", "is_kept"),
     [
-        (b"_INBOX.abc.1", True),
-        (b"_INBOX_pub_etl.abc.1", True),
         (b"_SERVICES.abc.1", True),
+        (b"_INBOX.abc.1", False),
+        (b"_INBOX_pub_ads_etl.abc.1", False),
         (b"headrace.event.vision.job.finished.v1", False),
         (b"headrace.gateway.fleet.queue.apply", False),
         (b"headrace.log.job.admitted.v1", False),
@@ -105,6 +106,57 @@ async def test_an_answer_goes_to_an_inbox_and_nowhere_else(nats_url, connect, re
     await say(nats_url, framed(b"door.ask", reply=reply))
     await heard.count(1)
     assert heard.messages[0].reply == (reply.decode() if is_kept else "")
+
+
+@pytest.mark.parametrize(
+    ("subject", "own", "others"),
+    [
+        (
+            "headrace.request.ads.etl.job.submit",
+            "_INBOX_pub_ads_etl.a.b",
+            ["_INBOX_pub_vision_etl.a.b", "_INBOX_pub_ads_etl2.a.b", "_INBOX_n1.a.b"],
+        ),
+        (
+            "headrace.agent.n1.up.pull",
+            "_INBOX_n1.a.b",
+            ["_INBOX_n2.a.b", "_INBOX_n11.a.b", "_INBOX_pub_ads_etl.a.b"],
+        ),
+        ("headrace.agent.n1.up.files.get", "_INBOX_n1.a.b", ["_INBOX_n2.a.b"]),
+        ("headrace.agent.n1.down.logs", "_SERVICES.gateway.a.b", ["_INBOX_n1.a.b"]),
+        ("headrace.gateway.ads.job.submit", "_SERVICES.gateway.a.b", ["_INBOX_pub_ads_job.a.b"]),
+        ("headrace.query.placement.why", "_SERVICES.gateway.a.b", ["_INBOX_n1.a.b"]),
+    ],
+)
+async def test_an_answer_goes_to_an_inbox_of_who_may_ask_on_that_subject(
+    nats_url, connect, subject, own, others
+):
+    bus = await connect(nats_url)
+    heard = Heard()
+    await bus.subscribe(subject, heard)
+    replies = [own, *others, "headrace.log.job.admitted.v1"]
+    if own.startswith("_INBOX"):
+        replies.append("_SERVICES.gateway.a.b")
+    await say(nats_url, *(framed(subject.encode(), reply=reply.encode()) for reply in replies))
+    await heard.count(len(replies))
+    assert [message.reply for message in heard.messages] == [own, *[""] * (len(replies) - 1)]
+
+
+async def test_no_reply_subject_tells_the_next(nats_url, connect):
+    asking, answering = await connect(nats_url), await connect(nats_url)
+    replies = []
+
+    async def answer(message):
+        replies.append(message.reply)
+        await answering.publish(message.reply, b"")
+
+    await answering.subscribe("door.ask", answer)
+    for _ in range(3):
+        await asking.request("door.ask", b"", timeout_s=WAIT_S)
+    inboxes = [asking._client.new_inbox() for _ in range(3)]
+    names = [name.rpartition(".")[2] for name in (*replies, *inboxes)]
+    assert all(len(name) == 22 for name in names)
+    for before, after in itertools.pairwise(names):
+        assert sum(a != b for a, b in zip(before, after, strict=True)) > 11, "drawn anew"
 
 
 async def until(condition):

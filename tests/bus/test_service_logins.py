@@ -36,13 +36,13 @@ NEVER_SAYS = [
     ("metrics", "headrace.agent.n1.down.desired"),
     ("gateway", "headrace.log.job.admitted.v1"),
     ("gateway", "headrace.agent.n1.down.desired"),
-    ("gateway", "headrace.request.ads.job.submit"),
+    ("gateway", "headrace.request.ads.etl.job.submit"),
     ("gateway", "$JS.API.STREAM.INFO.LOG"),
     ("gateway", "$SYS.REQ.SERVER.PING"),
 ]
 HEARS = [
     ("admission", "headrace.gateway.*.token.*"),
-    ("admission", "headrace.request.*.job.*"),
+    ("admission", "headrace.request.*.*.job.*"),
     ("quota", "headrace.gateway.*.queue.*"),
     ("placement", "headrace.agent.*.up.*"),
     ("placement", "headrace.query.placement.why"),
@@ -53,7 +53,7 @@ HEARS = [
 NEVER_HEARS = [
     ("quota", "headrace.gateway.*.token.*"),
     ("quota", "_SERVICES.admission.>"),
-    ("placement", "headrace.request.*.job.*"),
+    ("placement", "headrace.request.*.*.job.*"),
     ("placement", "headrace.gateway.*.access.*"),
     ("metrics", "headrace.agent.*.up.*"),
     ("metrics", ">"),

@@ -1,5 +1,6 @@
 """What administrators set, and what people are told when nobody answers."""
 
+import base64
 import json
 import stat
 
@@ -7,6 +8,10 @@ from tests.cli.program import accept, in_log
 from tests.gateway.histories import (
     joined,
 )
+
+from headrace.bus.credentials import user_key_bytes
+from headrace.client.model import publisher_text
+from headrace.vault import verify
 
 
 async def test_a_secret_is_read_from_stdin_and_shown_nowhere(world, headrace):
@@ -62,7 +67,14 @@ async def test_a_publisher_gets_a_credential_file_that_only_its_owner_reads(
     assert "eyJ.a.b" in text
     assert "\nSU" in text
     assert asked["public_key"].startswith("U")
-    assert "nats --creds etl.creds --inbox-prefix _INBOX_pub_etl req headrace.request.ads" in out
+    text_signed = publisher_text("ads", "etl", asked["at_s"])
+    assert verify(
+        user_key_bytes(asked["public_key"]), text_signed, base64.b64decode(asked["signature"])
+    )
+    assert (
+        "nats --creds etl.creds --inbox-prefix _INBOX_pub_ads_etl req headrace.request.ads.etl"
+        in out
+    )
     assert (await headrace("publisher", "create", "etl", "-p", "ads"))[0] == 1
     assert path.read_text() == text
 

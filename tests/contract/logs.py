@@ -48,8 +48,8 @@ class MemoryLogs:
         self._fault_at = "append.before"
 
     async def age_request(self, key, *, days):
-        hash_, position, at_us = self.log.requests["vision", key]
-        self.log.requests["vision", key] = (hash_, position, at_us - days * DAY_US)
+        hash_, position, at_us = self.log.requests["vision", "", key]
+        self.log.requests["vision", "", key] = (hash_, position, at_us - days * DAY_US)
 
     async def set_clock_back(self):
         self._now_us -= HOUR_US

@@ -8,6 +8,7 @@ import threading
 import uuid
 
 import msgspec
+from tests.end_to_end.pipeline import ENVELOPE
 from tests.logins import creds_for_all
 
 from headrace.bus import subjects
@@ -84,7 +85,11 @@ class Asking:
         """Send half of them, and the others as soon as one is answered and `hold` keeps whoever
         answers; returns when the server has them.
         """
-        self._bus = await NatsBus.connect(self._url, creds_path=self._creds)
+        self._bus = await NatsBus.connect(
+            self._url,
+            creds_path=self._creds,
+            inbox_prefix=subjects.publisher_inbox("default", "load"),
+        )
         half = len(self._keys) // 2
         self._send(self._keys[:half])
         await self._answered.wait()
@@ -108,11 +113,11 @@ class Asking:
         self._asking += [asyncio.create_task(self._ask(key)) for key in keys]
 
     async def _ask(self, key):
-        subject = subjects.request("default", "job.submit")
+        subject = subjects.request("default", "load", "job.submit")
         while True:
             try:
                 reply = await self._bus.request(
-                    subject, self._body, {"ce-id": key}, timeout_s=REPLY_S
+                    subject, self._body, ENVELOPE | {"ce-id": key}, timeout_s=REPLY_S
                 )
             except (NoReply, NotConnected):
                 await asyncio.sleep(PAUSE_S)

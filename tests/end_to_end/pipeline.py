@@ -50,7 +50,7 @@ def options_of(arguments: list[str]) -> dict:
         elif word == "--creds":
             assert next(words).endswith("nightly-etl.creds")
         elif word == "--inbox-prefix":
-            assert next(words) == "_INBOX_pub_nightly-etl"
+            assert next(words) == "_INBOX_pub_ads_nightly-etl"
         else:
             rest.append(word)
     request, subject, body = rest
@@ -74,20 +74,20 @@ def run_twin(fleet, folder: Path, key: str) -> dict:
 
 async def ask(connection, job: dict, key: str) -> dict:
     body, headers = json.dumps(job).encode(), {**ENVELOPE, "ce-id": key}
-    subject = "headrace.request.ads.job.submit"
+    subject = "headrace.request.ads.nightly-etl.job.submit"
     return json.loads((await connection.request(subject, body, ANSWER_S, headers=headers)).data)
 
 
 async def ask_service(bus, job: dict, key: str) -> dict:
     body, headers = json.dumps(job).encode(), {**ENVELOPE, "ce-id": key}
-    subject = "headrace.request.ads.job.submit"
+    subject = "headrace.request.ads.nightly-etl.job.submit"
     return json.loads((await bus.request(subject, body, headers, timeout_s=ANSWER_S)).data)
 
 
 async def post(connection, body: bytes, key: str) -> None:
     headers = {**ENVELOPE, "ce-id": key}
     streams = connection.jetstream(timeout=ANSWER_S)
-    await streams.publish("headrace.post.ads.job.submit", body, headers=headers)
+    await streams.publish("headrace.post.ads.nightly-etl.job.submit", body, headers=headers)
 
 
 async def next_with(events, key: str, subject: str):

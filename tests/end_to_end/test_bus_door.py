@@ -27,7 +27,9 @@ from tests.logins import creds_for_all
 
 from headrace.bus.interface import NotConnected
 from headrace.bus.nats import NatsBus
+from headrace.bus.subjects import publisher_inbox
 
+SUBJECT = "headrace.request.ads.nightly-etl.job.submit"
 PUT_OUT_S = 60  # admission tells the bus two seconds after it was decided
 FLEET = ROOT / "examples" / "fleet.yaml"
 # Stands for the NATS command line: what it was told, as JSON.
@@ -60,7 +62,7 @@ async def pipeline(fleet, folder):
     connection = await nats.connect(
         fleet.nats_url,
         user_credentials=str(folder / "nightly-etl.creds"),
-        inbox_prefix="_INBOX_pub_nightly-etl",
+        inbox_prefix="_INBOX_pub_ads_nightly-etl",
         max_reconnect_attempts=2,
     )
     yield connection
@@ -69,9 +71,10 @@ async def pipeline(fleet, folder):
 
 @pytest.fixture
 async def service(fleet):
-    """A connection that may say and hear everything."""
+    """A connection that may say and hear everything, answered as the publisher of `ads` is."""
     creds = creds_for_all(fleet.layout)
-    bus = await NatsBus.connect(fleet.nats_url, creds_path=creds)
+    inbox = publisher_inbox("ads", "nightly-etl")
+    bus = await NatsBus.connect(fleet.nats_url, creds_path=creds, inbox_prefix=inbox)
     yield bus
     await bus.close()
 
@@ -81,7 +84,7 @@ async def test_the_line_and_its_twin_in_python_say_the_same(fleet, folder, servi
     text = (ROOT / where if where == "README.md" else folder / "said").read_text()
     told = options_of(run_line(line_in(text), folder))
     seen = Heard()
-    watching = await service.subscribe("headrace.request.ads.job.submit", seen)
+    watching = await service.subscribe("headrace.request.ads.nightly-etl.job.submit", seen)
     key = told["headers"]["ce-id"]
     answer = await asyncio.to_thread(run_twin, fleet, folder, key)
     await seen.count(1)  # or more: what is not answered soon is sent again
@@ -169,14 +172,20 @@ async def test_garbage_is_answered_in_one_line_kept_apart_and_never_in_the_log(f
     before = (await ask_service(service, JOB, "before-garbage"))["position"]
     letters = await service.stream_state("DEADLETTER")
     said = []
-    for verb in VERBS:
+    creds = creds_for_all(fleet.layout)
+    for asked in VERBS:
+        project, _, verb = asked.partition(".")
+        inbox = f"_INBOX_pub_{project}_etl"
+        bus = await NatsBus.connect(fleet.nats_url, creds_path=creds, inbox_prefix=inbox)
         for number, body in enumerate(GARBAGE):
-            if verb.endswith("project.erase") and not body:
+            if verb == "project.erase" and not body:
                 continue  # that one is a good request
-            headers = {**ENVELOPE, "ce-id": f"garbage-{verb}-{number}"}
-            subject = f"headrace.request.{verb}"
-            reply = await service.request(subject, body, headers, timeout_s=ANSWER_S)
+            headers = {**ENVELOPE, "ce-id": f"garbage-{asked}-{number}"}
+            headers["ce-type"] = f"headrace.{verb}.v1"
+            subject = f"headrace.request.{project}.etl.{verb}"
+            reply = await bus.request(subject, body, headers, timeout_s=ANSWER_S)
             said.append((subject, body[:40], json.loads(reply.data)))
+        await bus.close()
     for subject, body, answer in said:
         line = answer.get("message", "")
         assert not answer["accepted"], (subject, body)
@@ -203,7 +212,7 @@ async def test_a_message_too_large_for_the_bus_is_refused_where_it_is_sent(pipel
 
 
 async def test_nobody_is_asked_on_a_subject_that_is_none(pipeline):
-    for subject in ("headrace.request.ads.job", "headrace.request.ads.job.submit.now"):
+    for subject in ("headrace.request.ads.nightly-etl.job", f"{SUBJECT}.now"):
         with pytest.raises((nats.errors.NoRespondersError, nats.errors.TimeoutError)):
             await pipeline.request(subject, b"{}", timeout=1)
 
@@ -211,7 +220,7 @@ async def test_nobody_is_asked_on_a_subject_that_is_none(pipeline):
 async def test_a_deleted_publisher_is_put_out_and_let_in_no_more(fleet, folder):
     creds, out = str(folder / "leaked.creds"), asyncio.Event()
     fleet.headrace("publisher", "create", "leaked", "--project", "ads", "--out", creds)
-    sign_in = {"creds_path": creds, "inbox_prefix": "_INBOX_pub_leaked"}
+    sign_in = {"creds_path": creds, "inbox_prefix": "_INBOX_pub_ads_leaked"}
     bus = await NatsBus.connect(fleet.nats_url, **sign_in, on_lost=out.set)
     fleet.headrace("publisher", "delete", "leaked", "--project", "ads")
     await asyncio.wait_for(out.wait(), PUT_OUT_S)
@@ -243,7 +252,10 @@ async def test_a_publisher_sees_and_says_nothing_of_others(fleet, folder):
         ">",
     ):
         await connection.subscribe(subject, cb=hear)
-    for subject in ("headrace.request.vision.job.submit", "headrace.gateway.ads.job.submit"):
+    for subject in (
+        "headrace.request.vision.nightly-etl.job.submit",
+        "headrace.gateway.ads.job.submit",
+    ):
         await connection.publish(subject, b"{}")
     await connection.flush()
     fleet.headrace("run", "--project", "vision", "--gpus", "1", "--", "true")

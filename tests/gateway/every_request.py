@@ -64,7 +64,7 @@ REQUESTS = {
     ("PUT", "/v1/secrets/{project:str}/{name:str}"): ("/v1/secrets/vision/A", {"v": 1}, HERE),
     ("POST", "/v1/publishers"): (
         "/v1/publishers",
-        {"name": "etl", "project": "vision", "public_key": "U"},
+        {"name": "etl", "project": "vision", "public_key": "U", "at_s": 1, "signature": ""},
         HERE,
     ),
     ("DELETE", "/v1/publishers/{project:str}/{name:str}"): (
@@ -117,5 +117,6 @@ OPEN = {
     ("POST", "/v1/logout"),
     ("POST", "/v1/join"),
     ("POST", "/v1/credential"),
+    ("POST", "/v1/publishers/{project:str}/{name:str}/credential"),
 }
 SESSIONS = {"/v1/jobs/{job:str}/session", "/v1/jobs/{job:str}/{index:int}/session"}

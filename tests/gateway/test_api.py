@@ -266,12 +266,15 @@ async def test_fleet_requests_go_to_their_owners(world):
     client = world.client()
     await world.call(client.change_node, "n1", "cordon")
     await world.call(client.apply, {"type": "project", "name": "ads"})
-    await world.call(client.create_publisher, "etl", "UABC")
+    await world.call(client.create_publisher, "etl", "UABC", "sig", at_s=7)
     await world.call(client.erase, "vision")
     assert [(m.subject, json.loads(m.data)) for m in world.asked] == [
         ("headrace.gateway.fleet.node.change", {"node": "n1", "change": "cordon"}),
         ("headrace.gateway.fleet.queue.apply", {"type": "project", "name": "ads"}),
-        ("headrace.gateway.vision.publisher.create", {"name": "etl", "public_key": "UABC"}),
+        (
+            "headrace.gateway.vision.publisher.create",
+            {"name": "etl", "public_key": "UABC", "at_s": 7, "signature": "sig"},
+        ),
         ("headrace.gateway.vision.project.erase", {}),
     ]
 

@@ -58,18 +58,20 @@ async def test_a_machine_joins_without_our_token_and_its_own_ends_at_the_door(wo
     await world.answer("access.join", accepted(change="waiting"))
     token = join_token.new()
     body = {"node": "n3", "token": token.text(), "public_key": KEY, "box_key": BOX, "host": "box"}
+    body |= {"at_s": 7, "signature": "s"}
     answer = await world.call(post, world, "/v1/join", body)
     assert answer.change == "waiting"
     (asked,) = world.asked
     assert msgspec.json.decode(asked.data) == {
         "node": "n3", "token": token.id, "digest": token.digest, "public_key": KEY, "box_key": BOX,
-        "host": "box", "address": "127.0.0.1",
+        "at_s": 7, "signature": "s", "host": "box", "address": "127.0.0.1",
     }  # fmt: skip
     assert token.secret not in repr(asked)
 
 
 async def test_what_is_no_token_is_refused_without_repeating_it(world):
     body = {"node": "n3", "token": "hrj_typo", "public_key": KEY, "box_key": BOX}
+    body |= {"at_s": 7, "signature": "s"}
     with pytest.raises(Refused) as refused:
         await world.call(post, world, "/v1/join", body)
     assert "this is no join token" in str(refused.value)

@@ -13,6 +13,7 @@ from headrace.events import Entry, Header
 from headrace.events.asked import Gang
 from headrace.events.gangs import Act, GangPlaced, GangReleased, Share, Worker
 from headrace.events.jobs import JobAdmitted, JobFinished
+from headrace.events.nodes import Device, NodeJoined
 from headrace.events.workspaces import stage_of
 from headrace.metrics.decide import DECIDER
 from headrace.metrics.signals import Signals
@@ -144,3 +145,29 @@ async def test_another_attempt_begins_anew_and_what_has_ended_is_not_watched(wat
     await watched.passes(200)
     assert watched.state.workspaces == {}
     assert watched.unused_s() == [80]
+
+
+async def test_another_node_says_nothing_of_a_workspaces_gpu_or_of_its_programs(watched):
+    await watched.passes(70)
+    said = Reported(job="notebook-1", attempt=1, rank=0, project="vision", values={"step": "1"})
+    await watched.say(subjects.PROGRESS.replace("*", "n2"), Progress(node="n1", workers=(said,)))
+    await watched.say(subjects.agent_up("n2", "signal"), sample(900))
+    await watched.passes(40)
+    assert watched.unused_s() == [80, 100]
+    assert list(watched.shell.progress.all()) == []
+
+
+async def test_a_node_has_samples_of_its_own_devices_alone(watched):
+    device = Device(device="GPU-1", index=0, model="H100-80GB", memory_bytes=1)
+    watched.given(
+        NodeJoined(
+            node="n1", host="n1", address="192.0.2.1", boot="b", incarnation="i", public_key="k",
+            devices=(device,), cpu_milli=1, memory_bytes=1,
+        )
+    )  # fmt: skip
+    await watched.say(subjects.agent_up("n1", "signal"), sample(5))
+    await watched.say(subjects.agent_up("n2", "signal"), sample(5))
+    async with asyncio.timeout(60):
+        while not watched.shell.busy_permille:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    assert watched.shell.busy_permille == {("n1", "GPU-1"): 5}

@@ -11,6 +11,7 @@ from tests.node_agent.rig import Node, until
 from headrace.bus.agents import Progress, Reported
 from headrace.bus.interface import Message
 from headrace.bus.memory import MemoryBus
+from headrace.bus.subjects import progress_up
 from headrace.node_agent import heartbeats
 from headrace.node_agent.supervision.protocol import REPORTS
 from headrace.runtime.progress import KEPT_S, WORKERS_MAX, ProgressHeard
@@ -29,7 +30,7 @@ def often(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def heard(node: Node):
-    heard = ProgressHeard(time.monotonic)
+    heard = ProgressHeard(time.monotonic, lambda node, _: node == "n1")
     await heard.listen(MemoryBus(node.broker, "somebody"))
     yield heard
     await heard.stop()
@@ -58,14 +59,18 @@ async def test_a_worker_that_says_nothing_is_not_spoken_of(
     assert list(heard.all()) == []
 
 
-def test_who_is_not_repeated_is_forgotten_and_so_are_the_oldest_of_too_many() -> None:
+def test_who_is_not_repeated_is_forgotten_and_so_are_the_oldest_and_what_others_say() -> None:
     now = [0.0]
-    heard = ProgressHeard(lambda: now[0])
+    heard = ProgressHeard(lambda: now[0], lambda node, said: (node, said.rank) == ("n1", 0))
 
-    def say(*jobs: str) -> None:
+    def say(*jobs: str, node: str = "n1") -> None:
         workers = [Reported(job=j, attempt=1, rank=0, project="p", values={}) for j in jobs]
         data = msgspec.json.encode(Progress(node="n1", workers=tuple(workers)))
-        heard._hear(Message(subject="s", data=data))
+        heard._hear(Message(subject=progress_up(node), data=data))
+
+    say("first", *(f"job-{i}" for i in range(WORKERS_MAX)), node="n2")
+    assert list(heard.all()) == []
+    assert heard.of("job-1", 1) == {}
 
     say("first", *(f"job-{i}" for i in range(WORKERS_MAX)))
     assert len(list(heard.all())) == WORKERS_MAX
@@ -73,6 +78,6 @@ def test_who_is_not_repeated_is_forgotten_and_so_are_the_oldest_of_too_many() ->
 
     now[0] = KEPT_S + 1
     say("later")
-    heard._hear(Message(subject="s", data=b"nonsense"))
+    heard._hear(Message(subject=progress_up("n1"), data=b"nonsense"))
 
     assert [said.job for said in heard.all()] == ["later"]

@@ -14,7 +14,7 @@ import msgspec
 from headrace.bus.interface import NoReply
 from headrace.bus.memory import MemoryBroker, MemoryBus
 from headrace.decider import Decider, Draft
-from headrace.events import Header, Refusal, decode, encode, stream_of, tag_of
+from headrace.events import Header, Refusal, decode, decode_header, encode, stream_of, tag_of
 from headrace.events.gangs import Act, GangPlaced, GuardTripped, Share, Worker
 from headrace.events.jobs import (
     JobCancelling,
@@ -188,16 +188,24 @@ class Rig:
         await host.stop()
         await self.running[holder]
 
-    async def ask(self, job="j", key="", *, verb="job.cancel", body=None, door="request"):
+    async def ask(
+        self, job="j", key="", *, verb="job.cancel", body=None, door="request.ads.etl", headers=None
+    ):
         """What is answered, repeating under the same key as a client does."""
         self._keys += 1
-        headers = {"ce-id": key or f"key-{self._keys}", "ce-source": "test"}
+        envelope = {
+            "ce-id": key or f"key-{self._keys}",
+            "ce-source": "test",
+            "ce-type": f"headrace.{verb.replace('-', '_')}.v1",
+        }
         data = msgspec.json.encode({"job": job}) if body is None else body
         async with asyncio.timeout(WAIT_S):
             while True:
                 try:
-                    subject = f"headrace.{door}.ads.{verb}"
-                    answer = await self.bus.request(subject, data, headers, timeout_s=1.0)
+                    subject = f"headrace.{door}.{verb}"
+                    answer = await self.bus.request(
+                        subject, data, envelope | (headers or {}), timeout_s=1.0
+                    )
                 except NoReply:
                     await asyncio.sleep(0.1)
                 else:
@@ -232,6 +240,9 @@ class Rig:
     def events(self, *types):
         wanted = {tag_of(type_) for type_ in types}
         return [decode(e.type, e.data) for e in self.log.events if e.type in wanted]
+
+    def headers(self, type_):
+        return [decode_header(e.header) for e in self.log.events if e.type == tag_of(type_)]
 
 
 async def until(condition):

@@ -33,8 +33,8 @@ class Posting(Rig):
         self.running["relay"] = asyncio.create_task(relay.run())
 
     async def post(self, key, body=b'{"job":"j"}', verb="job.cancel"):
-        headers = {"ce-id": key, "ce-source": "test"}
-        await self.bus.store(f"headrace.post.ads.{verb}", body, headers)
+        headers = {"ce-id": key, "ce-source": "test", "ce-type": f"headrace.{verb}.v1"}
+        await self.bus.store(f"headrace.post.ads.etl.{verb}", body, headers)
 
     async def answered(self, kind, key):
         await until(lambda: (kind, key) in self.heard)

@@ -195,7 +195,8 @@ async def test_another_projects_events_are_never_on_a_projects_subjects():
     await relays.rig.bus.subscribe("headrace.event.*.>", hear)
     for project in ("ads", "vision", "ads"):
         headers = {"ce-id": f"k-{len(relays.rig.log.events)}", "ce-source": "test"}
-        subject = f"headrace.request.{project}.job.cancel"
+        headers["ce-type"] = "headrace.job.cancel.v1"
+        subject = f"headrace.request.{project}.etl.job.cancel"
         await relays.rig.bus.request(subject, b'{"job":"j"}', headers)
     await relays.caught_up()
     assert set(heard["ads"]) == {"ads"}

@@ -9,6 +9,7 @@ from headrace.events.jobs import JobCancelRequested
 from headrace.runtime import together
 
 SUBJECT = "headrace.{door}.ads.job.cancel"
+ENVELOPE = {"ce-id": "k", "ce-source": "/etl", "ce-type": "headrace.job.cancel.v1"}
 
 
 def request(key, body=b'{"job": "j"}', actor="ada"):
@@ -52,8 +53,8 @@ async def test_only_the_gateway_speaks_for_others():
     rig = Rig()
     host = await rig.leading()
     data, headers = together.message_of([request("1")])
-    subject = SUBJECT.format(door="request")
-    reply = await rig.bus.request(subject, data, {**headers, "ce-id": "k"}, timeout_s=WAIT_S)
+    subject = "headrace.request.ads.etl.job.cancel"
+    reply = await rig.bus.request(subject, data, {**headers, **ENVELOPE}, timeout_s=WAIT_S)
     assert not msgspec.json.decode(reply.data)["accepted"]
     assert rig.events(JobCancelRequested) == []
     await rig.end(host)

@@ -248,8 +248,11 @@ def test_an_accepted_request_is_in_the_log() -> None:
     checker = Checker()
     checker.check(entries([(requested(), Header(project=P, request_key="k1"))])[0])
 
-    assert check_accepted(checker.requests, [(P, "k1")]) == []
-    assert len(check_accepted(checker.requests, [(P, "k2"), ("ads", "k1")])) == 2
+    assert check_accepted(checker.requests, [(P, "", "k1")]) == []
+    assert (
+        len(check_accepted(checker.requests, [(P, "", "k2"), ("ads", "", "k1"), (P, "/b", "k1")]))
+        == 3
+    )
 
 
 # I7

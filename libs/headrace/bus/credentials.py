@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import nkeys
 
-from headrace.bus.subjects import token
+from headrace.bus.subjects import node_inbox, publisher_inbox, token
 
 ACCOUNT = "HEADRACE"
 _STORAGE_BYTES_MAX = 8 * 2**30
@@ -36,21 +36,21 @@ def node_permissions(node: str) -> Permissions:
     """A node agent speaks for itself and hears what is meant for it."""
     return Permissions(
         publish=(f"headrace.agent.{token(node)}.up.>",),
-        subscribe=(f"headrace.agent.{node}.down.>", f"_INBOX_{node}.>"),
+        subscribe=(f"headrace.agent.{node}.down.>", f"{node_inbox(node)}.>"),
         answers=True,
     )
 
 
 def publisher_permissions(project: str, name: str) -> Permissions:
-    """A pipeline sends its project's job requests and reads its project's outcomes. Answers come
-    to an inbox of its own: what others are answered may hold secrets.
+    """A pipeline sends requests about its project's jobs, under its own name, and reads its project's
+    outcomes. Answers come to an inbox of its own: what others are answered may hold secrets.
     """
     return Permissions(
         publish=(
-            f"headrace.request.{token(project)}.job.*",
-            f"headrace.post.{project}.job.*",
+            f"headrace.request.{token(project)}.{token(name)}.job.*",
+            f"headrace.post.{project}.{name}.job.*",
         ),
-        subscribe=(f"headrace.event.{project}.>", f"_INBOX_pub_{token(name)}.>"),
+        subscribe=(f"headrace.event.{project}.>", f"{publisher_inbox(project, name)}.>"),
     )
 
 

@@ -92,7 +92,7 @@ class NatsBus:
         creds_path: str | Path = "",
         creds_text: str = "",
         name: str = "headrace",
-        inbox_prefix: str = "_INBOX",
+        inbox_prefix: str = f"{subjects.SERVICES_INBOX}.headrace",
         certificate: str | Path = "",
         on_lost: Callable[[], None] | None = None,
     ) -> NatsBus:
@@ -285,10 +285,11 @@ def _as_bus_errors(subject: str) -> Iterator[None]:
 
 
 def _message_of(received: Msg) -> Message:
+    own_inbox = subjects.inbox_of_sender(received.subject)
     return Message(
         subject=received.subject,
         data=received.data,
         headers=received.headers or {},
-        # Whoever asks chooses where the answer goes; we answer with more rights than it may have.
-        reply=received.reply if subjects.is_inbox(received.reply) else "",
+        # The sender names any reply subject, and the answer is published with the receiver's rights.
+        reply=received.reply if received.reply.startswith(own_inbox) else "",
     )

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import re
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -39,6 +39,15 @@ NAME = re.compile(r"[A-Za-z0-9-]+")  # of a header; what else it may have is the
 NAMES_MAX = 256  # remembered
 _NAMES: set[str] = set()
 
+NAME_BYTES = 16  # of randomness in an inbox's name: 22 characters, as many as the library counts on
+
+
+class _RandomNames:
+    """Stands in for the library's `NUID`: as long, and no name follows from another."""
+
+    def next(self) -> bytearray:
+        return bytearray(secrets.token_urlsafe(NAME_BYTES).encode())
+
 
 class Undecodable(NatsError):
     """A message whose subject, reply or status cannot be read was dropped."""
@@ -52,7 +61,8 @@ class HardenedClient(Client):
 
     def __init__(self) -> None:
         super().__init__()
-        self._numbers = itertools.count()  # of requests
+        # The library draws a prefix once and counts on from it: one name tells the next ones.
+        self._nuid = _RandomNames()  # type: ignore[assignment]
         # Called as a message is read: a queue and another task cost more than these do.
         self.at_once: set[Callable[[Msg], Awaitable[None]]] = {self._request_sub_callback}
 
@@ -93,23 +103,23 @@ class HardenedClient(Client):
         timeout: float = 1,
         headers: dict[str, Any] | None = None,
     ) -> Msg:
-        """The library draws a long name for each request; here they are numbered below the name that
-        was drawn for the connection.
+        """Each request has a random name of its own below the connection's: who was asked one thing
+        cannot answer another. The library's own names can be counted on.
         """
         if not self._resp_sub_prefix:
             await self._init_request_sub()
         assert self._resp_sub_prefix is not None
-        loop, number = asyncio.get_running_loop(), str(next(self._numbers))
+        loop, name = asyncio.get_running_loop(), secrets.token_urlsafe(NAME_BYTES)
         answer: asyncio.Future[Msg] = loop.create_future()
-        self._resp_map[number] = answer
+        self._resp_map[name] = answer
         timer = loop.call_later(timeout, _expire, answer)
         try:
-            reply = f"{self._resp_sub_prefix.decode()}{number}"
+            reply = f"{self._resp_sub_prefix.decode()}{name}"
             await self.publish(subject, payload, reply=reply, headers=headers)
             return await answer
         finally:
             timer.cancel()
-            del self._resp_map[number]
+            del self._resp_map[name]
 
     async def _make_room(self) -> None:
         """Several publishes in a row go out in one write; a server that reads soon takes it."""

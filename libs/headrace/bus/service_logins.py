@@ -52,7 +52,7 @@ def service_permissions(service: str) -> Permissions:
     if owned:
         publish += ["headrace.log.service.>", *_TAKES_REQUESTS.publish]
     for noun in _nouns([event for event in owned if event.kind == "fact"]):
-        subscribe += [f"headrace.request.*.{noun}.*", f"headrace.gateway.*.{noun}.*"]
+        subscribe += [f"headrace.request.*.*.{noun}.*", f"headrace.gateway.*.{noun}.*"]
     more = MORE.get(service, Permissions(publish=(), subscribe=()))
     return Permissions(
         publish=(*publish, *more.publish), subscribe=(*subscribe, *more.subscribe), answers=True

@@ -1,7 +1,8 @@
 """The subjects of the bus, in one place.
 
 Rule: whatever becomes a token of a subject passes `token` first, so that no `.`, `*` or `>` from
-outside ever gets into one.
+outside ever gets into one. A subject on which a publisher or a node may send has the sender's name
+in it, and no other credential may send there: the name on record is the one that the bus checked.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ LOG = "headrace.log.>"  # the log's events, services only
 FLEET = "fleet"  # stands for the project in requests that concern the whole fleet
 REQUESTS_ALL = "headrace.request.>"
 GATEWAY_ALL = "headrace.gateway.>"
-POSTS_ALL = "headrace.post.*.*.*"  # no deeper: nobody would answer what lies there
+POSTS_ALL = "headrace.post.*.*.*.*"  # no deeper: nobody would answer what lies there
 AGENTS_UP = "headrace.agent.*.up.*"
 PROGRESS = "headrace.agent.*.up.progress.now"
 FILES_ASKED = "headrace.agent.*.up.files.*"  # of the gateway; placement need not hear it
@@ -36,9 +37,28 @@ def is_token(value: str) -> bool:
     return _TOKEN.fullmatch(value) is not None
 
 
-def is_inbox(subject: str) -> bool:
-    """Whether an answer may be sent there: an inbox of a publisher, a node or a service."""
-    return subject.startswith(("_INBOX.", "_INBOX_", f"{SERVICES_INBOX}."))
+def inbox_of_sender(subject: str) -> str:
+    """The prefix of the inboxes of the one credential that may send on this subject; for what only
+    services may send, that of all services.
+    """
+    tokens = subject.split(".", 4)
+    if len(tokens) == 5 and tokens[0] == "headrace":
+        _, door, name, second, _ = tokens
+        if door in ("request", "post"):
+            return f"_INBOX_pub_{name}_{second}."
+        if door == "agent" and second == "up":
+            return f"_INBOX_{name}."
+    return f"{SERVICES_INBOX}."
+
+
+def publisher_inbox(project: str, name: str) -> str:
+    """The prefix of the inboxes in which a publisher is answered. No token has a `_` in it."""
+    return f"_INBOX_pub_{token(project)}_{token(name)}"
+
+
+def node_inbox(node: str) -> str:
+    """The prefix of the inboxes in which a node's agent is answered."""
+    return f"_INBOX_{token(node)}"
 
 
 def service_inbox(service: str) -> str:
@@ -56,9 +76,9 @@ def event(project: str, type_tag: str) -> str:
     return f"headrace.event.{token(project)}.{type_tag}"
 
 
-def request(project: str, verb: str) -> str:
-    """The door with an answer. `verb` is `<noun>.<verb>`, such as `job.submit`."""
-    return f"headrace.request.{token(project)}.{_verb(verb)}"
+def request(project: str, publisher: str, verb: str) -> str:
+    """A publisher's door with an answer. `verb` is `<noun>.<verb>`, such as `job.submit`."""
+    return f"headrace.request.{token(project)}.{token(publisher)}.{_verb(verb)}"
 
 
 def gateway(project: str, verb: str) -> str:
@@ -66,9 +86,9 @@ def gateway(project: str, verb: str) -> str:
     return f"headrace.gateway.{token(project)}.{_verb(verb)}"
 
 
-def post(project: str, verb: str) -> str:
-    """The door that keeps the message until it is answered by an event."""
-    return f"headrace.post.{token(project)}.{_verb(verb)}"
+def post(project: str, publisher: str, verb: str) -> str:
+    """A publisher's door that keeps the message until it is answered by an event."""
+    return f"headrace.post.{token(project)}.{token(publisher)}.{_verb(verb)}"
 
 
 def agent_up(node: str, what: str) -> str:

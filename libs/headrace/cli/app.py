@@ -56,7 +56,7 @@ VERBS = {
     "volume": Verb("inventory", "volumes, and which nodes reach them"),
     "template": Verb("templating", "templates of job files: list, show"),
     "secret": Verb("admin", "secrets of a project: list their names, set one"),
-    "publisher": Verb("publishing", "who publishes jobs on the bus: list, make, end"),
+    "publisher": Verb("publishing", "who publishes jobs on the bus: list, make, renew, end"),
     "webhook": Verb("hooks", "who outside is told what happens to jobs"),
     "login": Verb("login", "sign in on a platform, and remember it"),
     "context": Verb("contexts", "the platforms known here, and which one is asked"),

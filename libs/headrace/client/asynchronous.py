@@ -100,6 +100,7 @@ class AsyncClient:
     delete = _awaited(Client.delete)
     set_secret = _awaited(Client.set_secret)
     create_publisher = _awaited(Client.create_publisher)
+    renew_publisher = _awaited(Client.renew_publisher)
     pools = _awaited(Client.pools)
     volumes = _awaited(Client.volumes)
     templates = _awaited(Client.templates)

@@ -244,10 +244,23 @@ class Client(Reports, People, Entering):
         path = f"/v1/secrets/{part(project or self.project)}/{part(name)}"
         return self._change("PUT", path, value, lambda: uuid.uuid4().hex)
 
-    def create_publisher(self, name: str, public_key: str, *, project: str = "") -> Answer:
-        """Let the holder of an NKey publish the project's jobs; the answer has its JWT."""
-        body = {"name": name, "project": project or self.project, "public_key": public_key}
+    def create_publisher(
+        self, name: str, public_key: str, signature: str, *, at_s: int, project: str = ""
+    ) -> Answer:
+        """Let the holder of an NKey publish the project's jobs; the answer has its JWT. The key
+        signed (base64) `model.publisher_text` of the project, the name and `at_s`.
+        """
+        proof = {"public_key": public_key, "at_s": at_s, "signature": signature}
+        body = {"name": name, "project": project or self.project, **proof}
         return self._once("POST", "/v1/publishers", body)
+
+    def renew_publisher(
+        self, name: str, public_key: str, signature: str, *, at_s: int, project: str = ""
+    ) -> Answer:
+        """A publisher's login anew, with its key alone; signed as for `create_publisher`."""
+        path = f"/v1/publishers/{part(project or self.project)}/{part(name)}/credential"
+        proof = {"public_key": public_key, "at_s": at_s, "signature": signature}
+        return self._once("POST", path, proof)
 
     def erase(self, project: str) -> Answer:
         """Make what the project's jobs ran unreadable for ever."""

@@ -66,3 +66,4 @@ class PublisherRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     project: str
     public_key: str = ""
     created_at_us: int = 0
+    expires_at_us: int = 0  # its login

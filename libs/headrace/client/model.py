@@ -46,6 +46,16 @@ def signed_text(node: str, at_s: int) -> bytes:
     return f"headrace:credential:{node}:{at_s}".encode()
 
 
+def joining_text(node: str, at_s: int) -> bytes:
+    """What a machine's key signs to be registered as that of a node."""
+    return f"headrace:join:{node}:{at_s}".encode()
+
+
+def publisher_text(project: str, name: str, at_s: int) -> bytes:
+    """What a publisher's key signs to be registered, or to have its login renewed."""
+    return f"headrace:publisher:{project}:{name}:{at_s}".encode()
+
+
 class JobRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One job in a list: a single one, or a sweep or array with its tasks counted.
 

@@ -29,16 +29,16 @@ QUEUED_EVENTS_MAX = 10_000  # that came and nobody has taken yet
 
 class Publisher:
     """A publisher's place on the bus. `credential` is the file that `headrace publisher create`
-    wrote, `name` the publisher's, the file's own name by default.
+    wrote, `name` the publisher's, the file's own name by default: it is in every subject and inbox
+    that the credential is good for.
 
     Use it as `async with Publisher(url, "nightly-etl.creds", "ads") as publisher`. Raises
     `ClientError`: `Refused`, `Unreachable`.
     """
 
     def __init__(self, url: str, credential: str | Path, project: str, name: str = "") -> None:
-        self.project = project
+        self.project, self.name = project, name or Path(credential).stem
         self._url, self._credential = url, str(credential)
-        self._inbox = f"_INBOX_pub_{name or Path(credential).stem}"
         self._bus: Nats | None = None
 
     async def __aenter__(self) -> Self:
@@ -49,7 +49,7 @@ class Publisher:
             self._bus = await nats.connect(
                 self._url,
                 user_credentials=self._credential,
-                inbox_prefix=self._inbox,
+                inbox_prefix=f"_INBOX_pub_{self.project}_{self.name}",
                 allow_reconnect=True,
                 max_reconnect_attempts=-1,
             )
@@ -66,10 +66,10 @@ class Publisher:
         headers = {
             "ce-id": key or uuid.uuid4().hex,
             "ce-type": "headrace.job.submit.v1",
-            "ce-source": source or f"/{self._inbox.removeprefix('_INBOX_pub_')}",
+            "ce-source": source or f"/{self.name}",
             "ce-specversion": "1.0",
         }
-        subject = f"headrace.request.{self.project}.job.submit"
+        subject = f"headrace.request.{self.project}.{self.name}.job.submit"
         answer = await self._asked(subject, msgspec.json.encode(job), headers)
         if not answer.accepted:
             raise Refused(answer)

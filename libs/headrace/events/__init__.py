@@ -89,6 +89,8 @@ EVENTS: tuple[type[Event], ...] = (
     nodes.NodeChangeRefused,
     nodes.DeviceFaulted,
     nodes.NodeContested,
+    nodes.NodeReportRefused,
+    nodes.DeviceContested,
     queues.QueueApplyRequested,
     queues.QueueConfigured,
     queues.QueueRefused,

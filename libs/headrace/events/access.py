@@ -48,7 +48,9 @@ class SecretRefused(
 class PublisherRequested(
     Fact, frozen=True, kw_only=True, omit_defaults=True, tag="publisher.requested.v1"
 ):
-    """A pipeline asked for a place on the bus: its public NKey, and the project it works for."""
+    """A pipeline asked for a place on the bus: its public NKey, of which it proved to hold the private
+    half, and the project it works for; or, when it `renews`, for a later end of the one that it has.
+    """
 
     owner: ClassVar[str] = "admission"
     stream: ClassVar[str] = "publisher/{project}/{name}"
@@ -56,18 +58,22 @@ class PublisherRequested(
     name: str
     public_key: str
     user: str = ""
+    renews: bool = False
 
 
 class PublisherCreated(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="publisher.created.v1"
 ):
-    """The key may publish the project's requests and read the project's outcomes."""
+    """The key may publish the project's requests and read the project's outcomes, until then (0: for
+    ever).
+    """
 
     owner: ClassVar[str] = "admission"
     stream: ClassVar[str] = "publisher/{project}/{name}"
     project: str
     name: str
     public_key: str
+    expires_at_us: int = 0
 
 
 class PublisherRefused(

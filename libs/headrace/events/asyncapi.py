@@ -29,7 +29,10 @@ REQUESTS: dict[str, tuple[type[Event], str]] = {
     "scheduling.apply": (SchedulingApplyRequested, "The document of how turns are taken, as JSON."),
     "node.change": (NodeChangeRequested, '`{"node": id, "change": "cordon|uncordon|fence"}`.'),
     "secret.set": (SecretSetRequested, '`{"name": …, "sealed": base64 of a sealed box}`.'),
-    "publisher.create": (PublisherRequested, '`{"name": …, "public_key": an NKey}`.'),
+    "publisher.create": (
+        PublisherRequested,
+        '`{"name": …, "public_key": an NKey, "at_s": …, "signature": of the key}`.',
+    ),
     "publisher.delete": (PublisherDeleteRequested, '`{"name": …}`.'),
     "project.erase": (ProjectEraseRequested, "`{}`."),
 }
@@ -39,8 +42,8 @@ ENVELOPE = {
     "type": "object",
     "required": ["ce-id", "ce-type", "ce-source", "ce-specversion"],
     "properties": {
-        "ce-id": {"type": "string", "description": "The idempotency key."},
-        "ce-type": {"type": "string"},
+        "ce-id": {"type": "string", "description": "With the source, the idempotency key."},
+        "ce-type": {"type": "string", "description": "headrace.<noun>.<verb>.v1, as the subject."},
         "ce-source": {"type": "string"},
         "ce-specversion": {"const": "1.0"},
         "traceparent": {"type": "string", "description": "W3C trace context."},
@@ -98,7 +101,7 @@ def _door(door: str, verb: str) -> dict[str, Any]:
         "request": "Answered at once with a position of the log; no reply: repeat with the same key.",
         "post": "Kept until it is answered by an event that carries the key.",
     }
-    subject = f"headrace.{door}.{{project}}.{verb.replace('_', '-')}"
+    subject = f"headrace.{door}.{{project}}.{{publisher}}.{verb.replace('_', '-')}"
     return _channel(subject, f"{verb}.v1", texts[door])
 
 
@@ -106,6 +109,8 @@ def _channel(address: str, message: str, description: str) -> dict[str, Any]:
     channel: dict[str, Any] = {"address": address, "description": description}
     if "{project}" in address:
         channel["parameters"] = {"project": {"description": "The project's id."}}
+    if "{publisher}" in address:
+        channel["parameters"]["publisher"] = {"description": "The name of who sends: no other may."}
     channel["messages"] = {message: {"$ref": f"#/components/messages/{message}"}}
     return channel
 

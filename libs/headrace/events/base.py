@@ -43,7 +43,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the log keeps beside an event's data.
 
     `causation` is the position of the event this one answers (0: none). `correlation` is the job
-    it belongs to. `request_key` is the idempotency key of the request it records or answers. Decisions also carry the `basis` (position of the state decided on),
+    it belongs to. `request_source` and `request_key` identify, within the project, the
+    request it records or answers. Decisions also carry the `basis` (position of the state decided on),
     `decided_at_us` (the clock reading used), and their `index` of `count` in that one decision.
     """
 
@@ -52,6 +53,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     causation: int = 0
     correlation: str = ""
     traceparent: str = ""
+    request_source: str = ""
     request_key: str = ""
     basis: int = 0
     decided_at_us: int = 0

@@ -137,6 +137,41 @@ class NodeContested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="no
     incarnation: str
 
 
+class NodeReportRefused(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.report_refused.v1"
+):
+    """The node's agent reported something about an attempt that the log has not placed there, or a
+    device that is not the node's: it is not believed, and `reason` says why. `count` such reports
+    came since the event before; what is here is the last one.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    what: str
+    job: str
+    attempt: int
+    rank: int
+    device: str
+    reason: str
+    count: int
+
+
+class DeviceContested(
+    Fact, frozen=True, kw_only=True, omit_defaults=True, tag="device.contested.v1"
+):
+    """An agent of `node`, on `host`, said that it has a `device` which the log has on the node
+    `holder`. It was turned away; nothing has changed.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    host: str
+    device: str
+    holder: str
+
+
 class NodeChangeRefused(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="node.change_refused.v1"
 ):

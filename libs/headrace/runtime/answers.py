@@ -35,12 +35,12 @@ class Answers:
     def __init__(self, host: _Host) -> None:
         self._host = host
         self._waiting: dict[int, list[Reply]] = {}
-        self._keys: dict[int, str] = {}
+        self._requests: dict[int, tuple[str, str]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def key_of(self, causation: int) -> str:
-        """The idempotency key of the request recorded at this position, if known."""
-        return self._keys.get(causation, "")
+    def request_of(self, causation: int) -> tuple[str, str]:
+        """Source and key of the request recorded at this position, if known."""
+        return self._requests.get(causation, ("", ""))
 
     def expect(self, facts: Sequence[PendingFact], appended: Appended) -> None:
         """These facts are in the log now, or repeated what was there before."""
@@ -55,9 +55,9 @@ class Answers:
     def expect_one(self, fact: PendingFact, position: int) -> None:
         """The fact is at this position: whoever asked waits for the decision on it."""
         if fact.event.request_key:
-            self._keys[position] = fact.event.request_key
-            if len(self._keys) > KEYS_MAX:
-                del self._keys[next(iter(self._keys))]
+            self._requests[position] = (fact.event.request_source, fact.event.request_key)
+            if len(self._requests) > KEYS_MAX:
+                del self._requests[next(iter(self._requests))]
         if fact.reply is not None and CATALOGUE[fact.event.type].is_record:
             self._start(self._send(fact.reply, _recorded(position)))
         elif fact.reply is not None:

@@ -41,10 +41,11 @@ def attempt_of(host: _Host, drafts: Sequence[Draft], now_us: int) -> Attempt:
     basis = host.reader.position
     events = [fact.event for fact in facts]
     for index, draft in enumerate(drafts):
-        key = host.answers.key_of(draft.causation)
+        source, key = host.answers.request_of(draft.causation)
         events.append(
             _encoded(
                 draft,
+                request_source=source,
                 request_key=key,
                 basis=basis,
                 decided_at_us=now_us,

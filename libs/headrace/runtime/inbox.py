@@ -1,7 +1,9 @@
 """The doors through which requests reach a service, written once for all of them.
 
 Rule: what cannot be understood is answered, counted, kept in the dead-letter stream, and never
-enters the log. What is understood becomes a fact, and the answer is the decision made on it.
+enters the log. What is understood becomes a fact, and the answer is the decision made on it. Who
+asked is what the bus has checked: the publisher in the subject, or who the gateway says; headers of
+a publisher are data.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from headrace.access.allowed import Scope, Subject, allowed
 from headrace.bus import subjects
 from headrace.bus.handling import handle
 from headrace.bus.interface import Bus, BusError, Message, Subscription
+from headrace.documents.refusing import shown
 from headrace.events import Fact, Refusal
 from headrace.events.people import Grant
 from headrace.runtime import together
@@ -27,7 +30,10 @@ from headrace.runtime.pending import PendingFacts, Reply, encode_fact
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 
+NAME_RULE = "has 1 to 63 of a-z 0-9 and '-', not starting with '-'"
 KEY_LENGTH_MAX = 200
+SOURCE_LENGTH_MAX = 200
+GATEWAY_SOURCE = "/gateway/"  # and who asks; a publisher's requests cannot come from there
 GATEWAY = "gateway"  # the door at which what is said of who asks is believed
 POST_ANSWER_S = 30.0  # how long a kept message waits for its decision before it comes again
 
@@ -57,12 +63,11 @@ class Inbox:
     async def open(self, bus: Bus) -> None:
         """Start receiving at every door."""
         for noun in self._nouns:
-            for door in ("request", GATEWAY):
-                subject = f"headrace.{door}.*.{noun}.*"
+            for subject in (f"headrace.request.*.*.{noun}.*", f"headrace.{GATEWAY}.*.{noun}.*"):
                 self._subscriptions.append(await bus.subscribe(subject, self._asked))
             self._subscriptions.append(
                 await bus.consume(
-                    "REQUESTS", f"inbox-{noun}", self._posted, f"headrace.post.*.{noun}.*"
+                    "REQUESTS", f"inbox-{noun}", self._posted, f"headrace.post.*.*.{noun}.*"
                 )
             )
 
@@ -116,11 +121,11 @@ class Inbox:
             self._unanswered.discard(answered)
 
     async def _receive(self, message: Message, reply: Reply) -> None:
-        _, door, project, noun, verb = message.subject.split(".")
-        name = f"{noun}.{verb.replace('-', '_')}"
         asked_in = message.headers.get("traceparent", "")
+        _, door, _, *_, noun, verb = message.subject.split(".")
+        name = f"{noun}.{verb.replace('-', '_')}"
         with telemetry.span(f"receive {name}", asked_in, kind="consumer") as span:
-            request = _request_of(message, door, project, name, span.traceparent)
+            request = _request_of(message, name, span.traceparent)
             outcome = await self._understood(message, request, door)
         if isinstance(outcome, Refusal):
             self._host.counters["requests_refused_at_door"] += 1
@@ -132,6 +137,7 @@ class Inbox:
             outcome,
             actor=request.on_record,
             traceparent=request.traceparent,
+            request_source=request.source,
             request_key=request.key,
             request_hash=_hash(request),
         )
@@ -142,11 +148,14 @@ class Inbox:
         if len(message.data) > EVENT_BYTES_MAX:
             return _TRUNCATED
         if not subjects.is_token(request.project):
-            rule = "has 1 to 63 of a-z 0-9 and '-', not starting with '-'"
-            return Refusal(field="project", value=request.project[:63], rule=rule)
+            return Refusal(field="project", value=request.project[:63], rule=NAME_RULE)
         if not 1 <= len(request.key) <= KEY_LENGTH_MAX or not request.key.isprintable():
             rule = f"an idempotency key has 1 to {KEY_LENGTH_MAX} printable characters"
             return Refusal(field="ce-id", rule=rule)
+        if (
+            refusal := None if door == GATEWAY else _envelope_refusal(message, request)
+        ) is not None:
+            return refusal
         if self._host.pending.full:
             return Refusal(field="request", rule="too many are waiting", instead="repeat it soon")
         receive = self._requests.get(request.verb)
@@ -169,6 +178,7 @@ class Inbox:
         if not subjects.is_token(project):
             return  # nobody can listen there
         headers = {"ce-correlationid": message.headers.get("ce-id", "")}
+        headers["ce-correlationsource"] = message.headers.get("ce-source", "")
         what = "answered" if answer["accepted"] else "refused"
         subject = subjects.event(project, f"request.{what}.v1")
         await self._host.bus.publish(subject, msgspec.json.encode(answer), headers)
@@ -184,19 +194,46 @@ def refusal_answer(refusal: Refusal, position: int = 0) -> dict[str, Any]:
     }
 
 
-def _request_of(message: Message, door: str, project: str, verb: str, traceparent: str) -> Request:
+def _request_of(message: Message, verb: str, traceparent: str) -> Request:
+    """The request, with who asked by its subject; at the gateway's door, by its headers."""
     headers = message.headers
-    source = headers.get("ce-source", "unknown")
-    actor = headers.get("Headrace-Actor", "") if door == GATEWAY else f"publisher:{source}"
-    return Request(
+    _, door, project, publisher, *_ = message.subject.split(".")
+    request = Request(
         verb=verb,
         project=project,
         key=headers.get("ce-id", ""),
         body=message.data,
-        actor=actor[:KEY_LENGTH_MAX],
-        via=headers.get("Headrace-Via", "")[:KEY_LENGTH_MAX] if door == GATEWAY else "",
+        actor=f"publisher:{project}/{publisher}",
+        source=headers.get("ce-source", ""),
         traceparent=traceparent,
     )
+    if door != GATEWAY:
+        return request
+    request = msgspec.structs.replace(
+        request,
+        actor=headers.get("Headrace-Actor", "")[:KEY_LENGTH_MAX],
+        via=headers.get("Headrace-Via", "")[:KEY_LENGTH_MAX],
+    )
+    return msgspec.structs.replace(request, source=f"{GATEWAY_SOURCE}{request.on_record}")
+
+
+def _envelope_refusal(message: Message, request: Request) -> Refusal | None:
+    """What is wrong with what a publisher says of its request."""
+    publisher = message.subject.split(".")[3]
+    if not subjects.is_token(publisher):
+        return Refusal(field="publisher", value=publisher[:63], rule=NAME_RULE)
+    source, kind = request.source, message.headers.get("ce-type", "")
+    if not 1 <= len(source) <= SOURCE_LENGTH_MAX or not source.isprintable():
+        rule = f"a source has 1 to {SOURCE_LENGTH_MAX} printable characters"
+        return Refusal(field="ce-source", rule=rule, instead=f"/{publisher}")
+    if source.startswith(GATEWAY_SOURCE):
+        rule = "is the source of requests over HTTP"
+        return Refusal(field="ce-source", value=shown(source), rule=rule, instead=f"/{publisher}")
+    if kind != f"headrace.{request.verb}.v1":
+        rule = f"is not what the subject says ({request.verb[:SOURCE_LENGTH_MAX]})"
+        instead = f"headrace.{request.verb[:SOURCE_LENGTH_MAX]}.v1"
+        return Refusal(field="ce-type", value=shown(kind), rule=rule, instead=instead)
+    return None
 
 
 def _not_for_publishers(request: Request) -> Refusal | None:

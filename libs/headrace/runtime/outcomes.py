@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from headrace.events import CATALOGUE, decode, decode_header
+from headrace.runtime.inbox import GATEWAY_SOURCE
 from headrace.store.interface import Stored
 
 
@@ -42,6 +43,8 @@ def outcome_of(event: Stored) -> Outcome | None:
     }
     if header.request_key:
         headers["ce-correlationid"] = header.request_key
+        if not header.request_source.startswith(GATEWAY_SOURCE):  # that names a person
+            headers["ce-correlationsource"] = header.request_source
     if header.traceparent:
         headers["traceparent"] = header.traceparent
     return Outcome(event.project, event.type, msgspec.json.encode(body), headers)

@@ -91,7 +91,13 @@ class PendingFacts:
 
 
 def encode_fact(
-    fact: Fact, *, actor: str, traceparent: str, request_key: str = "", request_hash: bytes = b""
+    fact: Fact,
+    *,
+    actor: str,
+    traceparent: str,
+    request_source: str = "",
+    request_key: str = "",
+    request_hash: bytes = b"",
 ) -> NewEvent:
     """The fact as the log takes it."""
     project = getattr(fact, "project", "")
@@ -100,6 +106,7 @@ def encode_fact(
         project=project,
         correlation=getattr(fact, "job", ""),
         traceparent=traceparent,
+        request_source=request_source,
         request_key=request_key,
     )
     return NewEvent(
@@ -108,6 +115,7 @@ def encode_fact(
         project=project,
         header=encode(header),
         data=encode(fact),
+        request_source=request_source,
         request_key=request_key,
         request_hash=request_hash,
     )

@@ -1,6 +1,8 @@
 """What running workers said last of themselves, as their nodes' agents pass it on.
 
-Rule: signals: bounded, forgotten when nobody repeats them, and nothing depends on them.
+Rule: signals: bounded, forgotten when nobody repeats them, and nothing depends on them. A node is
+believed about workers that the log has placed on it, and about no other; that is judged when they
+are read, for a report may be here before the placement that it follows.
 """
 
 from __future__ import annotations
@@ -14,18 +16,23 @@ from headrace.bus import subjects
 from headrace.bus.agents import Progress, Reported
 from headrace.bus.interface import Bus, Message, Subscription
 
-WORKERS_MAX = 10_000  # the one heard of longest ago goes first
+WORKERS_MAX = 1_000  # of one node; the one heard of longest ago goes first
+NODES_MAX = 10_000
 KEPT_S = 90.0  # agents repeat everything within a third of this
 
 _PROGRESS = msgspec.json.Decoder(Progress)
 
 
-class ProgressHeard:
-    """By worker, its last report. `monotonic` is a clock in seconds."""
+IsPlaced = Callable[[str, Reported], bool]
+"""Whether the log has placed this worker, of this project, on the node."""
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
-        self._monotonic = monotonic
-        self._heard: OrderedDict[tuple[str, int, int], tuple[float, Reported]] = OrderedDict()
+
+class ProgressHeard:
+    """By node and worker, its last report. `monotonic` is a clock in seconds."""
+
+    def __init__(self, monotonic: Callable[[], float], is_placed: IsPlaced) -> None:
+        self._monotonic, self._is_placed = monotonic, is_placed
+        self._heard: dict[str, OrderedDict[tuple[str, int, int], tuple[float, Reported]]] = {}
         self._subscription: Subscription | None = None
 
     async def listen(self, bus: Bus) -> None:
@@ -40,25 +47,40 @@ class ProgressHeard:
         self._heard.clear()
 
     def all(self) -> Iterator[Reported]:
-        """What is not too old, the longest unheard first."""
+        """What is not too old and said by the worker's own node; of each node, the longest unheard
+        first.
+        """
         since_s = self._monotonic() - KEPT_S
-        return (said for at_s, said in self._heard.values() if at_s >= since_s)
+        for node, heard in self._heard.items():
+            for at_s, said in heard.values():
+                if at_s >= since_s and self._is_placed(node, said):
+                    yield said
 
     def of(self, job: str, attempt: int) -> dict[int, dict[str, str]]:
         """The values of one attempt's workers, by rank."""
-        return {said.rank: said.values for said in self.all() if _is_of(said, job, attempt)}
+        since_s = self._monotonic() - KEPT_S
+        return {
+            said.rank: said.values
+            for node, heard in self._heard.items()
+            for at_s, said in heard.values()
+            if at_s >= since_s and _is_of(said, job, attempt) and self._is_placed(node, said)
+        }
 
     def _hear(self, message: Message) -> None:
         try:
             progress = _PROGRESS.decode(message.data)
         except msgspec.MsgspecError:
             return
+        node = message.subject.split(".")[2]
+        if node not in self._heard and len(self._heard) >= NODES_MAX:
+            return
+        heard = self._heard.setdefault(node, OrderedDict())
         for said in progress.workers:
             key = (said.job, said.attempt, said.rank)
-            self._heard[key] = (self._monotonic(), said)
-            self._heard.move_to_end(key)
-        while len(self._heard) > WORKERS_MAX:
-            self._heard.popitem(last=False)
+            heard[key] = (self._monotonic(), said)
+            heard.move_to_end(key)
+        while len(heard) > WORKERS_MAX:
+            heard.popitem(last=False)
 
 
 def _is_of(said: Reported, job: str, attempt: int) -> bool:

@@ -21,9 +21,9 @@ from headrace.store.interface import Store, Vault
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """A request as it came through a door.
 
-    `verb` is `job.submit`, …; `key` the idempotency key (CloudEvents id); `actor` is who asks:
-    believed from the gateway, otherwise `publisher:<source>`; `via` the service account that asks
-    for them.
+    `verb` is `job.submit`, …; `source` and `key` identify the request in its project (CloudEvents
+    source and id). `actor` is who asks: from the gateway as it says, otherwise
+    `publisher:<project>/<name>` of the credential; `via` the service account that asks for them.
     """
 
     verb: str
@@ -31,6 +31,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     body: bytes
     actor: str
+    source: str = ""
     traceparent: str = ""
     via: str = ""
 

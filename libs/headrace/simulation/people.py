@@ -13,11 +13,13 @@ import msgspec
 from headrace.bus import subjects
 from headrace.bus.interface import BusError, Message
 from headrace.bus.memory import MemoryBus
+from headrace.runtime.inbox import GATEWAY_SOURCE
 from headrace.simulation.asking import Asked
 
 if TYPE_CHECKING:
     from headrace.simulation.world import World
 
+PUBLISHER, SOURCE = "pipeline", "/simulation"
 REPLY_S = 2.0
 OUTCOME_S = 5.0  # a posted request's answer comes as an event
 AGAIN_S = 0.5
@@ -33,14 +35,15 @@ class People:
         self._answered: dict[str, asyncio.Future[dict[str, Any]]] = {}
         self.answers: dict[tuple[str, str], dict[str, Any]] = {}  # by project and key
         self.unanswered: dict[str, None] = {}
+        self._sources: dict[str, str] = {}  # by key
 
     @property
-    def accepted(self) -> list[tuple[str, str]]:
+    def accepted(self) -> list[tuple[str, str, str]]:
         """The requests that were answered with a position of the log, as the log names them: what
         concerns the fleet is of no project.
         """
         return [
-            ("" if project == subjects.FLEET else project, key)
+            ("" if project == subjects.FLEET else project, self._sources[key], key)
             for (project, key), answer in self.answers.items()
             if answer["position"]
         ]
@@ -52,6 +55,9 @@ class People:
     def ask(self, asked: Asked) -> asyncio.Task[None]:
         """Ask at the right time, and go on until there is an answer."""
         self.unanswered[asked.key] = None
+        through_gateway = asked.user and not asked.is_posted
+        source = f"{GATEWAY_SOURCE}{asked.user}" if through_gateway else SOURCE
+        self._sources[asked.key] = source
         loop = self._world.loop
         self._answered[asked.key] = loop.create_future()
         return loop.create_task(self._asking(asked))
@@ -76,7 +82,7 @@ class People:
         headers = {
             "ce-id": asked.key,
             "ce-type": f"headrace.{asked.verb}.v1",
-            "ce-source": "/simulation",
+            "ce-source": SOURCE,
             "ce-specversion": "1.0",
             "Headrace-Actor": asked.user,
         }
@@ -88,14 +94,15 @@ class People:
 
     async def _try(self, asked: Asked, body: bytes, headers: dict[str, str]) -> dict[str, Any]:
         if not asked.is_posted:
-            door = subjects.gateway if asked.user else subjects.request
-            subject = door(asked.project, asked.verb)
+            subject = subjects.request(asked.project, PUBLISHER, asked.verb)
+            if asked.user:
+                subject = subjects.gateway(asked.project, asked.verb)
             reply = await self._bus.request(subject, body, headers, REPLY_S)
             answer: dict[str, Any] = msgspec.json.decode(reply.data)
             return answer
         key = (asked.project, asked.key)
         outcome = self._outcomes[key] = self._world.loop.create_future()
-        await self._bus.store(subjects.post(asked.project, asked.verb), body, headers)
+        await self._bus.store(subjects.post(asked.project, PUBLISHER, asked.verb), body, headers)
         return await asyncio.wait_for(outcome, OUTCOME_S)
 
     async def _outcome(self, message: Message) -> None:

@@ -23,5 +23,6 @@ def check(events: Sequence[NewEvent]) -> None:
             raise StoreError(
                 f"{event.type} has {len(event.data)} bytes; an event has at most {EVENT_BYTES_MAX}"
             )
-        if "\0" in event.stream or "\0" in event.project or "\0" in event.request_key:
-            raise StoreError(f"{event.type} has a zero character in its stream, project or key")
+        texts = (event.stream, event.project, event.request_source, event.request_key)
+        if any("\0" in text for text in texts):
+            raise StoreError(f"{event.type} has a zero character in its stream, project or request")

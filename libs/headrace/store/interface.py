@@ -58,9 +58,9 @@ class SchemaTooNew(StoreError):
 class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     """An event on its way into the log.
 
-    A fact that records a request carries `request_key` (unique in its project for 30 days) and
-    `request_hash` (over the normalised request): a repeated key appends nothing and reports the
-    original instead.
+    A fact that records a request carries `request_source` and `request_key` (together unique in its
+    project for 30 days) and `request_hash` (over the normalised request): a repeated request appends
+    nothing and reports the original instead.
     """
 
     stream: str
@@ -69,6 +69,7 @@ class NewEvent(msgspec.Struct, frozen=True, kw_only=True):
     header: bytes
     data: bytes
     guards: tuple[Guard, ...] = ()
+    request_source: str = ""
     request_key: str = ""
     request_hash: bytes = b""
 

@@ -174,11 +174,11 @@ class MemoryStore(MemoryVault):
         since_us = self._clock() - batch.REQUEST_KEPT_US
         requests = self._log.requests
         repeated: dict[int, tuple[int, bool]] = {}
-        first: dict[tuple[str, str], int] = {}
+        first: dict[tuple[str, str, str], int] = {}
         for index, event in enumerate(events):
             if not event.request_key:
                 continue
-            name = (event.project, event.request_key)
+            name = (event.project, event.request_source, event.request_key)
             made = requests.get(name)
             if made is not None and made[2] >= since_us:
                 repeated[index] = (made[1], made[0] == event.request_hash)
@@ -229,7 +229,7 @@ class MemoryStore(MemoryVault):
             log.streams[event.stream].append(stored)
             appended[index] = stored
             if event.request_key:
-                name = (event.project, event.request_key)
+                name = (event.project, event.request_source, event.request_key)
                 log.requests[name] = (event.request_hash, position, recorded_at_us)
         return appended
 

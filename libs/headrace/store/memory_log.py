@@ -28,7 +28,7 @@ class MemoryLog:
         self.streams: dict[str, list[Stored]] = defaultdict(list)
         self.services: dict[str, ServiceHead] = {}
         # (project, key): (hash, position, recorded at, in µs)
-        self.requests: dict[tuple[str, str], tuple[bytes, int, int]] = {}
+        self.requests: dict[tuple[str, str, str], tuple[bytes, int, int]] = {}
         self.guards: dict[str, int] = {}
         self.snapshots: dict[str, dict[int, Snapshot]] = defaultdict(dict)
         self.project_keys: dict[str, tuple[str, bytes]] = {}

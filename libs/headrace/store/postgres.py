@@ -35,7 +35,7 @@ _READ_STREAM = (
 )
 _APPEND = (
     "SELECT * FROM headrace.append("
-    "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
+    "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
 )
 _LEAD = "SELECT headrace.lead($1, $2, $3)"
 _RENEW = "SELECT headrace.renew($1, $2, $3, $4)"
@@ -158,6 +158,7 @@ def _arguments(events: list[NewEvent]) -> tuple[list[Any], ...]:
         [event.project for event in events],
         [event.header for event in events],
         [event.data for event in events],
+        [event.request_source for event in events] if asks else [],
         [event.request_key for event in events] if asks else [],
         [event.request_hash for event in events] if asks else [],
         [i for i, _ in guards],

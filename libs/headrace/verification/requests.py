@@ -7,34 +7,34 @@ from collections.abc import Iterable
 from headrace.events import Entry, Fact
 from headrace.verification.violation import Violation
 
-KEY_US = 30 * 86_400 * 1_000_000  # how long a key is unique in its project
+KEY_US = 30 * 86_400 * 1_000_000  # how long a request is unique in its project
 
 
 class Requests:
     """The request keys in the log."""
 
     def __init__(self) -> None:
-        self._at: dict[tuple[str, str], tuple[int, int]] = {}  # position and time of the fact
+        self._at: dict[tuple[str, str, str], tuple[int, int]] = {}  # position and time of the fact
 
     def check(self, entry: Entry) -> Iterable[str]:
         """What is wrong with this entry as the record of a request."""
         header = entry.header
         if not header.request_key or not isinstance(entry.event, Fact):
             return
-        key = (header.project, header.request_key)
+        key = (header.project, header.request_source, header.request_key)
         before = self._at.get(key)
         if before is not None and entry.recorded_at_us - before[1] < KEY_US:
             yield f"request {header.request_key} was already recorded at position {before[0]}"
         self._at[key] = (entry.position, entry.recorded_at_us)
 
-    def __contains__(self, key: tuple[str, str]) -> bool:
+    def __contains__(self, key: tuple[str, str, str]) -> bool:
         return key in self._at
 
 
-def check_accepted(requests: Requests, accepted: Iterable[tuple[str, str]]) -> list[Violation]:
-    """Requests that somebody was told are accepted, as `(project, key)`, and the log lacks."""
+def check_accepted(requests: Requests, accepted: Iterable[tuple[str, str, str]]) -> list[Violation]:
+    """Requests that somebody was told are accepted, as `(project, source, key)`, and the log lacks."""
     return [
         Violation(invariant="I6", position=0, what=f"accepted request {key} is not in the log")
-        for project, key in accepted
-        if (project, key) not in requests
+        for project, source, key in accepted
+        if (project, source, key) not in requests
     ]

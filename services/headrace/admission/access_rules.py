@@ -1,6 +1,8 @@
 """Secrets, publishers and erasure: what may be set, created, forgotten.
 
-Rule: nothing is kept for a project that does not exist, and nothing is forgotten under a live job.
+Rule: nothing is kept for a project that does not exist, and nothing is forgotten under a live job. A
+key is one publisher's or one node's. Making publishers is what has limits: whoever is to be locked
+out can be.
 """
 
 from __future__ import annotations
@@ -23,8 +25,7 @@ from headrace.events.access import (
     SecretSetRequested,
 )
 
-PUBLISHERS_MAX = 1_000  # per project
-DELETED_MAX = 4_000  # publishers whose keys the bus refuses: what it is told is one message
+SECOND_US = 1_000_000
 SECRETS_MAX = 1_000  # per project
 NO_PROJECT = "there is none yet: headrace apply -f creates one"
 
@@ -44,42 +45,62 @@ def set_secret(hearing: Hearing, position: int, event: SecretSetRequested) -> De
 
 
 def create_publisher(hearing: Hearing, position: int, event: PublisherRequested) -> Decision:
-    """The key may publish. The same name and key again is the same publisher."""
+    """The key may publish, for a bounded time; the same name and key again begin it anew."""
     del position
     project, name = event.project, event.name
+    login = hearing.publisher(project, name)
     refusal = unknown_project(hearing.state, project)
-    key = hearing.publisher_key(project, name)
-    if refusal is None and key and key != event.public_key:
+    if refusal is None and login is not None and login.public_key != event.public_key:
         rule = "exists with another key"
         refusal = Refusal(field="publisher", value=name, rule=rule, instead="choose another name")
-    if refusal is None and event.public_key in hearing.state.deleted:
-        rule = "is of a publisher that was deleted"
-        refusal = Refusal(field="public_key", rule=rule, instead="make another key")
-    known = hearing.state.publishers.get(project, {})
-    if refusal is None and not key and len(known) >= PUBLISHERS_MAX:
-        rule = f"a project has at most {PUBLISHERS_MAX} publishers"
-        refusal = Refusal(field="publisher", value=name, rule=rule)
+    elif refusal is None and login is None and event.renews:
+        rule, instead = "does not exist", "was it deleted? headrace publisher create makes another"
+        refusal = Refusal(field="publisher", value=name, rule=rule, instead=instead)
+    elif refusal is None and login is None:
+        refusal = _taken(hearing, project, event.public_key) or _too_many(hearing, project, name)
     if refusal is not None:
         return PublisherRefused(project=project, name=name, refusal=refusal)
-    return PublisherCreated(project=project, name=name, public_key=event.public_key)
+    expires_at_us = hearing.now_us + hearing.state.setting("publisher_lasts_s") * SECOND_US
+    return PublisherCreated(
+        project=project, name=name, public_key=event.public_key, expires_at_us=expires_at_us
+    )
 
 
 def delete_publisher(hearing: Hearing, position: int, event: PublisherDeleteRequested) -> Decision:
-    """The key is let in no more. Its login does not expire, so that it is refused for ever."""
+    """The key is let in no more: the bus refuses it until its login has expired."""
     del position
     project, name = event.project, event.name
-    key = hearing.publisher_key(project, name)
-    refusal = None
-    if not key:
-        known = sorted(hearing.state.publishers.get(project, {}))
-        instead = meant(name, "publishers", known, "the project has none")
-        refusal = Refusal(field="publisher", value=name, rule="does not exist", instead=instead)
-    elif len(hearing.state.deleted) >= DELETED_MAX:
-        rule = f"{DELETED_MAX} have been deleted, and the bus refuses no more keys"
-        refusal = Refusal(field="publisher", value=name, rule=rule)
-    if refusal is not None:
-        return PublisherRefused(project=project, name=name, refusal=refusal)
-    return PublisherDeleted(project=project, name=name, public_key=key)
+    login = hearing.publisher(project, name)
+    if login is not None:
+        return PublisherDeleted(project=project, name=name, public_key=login.public_key)
+    known = sorted(hearing.state.publishers.get(project, {}))
+    instead = meant(name, "publishers", known, "the project has none")
+    refusal = Refusal(field="publisher", value=name, rule="does not exist", instead=instead)
+    return PublisherRefused(project=project, name=name, refusal=refusal)
+
+
+def _taken(hearing: Hearing, project: str, key: str) -> Refusal | None:
+    """A refusal when the key is somebody's; of which other project is not said."""
+    holder = hearing.key_holder(key)
+    if not holder:
+        return None
+    if holder.startswith("publisher ") and not holder.startswith(f"publisher {project}/"):
+        holder = "a publisher of another project"
+    return Refusal(field="public_key", rule=f"is that of {holder}", instead="make another key")
+
+
+def _too_many(hearing: Hearing, project: str, name: str) -> Refusal | None:
+    days = hearing.state.setting("publisher_lasts_s") // 86_400
+    since = f"those deleted in the last {days} days included"
+    limit = hearing.state.setting("publishers_per_project_max")
+    if hearing.logins_of(project) >= limit:
+        rule = f"a project has at most {limit} publishers, {since}"
+        return Refusal(field="publisher", value=name, rule=rule, instead="use one that there is")
+    limit = hearing.state.setting("publishers_max")
+    if hearing.logins >= limit:
+        rule = f"the platform has at most {limit} publishers, {since}"
+        return Refusal(field="publisher", value=name, rule=rule, instead="use one that there is")
+    return None
 
 
 def erase(hearing: Hearing, position: int, event: ProjectEraseRequested) -> Decision:

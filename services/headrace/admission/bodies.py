@@ -67,10 +67,14 @@ class SecretNamed(Asked, frozen=True, kw_only=True):
 
 
 class PublisherNamed(Asked, frozen=True, kw_only=True):
-    """`publisher.create`."""
+    """`publisher.create` and `publisher.renew`: the key signed (base64) `publisher_text` of the
+    project, the name and `at_s`, by its own clock.
+    """
 
     name: str
     public_key: str
+    at_s: int
+    signature: str
 
     def refusal(self) -> Refusal | None:
         if not is_token(self.name):

@@ -109,15 +109,14 @@ def _orphans(state: State, hearing: Hearing) -> Iterator[Draft]:
         event = jobs.JobCancelling(job=job_id, project=job.project, reason="project-deleted")
         yield Draft(event=event, causation=deleted_at, traceparent=job.traceparent)
     for project in _left_publishing(state):
-        for name, key in sorted(state.publishers[project].items()):
+        for name, login in sorted(state.publishers[project].items()):
+            key = login.public_key
             gone = access.PublisherDeleted(project=project, name=name, public_key=key)
             yield Draft(event=gone, causation=state.gone[project])
 
 
 def _left_publishing(state: State) -> list[str]:
     """Projects that were deleted and whose publishers the bus still lets in."""
-    if len(state.deleted) >= access_rules.DELETED_MAX:
-        return []
     return sorted(project for project in state.gone if project in state.publishers)
 
 

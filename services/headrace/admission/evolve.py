@@ -20,10 +20,12 @@ from headrace.admission import (
 from headrace.admission.hearing import hook_of
 from headrace.admission.state import (
     Asked,
+    Deleted,
     Ended,
     Group,
     Hook,
     Live,
+    Login,
     Pending,
     State,
     Stop,
@@ -144,14 +146,21 @@ def _secret(state: State, _entry: Entry, event: access.SecretSet) -> None:
 
 
 def _publisher(state: State, _entry: Entry, event: access.PublisherCreated) -> None:
-    state.publishers.setdefault(event.project, {})[event.name] = event.public_key
+    login = Login(public_key=event.public_key, expires_at_us=event.expires_at_us)
+    state.publishers.setdefault(event.project, {})[event.name] = login
 
 
-def _publisher_deleted(state: State, _entry: Entry, event: access.PublisherDeleted) -> None:
-    state.publishers.get(event.project, {}).pop(event.name, None)
+def _publisher_deleted(state: State, entry: Entry, event: access.PublisherDeleted) -> None:
+    login = state.publishers.get(event.project, {}).pop(event.name, None)
     if not state.publishers.get(event.project, True):
         del state.publishers[event.project]
-    state.deleted[event.public_key] = event.project
+    now_us = entry.recorded_at_us
+    state.deleted = {
+        key: gone for key, gone in state.deleted.items() if gone.expires_at_us > now_us
+    }
+    if login is not None and login.expires_at_us > now_us:
+        gone = Deleted(project=event.project, expires_at_us=login.expires_at_us)
+        state.deleted[event.public_key] = gone
 
 
 def _erased(state: State, entry: Entry, event: access.ProjectErased) -> None:

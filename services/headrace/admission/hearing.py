@@ -7,13 +7,15 @@ other, in the order of the log.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from itertools import islice
 
 from headrace.access import directory
-from headrace.admission.state import Hook, Member, State, Token
+from headrace.admission.state import Deleted, Hook, Login, Member, State, Token
 from headrace.events import Decision, access, jobs, members, pauses, templates, volumes, webhooks
 
 WAITING_SHOWN_MAX = 10
+DELETED_PUBLISHER, DELETED_NODE = "a publisher that was deleted", "a node that was deleted"
 
 
 class Hearing:
@@ -27,7 +29,8 @@ class Hearing:
         self._pausing: dict[str, bool] = {}
         self._erased: dict[str, None] = {}
         self._secrets: dict[tuple[str, str], None] = {}
-        self._publishers: dict[tuple[str, str], str] = {}
+        self._publishers: dict[tuple[str, str], Login | None] = {}
+        self._publishers_made: Counter[str] = Counter()  # by project
         self._tokens: dict[str, Token | None] = {}
         self._used: dict[str, dict[str, str]] = {}
         self._members: dict[str, Member | None] = {}
@@ -48,9 +51,13 @@ class Hearing:
         elif isinstance(event, access.SecretSet):
             self._secrets[event.project, event.name] = None
         elif isinstance(event, access.PublisherCreated):
-            self._publishers[event.project, event.name] = event.public_key
+            self._publishers_made[event.project] += (
+                self.publisher(event.project, event.name) is None
+            )
+            login = Login(public_key=event.public_key, expires_at_us=event.expires_at_us)
+            self._publishers[event.project, event.name] = login
         elif isinstance(event, access.PublisherDeleted):
-            self._publishers[event.project, event.name] = ""
+            self._publishers[event.project, event.name] = None
         elif isinstance(event, access.ProjectErased):
             self._erased[event.project] = None
         elif isinstance(event, members.TokenCreated):
@@ -129,10 +136,46 @@ class Hearing:
             return True
         return project not in self._erased and name in self.state.secrets.get(project, {})
 
-    def publisher_key(self, project: str, name: str) -> str:
-        """The public key of this publisher; empty when there is none of that name."""
-        known = self.state.publishers.get(project, {})
-        return self._publishers.get((project, name), known.get(name, ""))
+    def publisher(self, project: str, name: str) -> Login | None:
+        """The login of this publisher; None when there is none of that name."""
+        if (project, name) in self._publishers:
+            return self._publishers[project, name]
+        return self.state.publishers.get(project, {}).get(name)
+
+    def logins_of(self, project: str) -> int:
+        """How many logins of the project's publishers may be good, those of deleted ones included."""
+        gone = sum(1 for gone in self._unexpired() if gone.project == project)
+        known = len(self.state.publishers.get(project, {}))
+        return known + gone + self._publishers_made[project]
+
+    @property
+    def logins(self) -> int:
+        """The same of all projects."""
+        known = sum(map(len, self.state.publishers.values()))
+        return known + sum(1 for _ in self._unexpired()) + self._publishers_made.total()
+
+    def key_holder(self, key: str) -> str:
+        """Who signs in, or signed in, with this public key: `node n1`, `publisher ads/etl`, or that
+        it was deleted; empty when nobody does.
+        """
+        nodes = {**self.state.members, **self._members}
+        for node, member in nodes.items():
+            if member is not None and member.public_key == key:
+                return f"node {node}"
+        for project, named in self.state.publishers.items():
+            for name, login in named.items():
+                if login.public_key == key:
+                    return f"publisher {project}/{name}"
+        for (project, name), made in self._publishers.items():
+            if made is not None and made.public_key == key:
+                return f"publisher {project}/{name}"
+        gone = self.state.deleted.get(key)
+        if gone is not None and gone.expires_at_us > self.now_us:
+            return DELETED_PUBLISHER
+        return DELETED_NODE if key in self.state.revoked else ""
+
+    def _unexpired(self) -> Iterator[Deleted]:
+        return (gone for gone in self.state.deleted.values() if gone.expires_at_us > self.now_us)
 
     def token(self, token: str) -> Token | None:
         """The join token of this id."""

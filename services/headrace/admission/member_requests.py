@@ -12,8 +12,12 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from headrace.admission.possession import possession_refusal
 from headrace.bus.credentials import is_user_key, node_permissions, user_jwt
 from headrace.bus.subjects import is_token
+from headrace.client.model import joining_text
 from headrace.documents.refusing import shown
 from headrace.events import Fact, Refusal
 from headrace.events.members import (
@@ -25,7 +29,7 @@ from headrace.events.members import (
     TokenRevokeRequested,
 )
 from headrace.runtime.asking import Asked, line, receives
-from headrace.runtime.service import Receive, Request
+from headrace.runtime.service import Receive, Request, Runtime
 from headrace.vault import KEY_BYTES
 
 USES_MAX = 1_000
@@ -91,13 +95,17 @@ class TokenNamed(_OfMember, frozen=True, kw_only=True):
 
 
 class Joining(_OfMember, frozen=True, kw_only=True):
-    """`access.join`, from the gateway, which hashed the token's secret."""
+    """`access.join`, from the gateway, which hashed the token's secret. The key signed (base64)
+    `joining_text` of the node and `at_s`, by its own clock.
+    """
 
     node: str
     token: str
     digest: str
     public_key: str
     box_key: str
+    at_s: int
+    signature: str
     host: str = ""
     address: str = ""
 
@@ -146,7 +154,7 @@ def _revoke_token(asked: TokenNamed, request: Request) -> Fact | Refusal:
 
 
 @receives(Joining, OWNED)
-def _join(asked: Joining, _request: Request) -> Fact | Refusal:
+def _joining(asked: Joining, _request: Request) -> Fact | Refusal:
     return JoinRequested(
         node=asked.node,
         token=asked.token,
@@ -156,6 +164,21 @@ def _join(asked: Joining, _request: Request) -> Fact | Refusal:
         host=line(asked.host, TEXT_LENGTH_MAX),
         address=line(asked.address, TEXT_LENGTH_MAX),
     )
+
+
+async def _join(request: Request, runtime: Runtime) -> Fact | Refusal:
+    fact = await _joining(request, runtime)
+    if isinstance(fact, Refusal):
+        return fact
+    asked = msgspec.json.decode(request.body, type=Joining)
+    refusal = possession_refusal(
+        asked.public_key,
+        joining_text(asked.node, asked.at_s),
+        asked.signature,
+        at_s=asked.at_s,
+        now_us=runtime.now_us(),
+    )
+    return refusal or fact
 
 
 @receives(Approving, OWNED)

@@ -1,12 +1,13 @@
 """Join tokens and members: which machine may be which node, and who says so.
 
 Rule: a token lets in as many keys as it says, until it expires; the same key again is the same
-machine asking again. A node's name belongs to one key until the node is deleted.
+machine asking again. A node's name belongs to one key until the node is deleted, and a key to one
+node or publisher; that of a deleted node may join again.
 """
 
 from __future__ import annotations
 
-from headrace.admission.hearing import Hearing
+from headrace.admission.hearing import DELETED_NODE, Hearing
 from headrace.admission.state import Member, Token
 from headrace.events import Decision, Refusal
 from headrace.events.members import (
@@ -63,6 +64,7 @@ def join(hearing: Hearing, position: int, event: JoinRequested) -> Decision:
     refusal = _token_refusal(event, token)
     if member is None or member.public_key != event.public_key:  # else the same machine asks again
         refusal = refusal or _spent(hearing, event, token) or _name_refusal(hearing, event, member)
+        refusal = refusal or _key_refusal(hearing, event)
     if refusal is not None or token is None:
         return JoinRefused(
             node=event.node,
@@ -162,6 +164,16 @@ def _name_refusal(hearing: Hearing, event: JoinRequested, member: Member | None)
         rule = f"a fleet has at most {limit} members, those that wait included"
         return Refusal(field="node", value=event.node, rule=rule)
     return None
+
+
+def _key_refusal(hearing: Hearing, event: JoinRequested) -> Refusal | None:
+    holder = hearing.key_holder(event.public_key)
+    if holder in ("", DELETED_NODE):
+        return None
+    if holder.startswith("publisher "):
+        holder = "a publisher"
+    rule, instead = f"is that of {holder}", "join from an empty node folder, which makes another"
+    return Refusal(field="public_key", rule=rule, instead=instead)
 
 
 def _unknown(token: str) -> Refusal:

@@ -25,6 +25,7 @@ from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import MEMBER_RECEIVERS, credential_of
 from headrace.admission.people_requests import PEOPLE_RECEIVERS
+from headrace.admission.possession import possession_refusal
 from headrace.admission.sources import with_source
 from headrace.admission.template_requests import TEMPLATE_RECEIVERS, job_file
 from headrace.admission.trials import drawn
@@ -32,6 +33,7 @@ from headrace.admission.volume_requests import apply_volume, delete_volume
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
+from headrace.client.model import publisher_text
 from headrace.documents import JobFile, Plan, plan, read_job
 from headrace.documents.workdir import bundle_of
 from headrace.events import Event, Fact, Refusal, encode
@@ -82,6 +84,7 @@ class Requests:
             "job.enter": _enter,
             "secret.set": self.set_secret,
             "publisher.create": _create_publisher,
+            "publisher.renew": _renew_publisher,
             "publisher.delete": _delete_publisher,
             "project.erase": _erase,
             "volume.apply": apply_volume,
@@ -165,7 +168,11 @@ class Requests:
             return {}
         permissions = publisher_permissions(event.project, event.name)
         name = f"{event.project}/{event.name}"
-        return {"jwt": user_jwt(self._account_seed, event.public_key, name, permissions)}
+        expires_at_s = event.expires_at_us // 1_000_000
+        jwt = user_jwt(
+            self._account_seed, event.public_key, name, permissions, expires_at_s=expires_at_s
+        )
+        return {"jwt": jwt}
 
     async def differing(self, original: Event, other: Event, runtime: Runtime) -> tuple[str, ...]:
         """In which fields two job files differ that came under one key. Raises `StoreError`."""
@@ -205,13 +212,33 @@ def _enter(asked: WayNamed, request: Request) -> Fact | Refusal:
     )
 
 
-@receives(PublisherNamed)
-def _create_publisher(asked: PublisherNamed, request: Request) -> Fact | Refusal:
-    return PublisherRequested(
+async def _create_publisher(request: Request, runtime: Runtime) -> Fact | Refusal:
+    """`publisher.create`."""
+    return _publisher(request, runtime, renews=False)
+
+
+async def _renew_publisher(request: Request, runtime: Runtime) -> Fact | Refusal:
+    """`publisher.renew`: the key alone says who asks."""
+    return _publisher(request, runtime, renews=True)
+
+
+def _publisher(request: Request, runtime: Runtime, *, renews: bool) -> Fact | Refusal:
+    asked = decoded(request.body, PublisherNamed)
+    if isinstance(asked, Refusal):
+        return asked
+    refusal = possession_refusal(
+        asked.public_key,
+        publisher_text(request.project, asked.name, asked.at_s),
+        asked.signature,
+        at_s=asked.at_s,
+        now_us=runtime.now_us(),
+    )
+    return refusal or PublisherRequested(
         project=request.project,
         name=asked.name,
         public_key=asked.public_key,
         user=request.actor,
+        renews=renews,
     )
 
 

@@ -31,6 +31,9 @@ SETTINGS = {
     "tokens_max": 1_000,  # join tokens remembered; the oldest are forgotten first
     "members_max": 10_000,  # nodes, and machines that wait to be one
     "revoked_max": 4_000,  # keys of deleted nodes that the bus refuses; the oldest are forgotten first
+    "publishers_per_project_max": 100,  # with those deleted whose logins have not expired
+    "publishers_max": 5_000,  # of all projects, likewise: what the bus refuses is one message
+    "publisher_lasts_s": 30 * 86_400,  # a publisher signs in with it; renewed with its key
     "credential_lasts_s": 7 * 86_400,  # a node signs in with it; renewed when half of it is over
 }
 
@@ -83,6 +86,20 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
     after: tuple[Dependency, ...] = ()
     idle_us: int = 0
     volumes: tuple[str, ...] = ()
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """What a publisher signs in with, and until when."""
+
+    public_key: str
+    expires_at_us: int
+
+
+class Deleted(msgspec.Struct, frozen=True, kw_only=True):
+    """A publisher of the project was deleted, and its login would be good until then."""
+
+    project: str
+    expires_at_us: int
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -206,11 +223,11 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     volumes: dict[str, volume_events.Volume] = {}
     templates: dict[str, dict[str, Kept]] = {}  # project ("": everybody's): name
     secrets: dict[str, dict[str, str]] = {}  # project: name: version
-    publishers: dict[str, dict[str, str]] = {}  # project: name: public key
+    publishers: dict[str, dict[str, Login]] = {}  # project: name
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first
     members: dict[str, Member] = {}  # by node
     revoked: dict[str, int] = {}  # keys of nodes that were deleted, and when; the oldest first
-    deleted: dict[str, str] = {}  # keys of publishers that were deleted: their projects, for ever
+    deleted: dict[str, Deleted] = {}  # by key, publishers whose logins have not expired
     directory: Directory = msgspec.field(default_factory=Directory)
     hooks: dict[str, dict[str, Hook]] = {}  # project: name
     erasing: dict[str, int] = {}  # erased at that position; its keys are not known to be dropped

@@ -64,12 +64,15 @@ def secret(projection: Projection, entry: Entry, event: SecretSet) -> None:
 
 
 def publisher(projection: Projection, entry: Entry, event: PublisherCreated) -> None:
-    """The key may publish, instead of one that had its name."""
+    """The key may publish, until then."""
+    known = projection.publishers.get((event.project, event.name))
+    is_renewed = known is not None and known.public_key == event.public_key
     projection.publishers[event.project, event.name] = PublisherRow(
         name=event.name,
         project=event.project,
         public_key=event.public_key,
-        created_at_us=entry.recorded_at_us,
+        created_at_us=known.created_at_us if known and is_renewed else entry.recorded_at_us,
+        expires_at_us=event.expires_at_us,
     )
 
 

@@ -17,10 +17,11 @@ from headrace.bus.subjects import FLEET
 from headrace.client.model import Answer, NodeRow, ProjectRow, Status
 from headrace.gateway import choosing, rows
 from headrace.gateway.answering import response_of
-from headrace.gateway.caller import By, may
+from headrace.gateway.caller import OPEN, By, may
 from headrace.gateway.errors import BadRequest, NotFound
 from headrace.gateway.gateway import Gate
 from headrace.gateway.jobs_api import Key, Trace
+from headrace.gateway.joining_api import limited
 from headrace.gateway.listing import Paged, is_one_of, listed
 
 SECRET_BYTES_MAX = 65_000  # sealed it is a little more
@@ -33,11 +34,23 @@ class NodeChange(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class NewPublisher(msgspec.Struct, forbid_unknown_fields=True):
-    """A pipeline's place on the bus: its project and its public NKey."""
+    """A pipeline's place on the bus: its project and its public NKey, which signed (base64)
+    `publisher_text(project, name, at_s)`.
+    """
 
     name: str
     project: str
     public_key: str
+    at_s: int
+    signature: str
+
+
+class Renewal(msgspec.Struct, forbid_unknown_fields=True):
+    """The publisher's key signed (base64) `publisher_text(project, name, at_s)`."""
+
+    public_key: str
+    at_s: int
+    signature: str
 
 
 @get("/nodes", summary="Nodes with their GPUs and who holds them", opt=may("read", "node"))
@@ -131,9 +144,32 @@ async def create_publisher(
 ) -> Response[Answer]:
     """`jwt` in the answer is the user's credential; the seed never leaves its owner."""
     by.check(data.project)
-    body = {"name": data.name, "public_key": data.public_key}
-    answer = await by.ask("publisher.create", data.project, body, key=key)
+    body = msgspec.structs.asdict(data)
+    answer = await by.ask("publisher.create", body.pop("project"), body, key=key)
     return response_of(await gateway.visible(answer), created=True)
+
+
+@post(
+    "/publishers/{project:str}/{name:str}/credential",
+    summary="A publisher renews its login, with its key alone",
+    status_code=HTTP_200_OK,
+    opt=OPEN,
+)
+async def renew_publisher(
+    gateway: Gate,
+    request: Request[Any, Any, Any],
+    project: FromPath[str],
+    name: FromPath[str],
+    data: JSONBody[Renewal],
+) -> Response[Answer]:
+    """`jwt` in the answer is the new credential. What has expired can be renewed too, until the
+    publisher is deleted.
+    """
+    limited(gateway, request)
+    body = {"name": name, **msgspec.structs.asdict(data)}
+    actor = f"publisher:{project}/{name}"
+    answer = await gateway.asker.ask("publisher.renew", project, body, actor=actor)
+    return response_of(await gateway.visible(answer))
 
 
 @delete(

@@ -12,6 +12,7 @@ from litestar.params import SkipValidation
 
 from headrace.access.allowed import WHOLE_FLEET, Scope
 from headrace.access.directory import Directory
+from headrace.bus.agents import Reported
 from headrace.bus.interface import Bus
 from headrace.client.model import Answer, Description, JobRow
 from headrace.events import tag_of
@@ -80,12 +81,18 @@ class Gateway:
             token, self.directory, follower.now_us, provider, self.browsers
         )
         self.logs = LogStreams(bus, follower)
-        self.progress = ProgressHeard(time.monotonic)
+        self.progress = ProgressHeard(time.monotonic, self._is_placed)
         self.keeper = Keeper(files_dir, self._needed)
         self.uses = UsesSaid(bus)
         self.openings = Openings(time.monotonic)
         self.places = places or Places()
         self.node_files = NodeFiles(bus, follower, self.keeper, self.outputs_of)
+
+    def _is_placed(self, node: str, said: Reported) -> bool:
+        job = self.follower.projection.live.get(said.job)
+        if job is None or (job.attempt, job.project) != (said.attempt, said.project):
+            return False
+        return any(worker.rank == said.rank and worker.node == node for worker in job.workers)
 
     @property
     def projection(self) -> Projection:

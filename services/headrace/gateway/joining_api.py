@@ -54,12 +54,16 @@ class Approval(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class Joining(msgspec.Struct, forbid_unknown_fields=True):
-    """A machine wants to be `node`: its join token, its public keys, and its name for people."""
+    """A machine wants to be `node`: its join token, its public keys, of which the first signed
+    (base64) `joining_text(node, at_s)`, and its name for people.
+    """
 
     node: str
     token: str
     public_key: str
     box_key: str
+    at_s: int
+    signature: str
     host: str = ""
 
 
@@ -133,7 +137,7 @@ async def join(
     gateway: Gate, request: Request[Any, Any, Any], data: JSONBody[Joining]
 ) -> Response[Answer]:
     """`change` in the answer is waiting or approved; then `/v1/credential`."""
-    address = _limited(gateway, request)
+    address = limited(gateway, request)
     try:
         token = join_token.parse(data.token)
     except ValueError as error:
@@ -144,6 +148,8 @@ async def join(
         "digest": token.digest,
         "public_key": data.public_key,
         "box_key": data.box_key,
+        "at_s": data.at_s,
+        "signature": data.signature,
         "host": data.host,
         "address": address,
     }
@@ -156,7 +162,7 @@ async def credential(
     gateway: Gate, request: Request[Any, Any, Any], data: JSONBody[SigningIn]
 ) -> Response[Answer]:
     """202 while it waits for approval; 422 when it is no member. Asked again before it expires."""
-    _limited(gateway, request)
+    limited(gateway, request)
     _check_signature(data)
     waiting: JoinWaiting | None = gateway.projection.waiting.get(data.node)
     if waiting is not None and waiting.public_key == data.public_key:
@@ -172,11 +178,13 @@ async def credential(
     return response_of(answer)
 
 
-def _limited(gateway: Gateway, request: Request[Any, Any, Any]) -> str:
+def limited(gateway: Gateway, request: Request[Any, Any, Any]) -> str:
     """Where the request came from. Raises `TooMany` when too many came from there."""
     address = request.client.host if request.client else ""
     if not gateway.limiter.takes(address):
-        raise TooMany("too many machines join from this address at once; this one tries again soon")
+        raise TooMany(
+            "too many keys are proven from this address at once; this one tries again soon"
+        )
     return address
 
 

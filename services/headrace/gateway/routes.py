@@ -58,6 +58,7 @@ ROUTES = (
     fleet_api.set_secret,
     inventory_api.list_publishers,
     fleet_api.create_publisher,
+    fleet_api.renew_publisher,
     fleet_api.delete_publisher,
     fleet_api.erase_project,
     fleet_api.platform_status,

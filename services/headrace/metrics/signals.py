@@ -1,4 +1,7 @@
-"""The agents' samples, as they last arrived: sent often, never stored."""
+"""The agents' samples, as they last arrived: sent often, never stored.
+
+Rule: a node is believed about its own devices, as the log has them.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +28,17 @@ class Signals:
 
     def __init__(self) -> None:
         self.busy_permille: dict[tuple[str, str], int] = {}
-        self.progress = ProgressHeard(time.monotonic)
         self.watching = Watching()
+        self.progress = ProgressHeard(time.monotonic, self.watching.is_placed)
         self._subscription: Subscription | None = None
 
     async def lead(self, runtime: Runtime) -> None:
         """Start listening."""
         subject = subjects.AGENTS_UP.removesuffix("*") + "signal"
+        self._runtime = runtime
+        await self.watching.lead(runtime)
         self._subscription = await runtime.bus.listen(subject, self._heard)
         await self.progress.listen(runtime.bus)
-        await self.watching.lead(runtime)
 
     async def committed(self, entries: Sequence[Entry]) -> None:
         """Nothing outside depends on what is accounted for."""
@@ -53,9 +57,14 @@ class Signals:
             signal = _SIGNAL.decode(message.data)
         except msgspec.MsgspecError:
             return
-        self.watching.sampled(signal)
         node = message.subject.split(".")[2]
+        self.watching.sampled(node, signal)
+        machine = self._runtime.state.nodes.get(node)
+        if machine is None:
+            return
         for device, permille, _ in signal.samples:
             key = (node, device)
+            if device not in machine.devices:
+                continue
             if key in self.busy_permille or len(self.busy_permille) < DEVICES_MAX:
                 self.busy_permille[key] = permille

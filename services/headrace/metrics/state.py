@@ -35,10 +35,14 @@ PROJECTS_MAX = 10_000  # as many as the tree may have
 
 
 class Seen(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A live job and the state it is in: waiting, held, starting, running, cancelling."""
+    """A live job and the state it is in: waiting, held, starting, running, cancelling. `nodes` are
+    those of its `attempt` that is placed, by rank.
+    """
 
     project: str
     state: str = "waiting"
+    attempt: int = 0
+    nodes: dict[int, str] = {}
 
 
 class Waits(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -61,13 +65,13 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
 
 class Workspace(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A workspace that ends when it is not used for `idle_us`: its `attempt` that runs (0: none),
-    with these devices, and whether it was warned of (1) or its time is up (2).
+    with these devices, each with its node before it, and whether it was warned of (1) or its time is up (2).
     """
 
     project: str
     idle_us: int
     attempt: int = 0
-    devices: tuple[str, ...] = ()
+    devices: tuple[tuple[str, str], ...] = ()
     stage: int = 0
 
 
@@ -76,6 +80,7 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     milli: int
     silent: bool = False
+    devices: dict[str, None] = {}
 
 
 class State(msgspec.Struct, kw_only=True):
@@ -116,6 +121,9 @@ def _placed(state: State, _entry: Entry, event: GangPlaced) -> None:
 
 def _grown(state: State, _entry: Entry, event: GangGrown) -> None:
     state.allocated_milli += event.milli
+    seen = state.jobs.get(event.job)
+    if seen is not None:
+        seen.nodes.update((worker.rank, worker.node) for worker in event.workers)
 
 
 def _resumed(state: State, _entry: Entry, event: GangResumed) -> None:
@@ -136,6 +144,11 @@ def _released(
         held_us=event.held_us,
         traceparent=entry.header.traceparent,
     )
+    seen = state.jobs.get(event.job)
+    if seen is not None and isinstance(event, WorkersReleased):
+        seen.nodes = {rank: node for rank, node in seen.nodes.items() if rank not in event.ranks}
+    elif seen is not None and isinstance(event, GangReleased):
+        seen.nodes = {}
     workspace = state.workspaces.get(event.job)
     if workspace is not None:
         workspace.attempt, workspace.devices = 0, ()
@@ -169,7 +182,8 @@ def _finished(state: State, entry: Entry, event: JobFinished) -> None:
 
 def _joined(state: State, _entry: Entry, event: NodeJoined) -> None:
     milli = 1000 * sum(1 for device in event.devices if device.healthy)
-    state.nodes[event.node] = Machine(milli=milli)
+    devices = {device.device: None for device in event.devices}
+    state.nodes[event.node] = Machine(milli=milli, devices=devices)
 
 
 def _heard(state: State, _entry: Entry, event: NodeSilent | NodeHeard) -> None:
@@ -179,11 +193,16 @@ def _heard(state: State, _entry: Entry, event: NodeSilent | NodeHeard) -> None:
 
 
 def _runs(state: State, event: GangPlaced | GangResumed) -> None:
+    seen = state.jobs.get(event.job)
+    if seen is not None:
+        seen.attempt = event.attempt
+        seen.nodes = {worker.rank: worker.node for worker in event.workers}
     workspace = state.workspaces.get(event.job)
     if workspace is not None:
         workspace.attempt, workspace.stage = event.attempt, 0
-        shares = (share for worker in event.workers for share in worker.devices)
-        workspace.devices = tuple(share.device for share in shares)
+        workspace.devices = tuple(
+            (worker.node, share.device) for worker in event.workers for share in worker.devices
+        )
 
 
 def _seen(state: State, _entry: Entry, event: WorkspaceSeen) -> None:

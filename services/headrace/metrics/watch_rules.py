@@ -22,15 +22,15 @@ class Watch(msgspec.Struct, kw_only=True):
     used_at_us: int = 0
     busy_at_us: int = 0
     busy_permille: int = 0
-    sampled_us: dict[str, int] = {}  # by device
+    sampled_us: dict[tuple[str, str], int] = {}  # by node and device
     values: dict[str, str] = {}
 
     def use(self, now_us: int) -> None:
         """Somebody is there, or a program says something new."""
         self.used_at_us, self.busy_permille = now_us, 0
 
-    def sample(self, device: str, permille: int, now_us: int) -> None:
-        """One of its GPUs is so busy."""
+    def sample(self, device: tuple[str, str], permille: int, now_us: int) -> None:
+        """One of its GPUs, by node and name, is so busy."""
         self.sampled_us[device] = now_us
         if permille >= BUSY_PERMILLE_MIN:
             self.busy_at_us, self.busy_permille = now_us, 0

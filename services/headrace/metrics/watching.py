@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Progress, Signal
+from headrace.bus.agents import Progress, Reported, Signal
 from headrace.bus.interface import Message, Subscription
 from headrace.bus.uses import Uses
 from headrace.events.workspaces import WorkspaceSeen, stage_of
@@ -31,7 +31,7 @@ class Watching:
 
     def __init__(self) -> None:
         self._watches: dict[str, Watch] = {}
-        self._of_device: dict[str, dict[str, None]] = {}  # the workspaces on it
+        self._of_device: dict[tuple[str, str], dict[str, None]] = {}  # the workspaces on it
         self._gateway_heard_us = 0
         self._subscriptions: list[Subscription] = []
         self._looking: asyncio.Task[None] | None = None
@@ -55,11 +55,20 @@ class Watching:
         self._of_device.clear()
         self._gateway_heard_us = 0
 
-    def sampled(self, signal: Signal) -> None:
+    def sampled(self, node: str, signal: Signal) -> None:
         """A node's agent says how busy its devices are."""
-        for device, permille, _ in signal.samples:
+        for name, permille, _ in signal.samples:
+            device = (node, name)
             for job in self._of_device.get(device, ()):
                 self._watches[job].sample(device, permille, self._runtime.now_us())
+
+    def is_placed(self, node: str, said: Reported) -> bool:
+        """Whether the log has this worker on the node."""
+        state: State = self._runtime.state
+        seen = state.jobs.get(said.job)
+        if seen is None or (seen.attempt, seen.project) != (said.attempt, said.project):
+            return False
+        return seen.nodes.get(said.rank) == node
 
     async def look(self) -> None:
         """Look at every workspace, and put on record what there is to say."""
@@ -116,7 +125,10 @@ class Watching:
             workers = _PROGRESS.decode(message.data).workers
         except msgspec.MsgspecError:
             return
+        node = message.subject.split(".")[2]
         for said in workers:
+            if not self.is_placed(node, said):
+                continue
             watch = self._watches.get(said.job)
             if watch is not None and watch.attempt == said.attempt and watch.values != said.values:
                 watch.values = said.values

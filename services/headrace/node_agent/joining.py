@@ -20,7 +20,7 @@ from headrace import trust
 from headrace.bus import credentials
 from headrace.client.connection import Connection
 from headrace.client.errors import ClientError, Refused
-from headrace.client.model import Answer, signed_text
+from headrace.client.model import Answer, joining_text, signed_text
 from headrace.node_agent.identity import own_keys
 from headrace.node_agent.membership import Member, NodeFolder
 from headrace.node_agent.settings import host_name
@@ -58,10 +58,13 @@ def join(folder: NodeFolder, order: Order) -> Answer:
     if token.pin and parts.scheme == "https":
         port = parts.port or HTTPS_PORT
         folder.keep_certificate(_certificate(host, port, token.pin))
+    at_s, seed = int(time.time()), folder.seed()
     asked = {
         "node": order.node,
         "token": order.token,
-        "public_key": credentials.public_key(folder.seed()),
+        "public_key": credentials.public_key(seed),
+        "at_s": at_s,
+        "signature": credentials.sign(seed, joining_text(order.node, at_s)),
         "box_key": own_keys(folder.path)[1],
         "host": host_name(),
     }

@@ -22,6 +22,7 @@ import msgspec
 import uvloop
 
 from headrace import telemetry
+from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.client.errors import ClientError
@@ -187,7 +188,7 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
             creds_path=settings.nats_creds,
             certificate=settings.nats_certificate,
             name=f"node-{settings.node}",
-            inbox_prefix=f"_INBOX_{settings.node}",
+            inbox_prefix=subjects.node_inbox(settings.node),
             on_lost=lost.set,
         )
     except BusError:

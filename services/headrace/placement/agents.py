@@ -1,6 +1,7 @@
 """What node agents send, made into facts once each, and answered with what should run.
 
-Rule: an agent's word is taken for its own node only. Reports are recorded in the order of its
+Rule: an agent's word is taken for its own node only: for what the log placed there, and for devices
+that are no other node's. Reports are recorded in the order of its
 journal without gaps: what is missing comes again, what came before is left out.
 """
 
@@ -18,7 +19,7 @@ from headrace.bus.agents import Hello, Pull, Report, Reports, Signal
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Fact
 from headrace.events.attempts import AttemptExited, AttemptStarted
-from headrace.events.nodes import DeviceFaulted, NodeContested, NodeJoined
+from headrace.events.nodes import DeviceContested, DeviceFaulted, NodeContested, NodeJoined
 from headrace.events.pauses import (
     AttemptLocked,
     AttemptPaused,
@@ -27,6 +28,8 @@ from headrace.events.pauses import (
 )
 from headrace.placement.claims import Claims, Verdict
 from headrace.placement.heartbeats import Heartbeats
+from headrace.placement.refused_reports import RefusedReports
+from headrace.placement.report_rules import contested_device, report_refusal
 from headrace.placement.state import Machine, State
 from headrace.runtime.service import Runtime
 
@@ -58,17 +61,18 @@ class Agents:
         self,
         runtime: Runtime,
         heartbeats: Heartbeats,
+        refused: RefusedReports,
         *,
         answer: Answer,
         introduce: Introduce,
         dismiss: Dismiss,
     ) -> None:
-        self._runtime, self._heartbeats = runtime, heartbeats
+        self._runtime, self._heartbeats, self._refused = runtime, heartbeats, refused
         self._answer, self._introduce, self._dismiss = answer, introduce, dismiss
         self._claims = Claims(asyncio.get_running_loop().time)
         self._queued: dict[tuple[str, str], int] = {}  # last report queued, by node and journal
-        self._saying: dict[str, bytes] = {}  # inventories on their way into the log
-        self._contested: dict[str, str] = {}  # by node: the newcomer that was recorded last
+        self._saying: dict[str, NodeJoined] = {}  # inventories on their way into the log
+        self._contested: dict[str, str] = {}  # by node: the newcomer or the device recorded last
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscription: Subscription | None = None
         self._on: dict[str, Callable[[str, Message], None]] = {
@@ -119,7 +123,37 @@ class Agents:
         if machine is not None and machine.said == said:
             self._start(self._answer(node, message.reply, 0))
             return
+        if (device := self._contested_device(said))[0]:
+            self._refuse_device(said, *device, message.reply)
+            return
+        self._saying[node] = said
         self._start(self._after([self._runtime.record(said)], node, message.reply))
+
+    def _contested_device(self, said: NodeJoined) -> tuple[str, str]:
+        """A device of another node, by the log or by what is on its way into it."""
+        device, holder = contested_device(self._runtime.state, said)
+        mine = {device.device for device in said.devices}
+        for node, other in list(self._saying.items()):
+            machine = self._machine(node)
+            is_gone = self._runtime.state.members.get(node) == ""
+            if is_gone or (machine is not None and machine.said == other):
+                del self._saying[node]  # it has arrived
+            elif node != said.node and not device:
+                device = next((d.device for d in other.devices if d.device in mine), "")
+                holder = node if device else ""
+        return device, holder
+
+    def _refuse_device(self, said: NodeJoined, device: str, holder: str, reply: str) -> None:
+        """It says hello again; that is refused until the other node has gone, or has no such device."""
+        line = (
+            f"device {device} is one of node {holder}: if it was moved, restart that node's agent, "
+            f"or headrace node delete {holder} (node forget, when it is silent)"
+        )
+        if self._contested.get(said.node) != device:
+            self._contested[said.node] = device
+            fact = DeviceContested(node=said.node, host=said.host, device=device, holder=holder)
+            self._start(self._runtime.record(fact))
+        self._start(self._dismiss(said.node, reply, line))
 
     def _turn_away(self, said: NodeJoined, verdict: Verdict, reply: str) -> None:
         """It says hello again; until it is told that there is no point in that."""
@@ -163,7 +197,10 @@ class Agents:
                 continue
             last = report.sequence
             fact = _fact(node, reports.incarnation, report)
-            if fact is not None:
+            why = report_refusal(self._runtime.state, node, report)
+            if fact is None or why:
+                self._refused.refuse(node, reports.incarnation, report, why or "cannot be read")
+            else:
                 recorded.append(self._runtime.record(fact, traceparent=report.traceparent))
         self._queued[journal] = last
         self._start(self._after(recorded[-1:], node, message.reply))

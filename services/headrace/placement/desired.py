@@ -6,7 +6,7 @@ anything; what takes time (sealing launches) is done before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -28,10 +28,12 @@ _ENCODER = msgspec.json.Encoder()
 
 
 class DesiredStates:
-    """Makes the documents, keeping each worker's assignment while its attempt lives."""
+    """Makes the documents, keeping each worker's assignment while its attempt lives. `settled` says
+    which of a node's reports need not be repeated.
+    """
 
-    def __init__(self, launches: Launches, grant_key: bytes) -> None:
-        self._launches = launches
+    def __init__(self, launches: Launches, grant_key: bytes, settled: Callable[[str], int]) -> None:
+        self._launches, self._settled = launches, settled
         self._grant_key = grant_key
         self._sealed: dict[Attempt, dict[int, Sealed]] = {}  # by rank
 
@@ -66,7 +68,7 @@ class DesiredStates:
                 epoch=epoch,
                 position=position,
                 incarnation=machine.said.incarnation,
-                recorded_through=machine.recorded,
+                recorded_through=self._settled(node),
                 renewed_ns=renewed_ns,
                 assignments=tuple(assignments),
             )

@@ -36,6 +36,7 @@ from headrace.placement.explain_rules import explain
 from headrace.placement.heartbeats import Heartbeats
 from headrace.placement.introductions import introduction
 from headrace.placement.launches import Launches
+from headrace.placement.refused_reports import RefusedReports
 from headrace.placement.state import State
 from headrace.runtime.service import Runtime
 from headrace.store.interface import StoreError
@@ -70,12 +71,14 @@ class PlacementShell:
             master_key=self._master_key,
             vault_key=self._vault_key,
         )
-        self._desired = DesiredStates(self._launches, self._grant_key)
         heartbeats = Heartbeats(runtime)
+        refused = RefusedReports(runtime, asyncio.get_running_loop().time)
+        self._desired = DesiredStates(self._launches, self._grant_key, refused.settled_through)
         self._durations = Durations(runtime)
         self._agents = Agents(
             runtime,
             heartbeats,
+            refused,
             answer=self._answer,
             introduce=self._introduce,
             dismiss=self._dismiss,

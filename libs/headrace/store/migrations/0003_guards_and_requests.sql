@@ -11,11 +11,12 @@ CREATE TABLE headrace.guard (
 
 CREATE TABLE headrace.request (
     project text,
+    source text,
     key text,
     hash bytea NOT NULL,
     position bigint NOT NULL,
     recorded_at_us bigint NOT NULL,
-    PRIMARY KEY (project, key)
+    PRIMARY KEY (project, source, key)
 );
 
 CREATE INDEX request_by_age ON headrace.request (recorded_at_us);
@@ -50,22 +51,23 @@ END $$;
 -- Appends with requests take turns from here to their commit. Requests older than `p_since_us`
 -- are forgotten, a few at a time.
 CREATE FUNCTION headrace.repeated_requests(
-    p_projects text[], p_keys text[], p_hashes bytea[], p_since_us bigint,
+    p_projects text[], p_sources text[], p_keys text[], p_hashes bytea[], p_since_us bigint,
     OUT p_positions bigint[], OUT p_same boolean[]
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, headrace, pg_temp AS $$
 BEGIN
     PERFORM pg_advisory_xact_lock(1751474532, 2);
-    DELETE FROM request WHERE (project, key) IN (
-        SELECT project, key FROM request WHERE recorded_at_us < p_since_us
+    DELETE FROM request WHERE (project, source, key) IN (
+        SELECT project, source, key FROM request WHERE recorded_at_us < p_since_us
         ORDER BY recorded_at_us LIMIT 2 * cardinality(p_keys)
     );
     WITH asked AS (
-        SELECT i, project, key, hash,
+        SELECT i, project, source, key, hash,
             first_value(i) OVER same_request AS first_i,
             first_value(hash) OVER same_request AS first_hash
-        FROM unnest(p_projects, p_keys, p_hashes) WITH ORDINALITY AS u (project, key, hash, i)
-        WINDOW same_request AS (PARTITION BY project, key ORDER BY i)
+        FROM unnest(p_projects, p_sources, p_keys, p_hashes)
+            WITH ORDINALITY AS u (project, source, key, hash, i)
+        WINDOW same_request AS (PARTITION BY project, source, key ORDER BY i)
     )
     SELECT
         array_agg(
@@ -75,6 +77,6 @@ BEGIN
         array_agg(a.hash = coalesce(r.hash, a.first_hash) ORDER BY a.i)
     INTO p_positions, p_same
     FROM asked a LEFT JOIN request r
-        ON r.project = a.project AND r.key = a.key AND a.key <> ''
+        ON r.project = a.project AND r.source = a.source AND r.key = a.key AND a.key <> ''
             AND r.recorded_at_us >= p_since_us;
 END $$;

@@ -90,7 +90,8 @@ END $$;
 CREATE FUNCTION headrace.append(
     p_service text, p_epoch bigint, p_basis bigint, p_basis_hash bytea,
     p_streams text[], p_types text[], p_projects text[], p_headers bytea[], p_datas bytea[],
-    p_request_keys text[], p_request_hashes bytea[],  -- both empty when no event is a request
+    -- These three are empty when no event is a request.
+    p_request_sources text[], p_request_keys text[], p_request_hashes bytea[],
     p_guard_indexes int[], p_guard_keys text[], p_guard_deltas bigint[], p_guard_limits bigint[],
     OUT positions bigint[], OUT hashes bytea[], OUT same boolean[],
     OUT recorded_at_us bigint, OUT now_us bigint
@@ -106,7 +107,9 @@ BEGIN
     positions := array_fill(NULL::bigint, ARRAY[cardinality(p_datas)]);
     IF cardinality(p_request_keys) > 0 THEN
         SELECT r.p_positions, r.p_same INTO positions, same
-        FROM repeated_requests(p_projects, p_request_keys, p_request_hashes, v_requests_since_us) r;
+        FROM repeated_requests(
+            p_projects, p_request_sources, p_request_keys, p_request_hashes, v_requests_since_us
+        ) r;
     END IF;
     IF cardinality(p_guard_keys) > 0 THEN
         PERFORM book(array_agg(key), array_agg(delta), array_agg("limit"))
@@ -123,12 +126,13 @@ BEGIN
         AS e (position, stream, type, project, header, data, hash)
     WHERE e.hash IS NOT NULL;
     IF cardinality(p_request_keys) > 0 THEN
-        INSERT INTO request (project, key, hash, position, recorded_at_us)
-        SELECT r.project, r.key, r.hash, r.position, append.recorded_at_us
-        FROM unnest(p_projects, p_request_keys, p_request_hashes, positions, hashes)
-            AS r (project, key, hash, position, event_hash)
+        INSERT INTO request (project, source, key, hash, position, recorded_at_us)
+        SELECT r.project, r.source, r.key, r.hash, r.position, append.recorded_at_us
+        FROM unnest(
+            p_projects, p_request_sources, p_request_keys, p_request_hashes, positions, hashes
+        ) AS r (project, source, key, hash, position, event_hash)
         WHERE r.event_hash IS NOT NULL AND r.key <> ''
-        ON CONFLICT (project, key) DO UPDATE SET  -- one that was old enough to be forgotten
+        ON CONFLICT (project, source, key) DO UPDATE SET  -- one that was old enough to be forgotten
             hash = excluded.hash, position = excluded.position,
             recorded_at_us = excluded.recorded_at_us;
     END IF;
