@@ -10,9 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
+from headrace.events import Refusal
 from headrace.gateway.errors import TooMany
+from headrace.runtime.limits import Limit
 
 BURST = 100  # at once: a rack that joins from behind one address
 REFILL_PER_S = 5
@@ -44,6 +48,50 @@ class Limiter:
         if len(self._left) > ADDRESSES_MAX:
             del self._left[next(iter(self._left))]
         return is_taken
+
+
+class Slots:
+    """How many of something each may have open at a time, and all together: a stream, an upload.
+    `whose` says who has them, as in `project`; `what` are they, in the plural.
+    """
+
+    def __init__(self, what: str, whose: str, each_max: Limit, all_max: Limit) -> None:
+        self._what, self._whose = what, whose
+        self._each_max, self._all_max = each_max, all_max
+        self._taken: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def taken(self, who: str) -> Iterator[None]:
+        """One more of `who`, for as long as the context is open. Raises `TooMany`."""
+        self.take(who)
+        try:
+            yield
+        finally:
+            self.free(who)
+
+    def take(self, who: str) -> None:
+        """One more of `who`, until `free`. Raises `TooMany`."""
+        own = self._taken[who]
+        if own >= self._each_max.value:
+            self._refuse(f"{self._whose} {who}", self._each_max, own)
+        if self._taken.total() >= self._all_max.value:
+            self._refuse("everybody together", self._all_max, self._all_max.value)
+        self._taken[who] += 1
+
+    def free(self, who: str) -> None:
+        """It has ended."""
+        self._taken[who] -= 1
+        if self._taken[who] <= 0:
+            del self._taken[who]
+
+    def _refuse(self, whose: str, most: Limit, has: int) -> NoReturn:
+        refusal = Refusal(
+            field=self._what,
+            value=str(has + 1),
+            rule=f"{whose} may have at most {most.value} at a time ({most.set_by})",
+            instead="try again when one of them has ended",
+        )
+        raise TooMany(refusal, AGAIN_S_MAX)
 
 
 class Room:
