@@ -1,7 +1,8 @@
 """The doors through which requests reach a service, written once for all of them.
 
 Rule: what cannot be understood is answered, counted, kept in the dead-letter stream, and never
-enters the log. What is understood becomes a fact, and the answer is the decision made on it.
+enters the log. What is understood becomes a fact, and the answer is the decision made on it. Projects
+are served in turn, whatever door their requests come by.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from headrace.bus.interface import Bus, BusError, Message, Subscription
 from headrace.events import Fact, Refusal
 from headrace.events.people import Grant
 from headrace.runtime import together
+from headrace.runtime.lanes import Lanes
 from headrace.runtime.pending import PendingFacts, Reply, encode_fact
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
@@ -53,9 +55,11 @@ class Inbox:
         self._nouns = sorted({verb.partition(".")[0] for verb in requests})
         self._subscriptions: list[Subscription] = []
         self._unanswered: set[asyncio.Future[None]] = set()
+        self._lanes = Lanes(host.pending.room)
 
     async def open(self, bus: Bus) -> None:
         """Start receiving at every door."""
+        self._lanes.open()
         for noun in self._nouns:
             for door in ("request", GATEWAY):
                 subject = f"headrace.{door}.*.{noun}.*"
@@ -74,6 +78,7 @@ class Inbox:
         for subscription in self._subscriptions:
             await subscription.stop()
         self._subscriptions.clear()
+        await self._lanes.close()
 
     async def _asked(self, message: Message) -> None:
         if together.HEADER in message.headers and message.subject.split(".")[1] == GATEWAY:
@@ -84,7 +89,7 @@ class Inbox:
             if message.reply:
                 await self._host.bus.publish(message.reply, msgspec.json.encode(answer))
 
-        await self._receive(message, reply)
+        await self._in_turn(message, reply)
 
     async def _asked_together(self, message: Message) -> None:
         """Several of the gateway's: what goes wrong with one concerns that one alone."""
@@ -92,8 +97,19 @@ class Inbox:
         tell = partial(self._host.bus.publish, message.reply)
         answers = together.Answers(len(requests), tell)
         for index, each in enumerate(requests):
-            receive = partial(self._receive, reply=answers.taking(index))
-            await handle(receive, each, self._host.counters)
+            await self._in_turn(each, answers.taking(index))
+
+    async def _in_turn(self, message: Message, reply: Reply) -> None:
+        """Receive it when it is its project's turn; a project with no room left is told so now."""
+        project = message.subject.split(".")[2]
+        refusal = self._lanes.refusal(project, len(message.data))
+        if refusal is not None:
+            self._host.counters["requests_refused_for_room"] += 1
+            await reply(refusal_answer(refusal))
+            return
+        receive = partial(self._receive, reply=reply)
+        serve = partial(handle, receive, message, self._host.counters)
+        self._lanes.add(project, serve, len(message.data))
 
     async def _posted(self, message: Message) -> None:
         """A kept message is done when it was answered: until then it comes again."""
@@ -109,7 +125,7 @@ class Inbox:
 
         self._unanswered.add(answered)
         try:
-            await self._receive(message, reply)
+            await self._in_turn(message, reply)
             async with asyncio.timeout(POST_ANSWER_S):
                 await answered
         finally:
