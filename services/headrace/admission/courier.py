@@ -20,7 +20,7 @@ from headrace.events.webhooks import Webhook, WebhookFailing, WebhookReached, We
 from headrace.runtime.limits import limit_of
 from headrace.runtime.outcomes import Outcome, outcome_of
 from headrace.runtime.service import Runtime
-from headrace.store.interface import StoreError, Stored
+from headrace.store.interface import Stored, StoreError
 from headrace.vault.project_keys import ProjectKeys
 
 POSTS_PER_PROJECT_MAX = 4  # at a time
