@@ -242,7 +242,7 @@ async def test_a_message_of_a_work_queue_goes_when_it_was_worked_on(buses, bus, 
     await bus.consume(buses.prefix, "worker", heard)
     await heard.count(2)
     async with asyncio.timeout(STORED_S):
-        while (await bus.stream_state(buses.prefix)).messages:
+        while (await bus.stream_state(buses.prefix)).messages:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     await bus.store(f"{kept}.x", body)
     await heard.count(3)

@@ -44,6 +44,7 @@ from headrace.trust.workspace_places import Places
 NAMES_SHOWN_MAX = 5  # of those that a prefix could mean
 STREAM_EVENTS_MAX = 500  # of one job, in its description
 TASKS_SHOWN_MAX = 1_000
+STREAMS_PER_USER_MAX, STREAMS_MAX = 512, 8_192  # events, output and sessions that are open
 UPLOADS_PER_PROJECT_MAX, UPLOADS_MAX = 4, 128  # at a time
 GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 
@@ -84,6 +85,12 @@ class Gateway:
         self.logs = LogStreams(bus, follower)
         self.progress = ProgressHeard(time.monotonic)
         self.keeper = Keeper(files_dir, self._needed)
+        self.streams = Slots(
+            "streams",
+            "user",
+            limit_of("HEADRACE_STREAMS_PER_USER_MAX", STREAMS_PER_USER_MAX),
+            limit_of("HEADRACE_STREAMS_MAX", STREAMS_MAX),
+        )
         self.uploads = Slots(
             "uploads",
             "project",
