@@ -5,6 +5,7 @@ from headrace.decider.testing import given
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.jobs import JobCancelRequested, JobEnterRequested, JobFinished, JobRequested
 from headrace.events.nodes import Device, NodeJoined
+from headrace.events.platform import ServiceLed
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
 
@@ -40,8 +41,8 @@ def pool(name="train", **fields):
 
 def requested(job="a-1", project="vision", wants=None, **fields):
     return JobRequested(
-        job=job, project=project, name=job.rpartition("-")[0], user="ada", launch=b"sealed",
-        launch_key="k1", gang=wants or gang(), **fields,
+        job=job, project=project, name=job.rpartition("-")[0], launch=b"sealed",
+        launch_key="k1", gang=wants or gang(), **{"user": "ada", **fields},
     )  # fmt: skip
 
 
@@ -60,6 +61,11 @@ def finished(job="a-1", project="vision", outcome="succeeded"):
 def sweep(job="s-1", tasks=3, **fields):
     trials = tuple({"lr": str(i)} for i in range(tasks))
     return requested(job, trials=trials, kind_of_group="sweep", **fields)
+
+
+def led(**settings):
+    """Admission is led with these settings."""
+    return ServiceLed(service="admission", epoch=1, decision_version="v", settings=settings)
 
 
 def history(*events):

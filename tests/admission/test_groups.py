@@ -5,7 +5,7 @@ import pytest
 from headrace.events.jobs import JobAdmitted, JobCancelling
 from headrace.events.platform import ServiceLed
 
-from .facts import cancel, finished, history, refusal, sweep
+from .facts import cancel, finished, history, led, project, refusal, sweep
 
 
 def small_turns(most=4):
@@ -118,3 +118,11 @@ def test_an_ended_group_and_its_ended_tasks_cannot_be_cancelled(job):
     assert refusal(run) == f"refused: job = {job} — has already ended: succeeded"
     assert run.state.live_of == {}
     assert run.state.groups == {}
+
+
+@pytest.mark.security
+def test_the_tasks_of_one_project_leave_room_for_another_ones_in_every_turn():
+    run = history(led(drafts_max=4), project("ads"), sweep("a-1", tasks=50), sweep("a-2", tasks=50))
+    run.given(sweep("b-1", tasks=2, project="ads")).turn()
+    first = [job for _ in range(2) for job in admitted(run.turn())]
+    assert [job for job in first if job.startswith("b-1/")] == ["b-1/0", "b-1/1"]

@@ -8,7 +8,6 @@ from headrace.decider.testing import given
 from headrace.events.access import SecretSet
 from headrace.events.asked import Gang
 from headrace.events.jobs import JobAdmitted, JobCancelling, JobCancelRefused, JobRefused
-from headrace.events.platform import ServiceLed
 
 from .facts import (
     cancel,
@@ -17,6 +16,7 @@ from .facts import (
     finished,
     gang,
     history,
+    led,
     node,
     project,
     refusal,
@@ -123,9 +123,7 @@ def test_a_limit_looks_at_the_smallest_of_the_preferences():
 
 
 def test_a_project_holds_a_bounded_number_of_live_jobs():
-    settings = {"jobs_per_project_max": 2}
-    led = ServiceLed(service="admission", epoch=1, decision_version="v", settings=settings)
-    run = history(led, requested("a-1"), requested("a-2"), requested("a-3"))
+    run = history(led(jobs_per_project_max=2), requested("a-1"), requested("a-2"), requested("a-3"))
     answers = [draft.event for draft in run.turn()]
     assert [type(answer) for answer in answers] == [JobAdmitted, JobAdmitted, JobRefused]
     assert "at most 2 live jobs" in str(answers[2].refusal)
@@ -172,9 +170,7 @@ def test_another_projects_job_is_not_even_confirmed_to_exist_or_have_existed(the
 
 
 def test_how_jobs_ended_is_remembered_of_a_bounded_number():
-    settings = {"outcomes_max": 2}
-    led = ServiceLed(service="admission", epoch=1, decision_version="v", settings=settings)
-    run = history(led, *(requested(f"a-{i}") for i in range(4)))
+    run = history(led(outcomes_max=2), *(requested(f"a-{i}") for i in range(4)))
     run.turn()
     run.given(*(finished(f"a-{i}") for i in range(4)))
     assert list(run.state.outcomes) == ["a-2", "a-3"]
@@ -189,9 +185,7 @@ def test_what_comes_in_one_turn_is_judged_in_the_order_of_the_log():
 
 
 def test_a_turn_decides_a_bounded_number():
-    settings = {"drafts_max": 3}
-    led = ServiceLed(service="admission", epoch=1, decision_version="v", settings=settings)
-    run = history(led, *(requested(f"a-{i}") for i in range(5)))
+    run = history(led(drafts_max=3), *(requested(f"a-{i}") for i in range(5)))
     assert [d.event.job for d in run.turn()] == ["a-0", "a-1", "a-2"]
     assert [d.event.job for d in run.turn()] == ["a-3", "a-4"]
 
@@ -203,8 +197,8 @@ def test_events_about_jobs_nobody_knows_change_nothing():
 
 
 def test_settings_of_other_services_are_not_ours():
-    led = ServiceLed(service="quota", epoch=1, decision_version="v", settings={"drafts_max": 1})
-    assert history(led).state.setting("drafts_max") == 400
+    theirs = msgspec.structs.replace(led(drafts_max=1), service="quota")
+    assert history(theirs).state.setting("drafts_max") == 400
 
 
 def test_a_node_that_joins_later_ends_the_warning():
@@ -222,3 +216,30 @@ def test_who_enters_anothers_job_is_on_record_and_only_while_it_lives():
     for wrong in (enter("b-1"), enter(project="ads")):
         refused = decided(run.given(wrong))
         assert refused.refusal.rule == f"is not a job of project {wrong.project} that runs"
+
+
+@pytest.mark.security
+def test_one_users_jobs_leave_room_for_the_others_of_the_project():
+    asked = [requested(f"job-{number}", user="etl") for number in range(3)]
+    run = history(led(jobs_per_user_max=2), *asked, requested("mine-1"))
+    answers = [draft.event for draft in run.turn()]
+    assert str(answers[2].refusal) == (
+        "refused: job = job — etl in project vision may have at most 2 live jobs, tasks included "
+        "(jobs_per_user_max, set for this service at position 3), and has 2; submit it when some of "
+        "them have ended"
+    )
+    assert isinstance(answers[3], JobAdmitted)
+    run.given(finished("job-0"), requested("job-4", user="etl"))
+    assert isinstance(decided(run), JobAdmitted)
+
+
+@pytest.mark.security
+def test_one_projects_ended_jobs_do_not_make_another_ones_forgotten():
+    theirs = requested("b-0", project="ads")
+    run = history(led(outcomes_max=5, outcomes_per_project_max=2), project("ads"), theirs)
+    run.turn()
+    run.given(finished("b-0", project="ads"))
+    for number in range(9):
+        run.given(requested(f"a-{number}")).turn()
+        run.given(finished(f"a-{number}"))
+    assert list(run.state.outcomes) == ["b-0", "a-7", "a-8"]

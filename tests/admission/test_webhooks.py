@@ -3,13 +3,15 @@
 import base64
 import contextlib
 import json
+import socket
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
 
-from headrace.admission.posting import Message, NotTaken, post, signature
+from headrace.admission.posting import Message, NotTaken, Post, signature
 from headrace.documents import read_webhook
 from headrace.events import Refusal
 from headrace.events.webhooks import (
@@ -24,7 +26,7 @@ from headrace.events.webhooks import (
 )
 from headrace.runtime.outcomes import Outcome
 
-from .facts import decided, history
+from .facts import decided, history, led, project
 
 HOOK = Webhook(url="https://hooks.example.com/x", types=("job.finished",))
 ASKED = WebhookApplyRequested(
@@ -61,6 +63,19 @@ def test_one_that_stopped_is_resumed_where_it_was():
     assert decided(run.given(told, stopped, AGAIN)).change == "resumed"
     hook = run.state.hooks["vision"]["nightly"]
     assert (hook.reached, hook.stopped) == (40, False)
+
+
+@pytest.mark.security
+def test_one_project_has_so_many_and_leaves_the_others_theirs():
+    named = [msgspec.structs.replace(ASKED, name=name) for name in ("a", "b", "c")]
+    run = history(led(webhooks_per_project_max=2), *named)
+    refused = run.turn()[-1].event
+    assert str(refused.refusal) == (
+        "refused: webhook = c — project vision may have at most 2 (webhooks_per_project_max, "
+        "set for this service at position 3); delete one that nobody needs"
+    )
+    elsewhere = msgspec.structs.replace(ASKED, project="ads")
+    assert decided(run.given(project("ads"), elsewhere)).change == "created"
 
 
 def test_a_project_that_is_not_there_has_none():
@@ -141,7 +156,7 @@ def listening(status, headers=()):
 
 
 def sent(url, *, private=True):
-    post(Message(url, OUTCOME, b"secret", 1_700_000_000, private))
+    Post(Message(url, OUTCOME, b"secret", 1_700_000_000, private)).run()
 
 
 def test_a_message_says_what_happened_and_is_signed():
@@ -180,3 +195,35 @@ def test_an_address_that_is_gone_is_not_tried_again():
 def test_nobody_at_the_address_is_a_reason():
     with pytest.raises(NotTaken, match="refused"):
         sent("http://127.0.0.1:1/")
+
+
+@contextlib.contextmanager
+def dripping():
+    """Takes a message and answers with a header without an end, a byte at a time."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, contextlib.ExitStack() as open_:
+        begun = threading.Event()
+
+        def drip():
+            connection, _ = listening.accept()
+            open_.enter_context(connection)
+            connection.recv(65_536)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            with contextlib.suppress(OSError):
+                while True:
+                    begun.set()
+                    connection.sendall(b"x")
+                    time.sleep(0.001)
+
+        dripper = threading.Thread(target=drip)
+        dripper.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/", begun
+        dripper.join()
+
+
+@pytest.mark.security
+def test_an_endpoint_that_answers_a_byte_at_a_time_can_be_given_up():
+    with dripping() as (url, begun):
+        under_way = Post(Message(url, OUTCOME, b"secret", 1_700_000_000, private=True))
+        threading.Thread(target=lambda: (begun.wait(), under_way.abort())).start()
+        with pytest.raises(NotTaken, match="did not answer in time"):
+            under_way.run()

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 from headrace.bundles import thinning
-from headrace.bundles.frames import BadFrame, Frames, framed
+from headrace.bundles.frames import HEAD, BadFrame, Frames, framed
 from headrace.bundles.laying import lay
-from headrace.bundles.manifest import File, encode_manifest, manifest_of, name_of
-from headrace.bundles.objects import Damaged, Objects
-from headrace.bundles.thinning import forget_before, size_of, thin
+from headrace.bundles.manifest import FILES_MAX, File, encode_manifest, manifest_of, name_of
+from headrace.bundles.objects import HELD_BYTES_MAX, Arriving, Damaged, Objects
+from headrace.bundles.thinning import expire, forget_before, size_of, thin
 
 HOUR_S = 3_600
 
@@ -104,7 +104,10 @@ def test_what_was_used_longest_ago_goes_first_and_what_is_needed_stays(tmp_path:
     names = {word: kept(objects, shared=shared, own=word.encode() * 100) for word in words}
     aged(objects, 2)
     assert objects.has_tree(names["used"])
-    assert thin(objects, 2_000, frozenset([names["pinned"]])) == size_of(objects) == 2_000
+    manifests = sum((tmp_path / "trees" / name).stat().st_size for name in names.values())
+    room = 2_000 + manifests
+    left = 2_000 + manifests * 2 // 3
+    assert thin(objects, room, frozenset([names["pinned"]])) == size_of(objects) == left
     assert set(objects.trees()) == {names["pinned"], names["used"]}
     assert objects.missing([name_of(shared)]) == []
 
@@ -133,22 +136,115 @@ def test_what_came_before_an_erasure_goes_and_what_came_after_stays(tmp_path: Pa
     assert not objects.root.exists()
 
 
+class Taken:
+    """A sink that remembers what it was given."""
+
+    def __init__(self) -> None:
+        self.contents: list[tuple[str, bytes]] = []
+        self._digest, self._data = "", b""
+
+    def begin(self, digest: str, size: int) -> None:
+        del size
+        self._digest, self._data = digest, b""
+
+    def add(self, piece: memoryview) -> None:
+        self._data += bytes(piece)
+
+    def end(self) -> None:
+        self.contents.append((self._digest, self._data))
+
+
 @pytest.mark.parametrize("piece", [1, 7, 40, 10_000])
 def test_frames_come_apart_as_they_were_put_together(piece: int) -> None:
     contents = [b"", b"a", b"x" * 300]
     body = b"".join(framed(name_of(data), data) for data in contents)
-    taken: list[tuple[str, bytes]] = []
-    frames = Frames(lambda digest, data: taken.append((digest, data)))
+    taken = Taken()
+    frames = Frames(taken)
     for at in range(0, len(body), piece):
         frames.feed(body[at : at + piece])
     frames.close()
-    assert taken == [(name_of(data), data) for data in contents]
+    assert taken.contents == [(name_of(data), data) for data in contents]
 
 
 def test_a_body_that_ends_early_or_promises_too_much_is_refused() -> None:
-    frames = Frames(lambda _digest, _data: None)
+    frames = Frames(Taken())
     frames.feed(framed(name_of(b"ab"), b"ab")[:-1])
     with pytest.raises(BadFrame, match="in the middle"):
         frames.close()
     with pytest.raises(BadFrame, match="at most 100000000"):
-        Frames(lambda _digest, _data: None).feed(b"\0" * 32 + b"\xff" * 8)
+        Frames(Taken()).feed(b"\0" * 32 + b"\xff" * 8)
+
+
+@pytest.mark.security
+def test_a_body_of_a_million_tiny_files_ends_at_the_most_that_travel(tmp_path: Path) -> None:
+    arriving = Arriving(Objects(tmp_path))
+    frames = Frames(arriving)
+    for at in range(0, FILES_MAX, 1_000):
+        contents = (b"%d" % (at + each) for each in range(1_000))
+        frames.feed(b"".join(framed(name_of(data), data) for data in contents))
+        assert arriving.held_bytes <= HELD_BYTES_MAX
+    with pytest.raises(BadFrame, match=f"more than {FILES_MAX}"):
+        frames.feed(framed(name_of(b"one more"), b"one more"))
+    arriving.close()
+
+
+@pytest.mark.security
+def test_a_large_content_is_on_disk_as_it_comes_and_memory_holds_none_of_it(
+    tmp_path: Path,
+) -> None:
+    objects, data = Objects(tmp_path), os.urandom(16_000_000)
+    arriving, piece = Arriving(objects), 262_144
+    frames, body = Frames(arriving), framed(name_of(data), data)
+    for at in range(0, len(body), piece):
+        frames.feed(body[at : at + piece])
+        assert arriving.held_bytes == 0
+        if at + piece < len(body):
+            (file,) = (tmp_path / "incoming").iterdir()
+            assert file.stat().st_size == at + piece - HEAD.size
+    assert list((tmp_path / "incoming").iterdir()) == []
+    assert objects.read(name_of(data), 0, len(data)) == data
+
+
+@pytest.mark.security
+def test_small_contents_are_held_up_to_a_bound_and_packed_beyond_it(tmp_path: Path) -> None:
+    objects = Objects(tmp_path)
+    arriving = Arriving(objects)
+    frames, most = Frames(arriving), 0
+    contents = [os.urandom(100_000) for _ in range(100)]
+    for data in contents:
+        frames.feed(framed(name_of(data), data))
+        most = max(most, arriving.held_bytes)
+    assert most < HELD_BYTES_MAX
+    arriving.close()
+    assert objects.missing(name_of(data) for data in contents) == []
+
+
+@pytest.mark.security
+def test_an_upload_that_is_abandoned_leaves_no_file_behind(tmp_path: Path) -> None:
+    objects, data = Objects(tmp_path), os.urandom(3_000_000)
+    arriving = Arriving(objects)
+    Frames(arriving).feed(framed(name_of(data), data)[:2_000_000])
+    assert size_of(objects) > 1_900_000
+    arriving.close()
+    assert (size_of(objects), objects.has(name_of(data))) == (0, False)
+
+
+@pytest.mark.security
+def test_a_large_content_under_another_name_is_not_kept(tmp_path: Path) -> None:
+    objects = Objects(tmp_path)
+    with pytest.raises(Damaged):
+        Frames(Arriving(objects)).feed(framed(name_of(b"other"), b"x" * 2_000_000))
+    assert size_of(objects) == 0
+
+
+@pytest.mark.security
+def test_what_no_folder_names_counts_and_expires(tmp_path: Path) -> None:
+    objects = Objects(tmp_path)
+    name = kept(objects, a=b"a" * 1000)
+    objects.put(name_of(b"orphan" * 100), b"orphan" * 100)
+    objects.put_part(name_of(b"part"), 1000, 0, b"x" * 500)
+    manifest = (tmp_path / "trees" / name).stat().st_size
+    assert size_of(objects) == expire(objects) == 1000 + 600 + 500 + manifest
+    aged(objects, 2)
+    assert expire(objects) == size_of(objects) == 1000 + manifest
+    assert objects.missing([name_of(b"a" * 1000)]) == []

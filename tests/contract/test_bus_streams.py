@@ -9,6 +9,8 @@ from tests.contract.buses import Heard
 
 from headrace.bus.interface import PAYLOAD_BYTES_MAX, BusError, NoReply, StreamState, WrongSequence
 
+STORED_S = 20.0
+
 
 @pytest.fixture
 async def bus(buses):
@@ -227,3 +229,28 @@ async def test_a_consumer_waits_for_its_stream_and_outlives_it(buses, bus, kept)
     await bus.ensure_stream(buses.spec())
     await fill(bus, kept, range(7, 9))
     assert await heard.count(4) == [b"0", b"1", b"7", b"8"]
+
+
+async def test_a_message_of_a_work_queue_goes_when_it_was_worked_on(buses, bus, kept):
+    await bus.ensure_stream(buses.spec(is_work_queue=True, discard_new=True, bytes_max=100_000))
+    body = b"x" * 40_000
+    for _ in range(2):
+        await bus.store(f"{kept}.x", body)
+    with pytest.raises(BusError):
+        await bus.store(f"{kept}.x", body)
+    heard = Heard()
+    await bus.consume(buses.prefix, "worker", heard)
+    await heard.count(2)
+    async with asyncio.timeout(STORED_S):
+        while (await bus.stream_state(buses.prefix)).messages:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    await bus.store(f"{kept}.x", body)
+    await heard.count(3)
+
+
+@pytest.mark.security
+async def test_a_stream_takes_no_message_larger_than_it_may_be(buses, bus, kept):
+    await bus.ensure_stream(buses.spec(message_bytes_max=10_000))
+    with pytest.raises(BusError):
+        await bus.store(f"{kept}.x", b"x" * 10_001)
+    assert await bus.store(f"{kept}.x", b"x" * 9_000) == 1

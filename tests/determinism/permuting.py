@@ -15,6 +15,7 @@ MEANT = {
     "admission.Group.live": "tasks end in the order in which they were admitted",
     "admission.State.expanding": "whoever asked first is expanded first",
     "admission.State.erasing": "whoever asked first is erased first",
+    "admission.State.outcomes_of": "of each project the oldest is forgotten first",
     "admission.State.outcomes": "the oldest is forgotten first",
     "admission.State.pending": "requests are answered in the order of the log",
     "admission.State.stopping": "whoever was cancelled first is stopped first",
@@ -33,7 +34,7 @@ MEANT = {
     "quota.Group.waiting": "tasks compete in the order in which they were held",
     "quota.State.asked": "requests are answered in the order of the log",
     "quota.State.firm_waiting": "projects and their jobs are tried in the order of their waiting",
-    "quota.State.fresh": "jobs are judged in the order of their admission",
+    "quota.State.fresh": "of each project jobs are judged in the order of their admission",
     "quota.State.groups": "groups are tried in the order of their admission",
     "quota.State.queues": "of queues that stand alike the older one gets the last thousandth",
 }

@@ -189,7 +189,7 @@ def test_who_stays_away_too_long_begins_anew():
     now_s = 0.0
     browsers = Browsers(lambda: now_s)
     entrance = type("Entrance", (), {"client_id": "c", "authorize_url": "https://p/?a=1"})
-    state, page = browsers.leave(entrance, "http://h/v1/login/return", "/")
+    state, page = browsers.leave(entrance, "http://h/v1/login/return", "/", "192.0.2.1")
     assert page.startswith("https://p/?a=1&response_type=code&")
     now_s = AWAY_S_MAX
     assert browsers.came_back(state, {"cookie": f"headrace_away={state}"}) is None

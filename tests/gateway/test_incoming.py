@@ -106,3 +106,19 @@ async def test_what_is_answered_slowly_is_not_what_comes_slowly(world, monkeypat
     reading, writing = await connect(world, f"{head}{rest}".encode())
     assert (await end_of(reading)).startswith(b"HTTP/1.1 201 ")
     writing.close()
+
+
+@pytest.mark.security
+async def test_a_body_that_never_is_silent_and_never_comes_is_let_go(world, monkeypatch):
+    monkeypatch.setattr(incoming, "BODY_BYTES_PER_S_MIN", 10**6)
+    monkeypatch.setattr(incoming, "SILENCE_S_MAX", 0.3)
+    head = f"POST /v1/jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n"
+    reading, writing = await connect(world, f"{head}Content-Length: 100000\r\n\r\n".encode())
+    ended = asyncio.create_task(end_of(reading))
+    for _ in range(100_000):
+        if ended.done():
+            break
+        writing.write(b" ")
+        await asyncio.sleep(0.01)
+    assert b"HTTP/1.1 408 " in ended.result()
+    writing.close()

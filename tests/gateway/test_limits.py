@@ -7,6 +7,7 @@ from tests.gateway.people import person, secret_of, tree
 from tests.gateway.test_api import raw
 
 from headrace.gateway.errors import TooMany
+from headrace.gateway.fair_cache import FairCache
 from headrace.gateway.limiting import (
     AGAIN_S_MAX,
     ANSWERED_S,
@@ -20,7 +21,9 @@ from headrace.gateway.limiting import (
     REFILL_PER_S,
     Limiter,
     Room,
+    Slots,
 )
+from headrace.runtime.limits import Limit
 
 BODY = b'{"name": "t", "command": ["true"]}'
 
@@ -93,10 +96,10 @@ class Waiting:
         self.room = Room(lambda: self.at_s)
         self._left = []
 
-    def come(self, asker="ada", count=1):
+    def come(self, asker="ada", count=1, project="ads"):
         """So many come; how many of them are taken."""
         for number in range(count):
-            change = self.room.taken(asker)
+            change = self.room.taken(project, asker)
             try:
                 change.__enter__()
             except TooMany:
@@ -143,7 +146,7 @@ def test_where_answers_take_too_long_fewer_wait_and_more_again_when_they_do_not(
 
 def test_who_finds_no_room_is_told_to_come_when_the_others_are_answered(waiting):
     def after_s():
-        with pytest.raises(TooMany) as told, waiting.room.taken("ada"):
+        with pytest.raises(TooMany) as told, waiting.room.taken("ads", "ada"):
             pass
         return told.value.retry_after_s
 
@@ -194,5 +197,39 @@ def test_nobody_takes_all_the_room(waiting):
 
 
 def test_a_crowd_of_askers_has_no_more_than_there_is(waiting):
-    taken = sum(waiting.come(f"user-{number}", 99) for number in range(1_000))
+    taken = sum(waiting.come("ada", 99, f"project-{number}") for number in range(1_000))
     assert taken == CHANGES_MAX
+
+
+@pytest.mark.security
+def test_all_the_users_of_one_project_leave_room_for_another_one(waiting):
+    noisy = sum(waiting.come(f"user-{number}", 99) for number in range(1_000))
+    assert noisy == CHANGES_MAX // 2
+    assert waiting.come("ada", 99, "quiet") == CHANGES_FIRST // 2
+
+
+@pytest.mark.security
+def test_somebody_with_few_entries_keeps_them_however_many_another_one_makes():
+    cache = FairCache(5)
+    cache.put("mine", 1, "ada")
+    for number in range(100):
+        cache.put(str(number), number, "eve")
+    assert (cache.get("mine"), len(cache)) == (1, 5)
+    assert [cache.get(str(number)) for number in (95, 96, 99)] == [None, 96, 99]
+
+
+@pytest.mark.security
+def test_one_who_has_as_many_streams_as_one_may_leaves_the_others_theirs():
+    each, together = Limit("EACH", 2, is_set=True), Limit("ALL", 3, is_set=False)
+    slots = Slots("streams", "user", each, together)
+    slots.take("eve")
+    slots.take("eve")
+    with pytest.raises(TooMany) as told:
+        slots.take("eve")
+    assert str(told.value) == (
+        "refused: streams = 3 — user eve may have at most 2 at a time (EACH, set for this service); "
+        "try again when one of them has ended"
+    )
+    with slots.taken("ada"), pytest.raises(TooMany, match="everybody together may have at most 3"):
+        slots.take("bob")
+    slots.take("bob")

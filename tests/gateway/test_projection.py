@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 from tests.gateway.histories import (
     RUN,
     SECOND_US,
@@ -199,6 +200,18 @@ def test_only_so_many_ended_jobs_are_kept(monkeypatch):
     for name in ("a-1", "b-2", "c-3"):
         folded(requested(name), admitted(name), finished(name), into=projection)
     assert list(projection.ended) == ["b-2", "c-3"]
+
+
+@pytest.mark.security
+def test_one_projects_ended_jobs_push_no_other_projects_out(monkeypatch):
+    monkeypatch.setattr(evolve, "ENDED_JOBS_MAX", 3)
+    projection = folded()
+    quiet = [requested("q-1", project="ads"), admitted("q-1", project="ads")]
+    folded(*quiet, finished("q-1", project="ads"), into=projection)
+    for number in range(9):
+        name = f"n-{number}"
+        folded(requested(name), admitted(name), finished(name), into=projection)
+    assert list(projection.ended) == ["q-1", "n-7", "n-8"]
 
 
 def test_a_page_has_the_latest_jobs_oldest_first_and_a_cursor_goes_back():

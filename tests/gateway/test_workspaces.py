@@ -124,6 +124,7 @@ class Guest:
     """Somebody who is let in, until they are not."""
 
     allowed = True
+    name = "guest"
 
     def holds(self):
         return self.allowed

@@ -24,7 +24,8 @@ from headrace.events.jobs import (
     JobHeld,
 )
 from headrace.runtime.host import Host
-from headrace.runtime.relay import DEADLETTER, REQUESTS
+from headrace.runtime.posts import bytes_max, spec_of
+from headrace.runtime.relay import DEADLETTER
 from headrace.runtime.service import Service
 from headrace.simulation.loop import VirtualLoop, run
 from headrace.store.interface import NewEvent, Unavailable
@@ -152,7 +153,7 @@ class Rig:
 
     async def start(self, holder="a", version="v1"):
         """A host that runs; the streams of the platform are there."""
-        for spec in (REQUESTS, DEADLETTER):
+        for spec in (spec_of("ads", bytes_max()), spec_of("quiet", bytes_max()), DEADLETTER):
             await self.bus.ensure_stream(spec)
         self.shells[holder] = Shell(self.log)
         store = self.new_store(holder)
@@ -162,6 +163,7 @@ class Rig:
                 shell=self.shells[holder],
                 requests={"job.cancel": receive, "job.anything": receive_anything},
                 settings={"held_us": HELD_US},
+                posting=lambda _state: {"ads", "quiet"},
             ),
             store=store,
             bus=MemoryBus(self.broker, holder),

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
+from headrace.bus import subjects
+from headrace.bus.interface import BusError
 from headrace.bus.memory import MemoryBus
 from headrace.events.jobs import JobCancelling, JobCancelRequested
+from headrace.runtime.posts import POSTS_BYTES_MAX, bytes_max, spec_of, stream_of
 from headrace.runtime.relay import Relay
 
 from .rig import Rig, until, virtual
@@ -32,6 +36,13 @@ class Posting(Rig):
         relay = Relay(self.new_store("relay"), MemoryBus(self.broker, "relay"))
         self.running["relay"] = asyncio.create_task(relay.run())
 
+    async def let_post(self, *projects):
+        """Tell the relay, as admission does, until the streams are these."""
+        wanted = {stream_of(project) for project in projects}
+        while {name for name in self.broker.streams if name.startswith("REQUESTS-")} != wanted:
+            await self.bus.publish(subjects.POSTING, msgspec.json.encode(projects))
+            await asyncio.sleep(0.1)
+
     async def post(self, key, body=b'{"job":"j"}', verb="job.cancel"):
         headers = {"ce-id": key, "ce-source": "test", "ce-type": f"headrace.{verb}.v1"}
         await self.bus.store(f"headrace.post.ads.etl.{verb}", body, headers)
@@ -54,7 +65,7 @@ async def test_what_was_posted_is_answered_by_an_event_with_its_key():
 async def test_what_was_posted_while_nobody_led_waits():
     rig = Posting()
     await rig.open()
-    await until(lambda: "REQUESTS" in rig.broker.streams)
+    await rig.bus.ensure_stream(spec_of("ads", bytes_max()))
     for number in range(3):
         await rig.post(f"k{number}")
     await rig.leading()
@@ -105,3 +116,34 @@ async def test_what_is_in_work_when_its_leader_dies_is_done_once_by_the_next():
     await rig.post("next", msgspec.json.encode({"job": "n"}))
     await rig.answered("job.cancelling.v1", "next")
     assert len(rig.events(JobCancelRequested)) == 2
+
+
+@pytest.mark.security
+@virtual
+async def test_a_projects_posts_fill_its_own_share_and_no_others():
+    rig = Posting()
+    await rig.open()
+    await rig.let_post("ads", "quiet")
+    body = b'{"job":"%s"}' % (b"x" * 250_000)
+    fitting = POSTS_BYTES_MAX // (len(body) + 1_000)
+    for number in range(fitting):
+        await rig.post(f"k{number}", body)
+    with pytest.raises(BusError, match="full"):
+        await asyncio.gather(*(rig.post(f"more-{number}", body) for number in range(10)))
+    headers = {"ce-id": "mine", "ce-source": "test", "ce-type": "headrace.job.cancel.v1"}
+    await rig.bus.store("headrace.post.quiet.etl.job.cancel", b'{"job":"q"}', headers)
+    await rig.leading()
+    await until(lambda: any(e.project == "quiet" for e in rig.events(JobCancelRequested)))
+    waiting = len(rig.broker.streams[stream_of("ads")].messages)
+    assert waiting > fitting / 2  # the quiet project did not wait for what the other one posted
+    await until(lambda: not rig.broker.streams[stream_of("ads")].messages)
+    await rig.post("k-again", b'{"job":"j"}')  # what was answered has made room
+
+
+@pytest.mark.security
+@virtual
+async def test_the_stream_of_a_project_that_has_no_publisher_any_more_goes():
+    rig = Posting()
+    await rig.open()
+    await rig.let_post("ads", "quiet")
+    await rig.let_post("quiet")

@@ -107,7 +107,7 @@ async def test_a_wiped_bus_is_filled_again_unasked():
     copy = await relays.caught_up()
     assert list(copy.values()) == relays.rig.log.events
     assert loop.time() - began_s < 2 * POLL_S
-    assert {"LOG", "EVENTS", "REQUESTS", "DEADLETTER"} <= set(relays.rig.broker.streams)
+    assert {"LOG", "EVENTS", "DEADLETTER"} <= set(relays.rig.broker.streams)
 
 
 @virtual

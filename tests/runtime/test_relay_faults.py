@@ -7,6 +7,7 @@ import logging
 
 import pytest
 
+from headrace.bus import subjects
 from headrace.events import Header, encode
 from headrace.runtime.relay import POLL_S
 from headrace.store.interface import NewEvent
@@ -57,7 +58,7 @@ def test_an_event_that_cannot_be_told_is_copied_and_what_follows_is_told(parts, 
     assert line.startswith("event not told position=3 type=job.eligible.v1 error=")
 
 
-@pytest.mark.parametrize("name", ["EVENTS", "REQUESTS", "DEADLETTER"])
+@pytest.mark.parametrize("name", ["EVENTS", "REQUESTS-ads", "DEADLETTER"])
 @pytest.mark.parametrize("is_busy", [False, True])
 @virtual
 async def test_a_stream_that_vanishes_alone_is_made_again(name, is_busy):
@@ -65,6 +66,8 @@ async def test_a_stream_that_vanishes_alone_is_made_again(name, is_busy):
     relay = await relays.start()
     await fill(relays.rig, 3)
     await relays.caught_up()
+    await relays.rig.bus.publish(subjects.POSTING, b'["ads"]')
+    await until(lambda: name in relays.rig.broker.streams)
     await relays.rig.bus.delete_stream(name)
     end_s = asyncio.get_running_loop().time() + 3 * POLL_S
 

@@ -12,9 +12,10 @@ import os
 import shutil
 import time
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
-from headrace.bundles.manifest import BadManifest, Manifest, read_manifest
+from headrace.bundles.manifest import BadManifest, Manifest, encode_manifest, read_manifest
 from headrace.bundles.objects import Damaged, Objects
 from headrace.bundles.packs import size_in_pack
 
@@ -25,8 +26,9 @@ _ANY_BYTES = 1 << 60
 
 
 def size_of(objects: Objects) -> int:
-    """The bytes of all contents here."""
-    return sum(about.st_size // about.st_nlink for _, about in _contents(objects))
+    """The bytes of all that is here: contents, manifests, and what is being received."""
+    found = chain(_contents(objects), _others(objects))
+    return sum(about.st_size // about.st_nlink for _, about in found)
 
 
 def thin(objects: Objects, bytes_max: int, pinned: frozenset[str] = frozenset()) -> int:
@@ -34,15 +36,28 @@ def thin(objects: Objects, bytes_max: int, pinned: frozenset[str] = frozenset())
     if size_of(objects) <= bytes_max:
         return size_of(objects)
     needed: dict[str, int] = {}
-    room = bytes_max * THINNED_TO_PERMILLE // 1000
+    left, room = 0, bytes_max * THINNED_TO_PERMILLE // 1000
     for name in _latest_first(objects):
         manifest = _manifest(objects, name)
         wanted = manifest.digests() if manifest is not None else {}
         size = sum(wanted[digest] for digest in wanted if digest not in needed)
-        if manifest is None or (name not in pinned and sum(needed.values()) + size > room):
+        size += len(encode_manifest(manifest)) if manifest is not None else 0
+        if manifest is None or (name not in pinned and left + size > room):
             objects.drop_tree(name)
         else:
             needed |= wanted
+            left += size
+    return _sweep(objects, needed, time.time() - YOUNG_S_MAX)
+
+
+def expire(objects: Objects) -> int:
+    """Drop contents that no folder has needed for `YOUNG_S_MAX`, and what was not received to its
+    end in that time; how many bytes are left.
+    """
+    needed: dict[str, int] = {}
+    for name in objects.trees():
+        manifest = _manifest(objects, name)
+        needed |= manifest.digests() if manifest is not None else {}
     return _sweep(objects, needed, time.time() - YOUNG_S_MAX)
 
 
@@ -115,6 +130,13 @@ def _contents(
 ) -> Iterator[tuple[Path, os.stat_result]]:
     for folder in folders:
         for path in (objects.root / folder).glob("??/*"):
+            with contextlib.suppress(OSError):
+                yield path, path.stat()
+
+
+def _others(objects: Objects) -> Iterator[tuple[Path, os.stat_result]]:
+    for folder in ("trees", "incoming"):
+        for path in (objects.root / folder).glob("*"):
             with contextlib.suppress(OSError):
                 yield path, path.stat()
 

@@ -20,7 +20,7 @@ import nkeys
 from headrace.bus.subjects import node_inbox, publisher_inbox, token
 
 ACCOUNT = "HEADRACE"
-_STORAGE_BYTES_MAX = 8 * 2**30
+_STORAGE_BYTES_MAX = 32 * 2**30  # streams reserve what they may take: 16 MiB for a project's posts
 _FOR_EVER_S = 253_402_300_799  # the end of the year 9999: clocks need not agree
 
 

@@ -47,7 +47,8 @@ Hear = Callable[[Message], None]
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A JetStream stream: file storage, limits retention. `first_sequence` lets sequence equal
-    log position from a position on. `discard_new` refuses when full instead of dropping old.
+    log position from a position on. `discard_new` refuses when full instead of dropping old; in a work queue a
+    message goes when the one consumer that the stream may have has acknowledged it.
     """
 
     name: str
@@ -55,7 +56,9 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     age_s_max: int
     bytes_max: int
     messages_per_subject_max: int = -1
+    message_bytes_max: int = -1  # with headers
     discard_new: bool = False
+    is_work_queue: bool = False
     first_sequence: int = 1
 
 

@@ -54,6 +54,8 @@ class MemoryStream:
         message_id = message.headers.get("Nats-Msg-Id")
         if message_id in self._ids:
             return self._ids[message_id]
+        if 0 < self.spec.message_bytes_max < len(message.data):
+            raise BusError(f"stream {self.spec.name} takes no message as large")
         self._make_room(message)
         self._last += 1
         self.messages[self._last] = msgspec.structs.replace(message, sequence=self._last, reply="")
@@ -63,6 +65,12 @@ class MemoryStream:
             self._ids[message_id] = self._last
         self.changed.set()
         return self._last
+
+    def worked(self, consumer: str, sequence: int) -> None:
+        """The consumer is done with this message."""
+        self.acknowledged[consumer] = sequence
+        if self.spec.is_work_queue and sequence in self.messages:
+            self._drop(sequence)
 
     def vanish(self) -> None:
         """The stream is gone: consumers that wait on it look again."""
@@ -126,6 +134,6 @@ class MemoryConsumer:
                 stream.changed.clear()
                 await stream.changed.wait()
             elif await handle(self._handler, message, self._bus.counters):
-                stream.acknowledged[self._durable] = message.sequence
+                stream.worked(self._durable, message.sequence)
             else:
                 await asyncio.sleep(REDELIVERY_S)

@@ -51,11 +51,14 @@ class NatsStreams:
         config = StreamConfig(
             name=spec.name,
             subjects=list(spec.subjects),
-            retention=RetentionPolicy.LIMITS,
+            retention=(
+                RetentionPolicy.WORK_QUEUE if spec.is_work_queue else RetentionPolicy.LIMITS
+            ),
             storage=StorageType.FILE,
             max_age=spec.age_s_max,
             max_bytes=spec.bytes_max,
             max_msgs_per_subject=spec.messages_per_subject_max,
+            max_msg_size=spec.message_bytes_max,
             discard=DiscardPolicy.NEW if spec.discard_new else DiscardPolicy.OLD,
             discard_new_per_subject=spec.discard_new and spec.messages_per_subject_max > 0,
             first_seq=spec.first_sequence if spec.first_sequence > 1 else None,

@@ -16,19 +16,31 @@ _TAKES_REQUESTS = Permissions(
     publish=(
         "headrace.deadletter.>",
         "headrace.event.*.request.*.*",  # answers to what was posted
-        "$JS.API.CONSUMER.*.REQUESTS.>",
-        "$JS.API.CONSUMER.*.*.REQUESTS.>",
-        "$JS.ACK.REQUESTS.>",
     ),
     subscribe=(),
 )
 MORE = {
+    "admission": Permissions(  # works through what publishers posted, project by project
+        publish=(
+            subjects.POSTING,
+            "$JS.API.CONSUMER.*.*.inbox",
+            "$JS.API.CONSUMER.*.*.inbox.>",
+            "$JS.API.CONSUMER.*.*.*.inbox",
+            "$JS.ACK.*.inbox.>",
+        ),
+        subscribe=(),
+    ),
     "placement": Permissions(
         publish=("headrace.agent.*.down.>",), subscribe=(subjects.AGENTS_UP, subjects.WHY)
     ),
     "metrics": Permissions(  # its process also keeps the streams
         publish=("headrace.relay.log.>", "headrace.event.>", "$JS.API.STREAM.>"),
-        subscribe=("headrace.agent.*.up.signal", subjects.PROGRESS, subjects.USES),
+        subscribe=(
+            "headrace.agent.*.up.signal",
+            subjects.PROGRESS,
+            subjects.USES,
+            subjects.POSTING,
+        ),
     ),
     GATEWAY: Permissions(
         publish=(

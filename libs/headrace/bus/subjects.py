@@ -16,7 +16,7 @@ LOG = "headrace.log.>"  # the log's events, services only
 FLEET = "fleet"  # stands for the project in requests that concern the whole fleet
 REQUESTS_ALL = "headrace.request.>"
 GATEWAY_ALL = "headrace.gateway.>"
-POSTS_ALL = "headrace.post.*.*.*.*"  # no deeper: nobody would answer what lies there
+POSTING = "headrace.relay.posting"  # from admission to the relay: the projects that may post
 AGENTS_UP = "headrace.agent.*.up.*"
 PROGRESS = "headrace.agent.*.up.progress.now"
 FILES_ASKED = "headrace.agent.*.up.files.*"  # of the gateway; placement need not hear it
@@ -89,6 +89,16 @@ def gateway(project: str, verb: str) -> str:
 def post(project: str, publisher: str, verb: str) -> str:
     """A publisher's door that keeps the message until it is answered by an event."""
     return f"headrace.post.{token(project)}.{token(publisher)}.{_verb(verb)}"
+
+
+def posts_of(project: str) -> str:
+    """What a project may post; no deeper: nobody would answer what lies there."""
+    return f"headrace.post.{token(project)}.*.*.*"
+
+
+def deadletter(project: str) -> str:
+    """Where a project's requests are kept that nobody could understand."""
+    return f"headrace.deadletter.{project if is_token(project) else 'nobody'}"
 
 
 def agent_up(node: str, what: str) -> str:

@@ -31,7 +31,7 @@ TLS_S_MAX = 5  # for a handshake
 PORTS = range(10_240, 20_000)
 PORT_TRIES_MAX = 50
 PAYLOAD_BYTES_MAX = 1_048_576
-STORE_BYTES_MAX = 8 * 1024**3  # as much as the account may have; the log itself is in Postgres
+STORE_BYTES_MAX = 32 * 1024**3  # as much as the account may have; the log itself is in Postgres
 
 CONFIG = """\
 # Written by headrace at every start.

@@ -78,7 +78,7 @@ class Host:
         self._folder = Folder(service.decider, store, decision_version)
         self.answers = Answers(self)
         self._effects = Effects(service.shell)
-        self._inbox = Inbox(self, dict(service.requests))
+        self._inbox = Inbox(self, dict(service.requests), service.posting)
         self._name = service.decider.service
         self._holder, self._version = holder, decision_version
         self._crashpoint = crashpoint
@@ -181,6 +181,7 @@ class Host:
             entries.extend(await self._append(attempt_of(self, drafts, now_us)))
         self._crashpoint("runtime.before_effects")
         self._effects.add(entries)
+        self._inbox.follow()
         await self.answers.give(entries)
         self._crashpoint("runtime.after_effects")
         self._folder.save_when_due(self.reader.position, self.reader.hash)

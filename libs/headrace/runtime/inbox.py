@@ -3,7 +3,7 @@
 Rule: what cannot be understood is answered, counted, kept in the dead-letter stream, and never
 enters the log. What is understood becomes a fact, and the answer is the decision made on it. Who
 asked is what the bus has checked: the publisher in the subject, or who the gateway says; headers of
-a publisher are data.
+a publisher are data. Projects are served in turn, whatever door their requests come by.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Protocol
 
@@ -21,12 +22,14 @@ from headrace import telemetry
 from headrace.access.allowed import Scope, Subject, allowed
 from headrace.bus import subjects
 from headrace.bus.handling import handle
-from headrace.bus.interface import Bus, BusError, Message, Subscription
+from headrace.bus.interface import Bus, BusError, Handler, Message, Subscription
 from headrace.documents.refusing import shown
 from headrace.events import Fact, Refusal
 from headrace.events.people import Grant
 from headrace.runtime import together
+from headrace.runtime.lanes import Lanes
 from headrace.runtime.pending import PendingFacts, Reply, encode_fact
+from headrace.runtime.posts import Posts
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 
@@ -35,6 +38,7 @@ KEY_LENGTH_MAX = 200
 SOURCE_LENGTH_MAX = 200
 GATEWAY_SOURCE = "/gateway/"  # and who asks; a publisher's requests cannot come from there
 GATEWAY = "gateway"  # the door at which what is said of who asks is believed
+DEAD_BYTES_MAX = 16_384  # kept of a message that cannot be understood
 POST_ANSWER_S = 30.0  # how long a kept message waits for its decision before it comes again
 
 _LOG = logging.getLogger("headrace.inbox")
@@ -53,32 +57,46 @@ class _Host(Runtime, Protocol):
 class Inbox:
     """Receives a service's requests while it leads."""
 
-    def __init__(self, host: _Host, requests: dict[str, Receive]) -> None:
+    def __init__(
+        self,
+        host: _Host,
+        requests: dict[str, Receive],
+        posting: Callable[[Any], Collection[str]] | None = None,
+    ) -> None:
         self._host = host
         self._requests = requests
         self._nouns = sorted({verb.partition(".")[0] for verb in requests})
         self._subscriptions: list[Subscription] = []
         self._unanswered: set[asyncio.Future[None]] = set()
+        self._lanes = Lanes(host.pending.room)
+        self._posting = posting
+        self._posts = Posts(self._posted)
 
     async def open(self, bus: Bus) -> None:
         """Start receiving at every door."""
+        self._lanes.open()
+        if self._posting is not None:
+            self._posts.open(bus)
+            self.follow()
         for noun in self._nouns:
             for subject in (f"headrace.request.*.*.{noun}.*", f"headrace.{GATEWAY}.*.{noun}.*"):
                 self._subscriptions.append(await bus.subscribe(subject, self._asked))
-            self._subscriptions.append(
-                await bus.consume(
-                    "REQUESTS", f"inbox-{noun}", self._posted, f"headrace.post.*.*.{noun}.*"
-                )
-            )
+
+    def follow(self) -> None:
+        """The state may be another one: other projects may have publishers."""
+        if self._posting is not None:
+            self._posts.follow(self._posting(self._host.state))
 
     async def close(self) -> None:
         """Stop receiving; kept messages that are not answered come again to the next leader."""
         for answered in self._unanswered:
             if not answered.done():
                 answered.set_exception(BusError("leadership ended"))
+        await self._posts.close()
         for subscription in self._subscriptions:
             await subscription.stop()
         self._subscriptions.clear()
+        await self._lanes.close()
 
     async def _asked(self, message: Message) -> None:
         if together.HEADER in message.headers and message.subject.split(".")[1] == GATEWAY:
@@ -89,7 +107,7 @@ class Inbox:
             if message.reply:
                 await self._host.bus.publish(message.reply, msgspec.json.encode(answer))
 
-        await self._receive(message, reply)
+        await self._in_turn(message, reply)
 
     async def _asked_together(self, message: Message) -> None:
         """Several of the gateway's: what goes wrong with one concerns that one alone."""
@@ -97,8 +115,21 @@ class Inbox:
         tell = partial(self._host.bus.publish, message.reply)
         answers = together.Answers(len(requests), tell)
         for index, each in enumerate(requests):
-            receive = partial(self._receive, reply=answers.taking(index))
-            await handle(receive, each, self._host.counters)
+            await self._in_turn(each, answers.taking(index))
+
+    async def _in_turn(
+        self, message: Message, reply: Reply, receive: Handler | None = None
+    ) -> None:
+        """Receive it when it is its project's turn; a project with no room left is told so now."""
+        project = message.subject.split(".")[2]
+        refusal = self._lanes.refusal(project, len(message.data))
+        if refusal is not None:
+            self._host.counters["requests_refused_for_room"] += 1
+            await reply(refusal_answer(refusal))
+            return
+        receive = receive or partial(self._receive, reply=reply)
+        serve = partial(handle, receive, message, self._host.counters)
+        self._lanes.add(project, serve, len(message.data))
 
     async def _posted(self, message: Message) -> None:
         """A kept message is done when it was answered: until then it comes again."""
@@ -112,9 +143,16 @@ class Inbox:
             if not answered.done():
                 answered.set_result(None)
 
+        async def receive(posted: Message) -> None:
+            try:
+                await self._receive(posted, reply)
+            except Exception as error:  # it comes again at once, not when nobody answered
+                if not answered.done():
+                    answered.set_exception(error)
+
         self._unanswered.add(answered)
         try:
-            await self._receive(message, reply)
+            await self._in_turn(message, reply, receive)
             async with asyncio.timeout(POST_ANSWER_S):
                 await answered
         finally:
@@ -166,10 +204,14 @@ class Inbox:
         return refusal or await receive(request, self._host)
 
     async def _keep_dead(self, message: Message, refusal: Refusal) -> None:
-        headers = {"Headrace-Reason": str(refusal).encode("ascii", "replace").decode()[:500]}
+        headers = {
+            "Headrace-Reason": str(refusal).encode("ascii", "replace").decode()[:500],
+            "Headrace-Subject": message.subject,
+        }
         try:
-            data = message.data[:EVENT_BYTES_MAX]
-            await self._host.bus.store(f"headrace.deadletter.{message.subject}", data, headers)
+            data = message.data[:DEAD_BYTES_MAX]
+            subject = subjects.deadletter(message.subject.split(".")[2])
+            await self._host.bus.store(subject, data, headers)
         except BusError as error:
             _LOG.warning("dead letter not kept error=%s", error)
 

@@ -15,6 +15,7 @@ from headrace.events import Fact, Header, encode, stream_of, tag_of
 from headrace.store.interface import APPEND_EVENTS_MAX, Appended, NewEvent, Stored
 
 PENDING_FACTS_MAX = 20_000  # facts waiting for an append; requests beyond are asked to come again
+REQUESTS_MAX = APPEND_EVENTS_MAX  # of those, requests: more wait before they become facts
 
 Reply = Callable[[dict[str, Any]], Awaitable[None]]
 
@@ -40,6 +41,9 @@ class PendingFacts:
 
     def __init__(self) -> None:
         self._facts: deque[PendingFact] = deque()
+        self._requests = 0
+        self._has_room = asyncio.Event()
+        self._has_room.set()
 
     def __len__(self) -> int:
         return len(self._facts)
@@ -49,10 +53,17 @@ class PendingFacts:
         """Whether requests should be asked to come again."""
         return len(self._facts) >= PENDING_FACTS_MAX
 
+    async def room(self) -> None:
+        """Return once one more request may become a fact: those that did are soon in the log."""
+        while self._requests >= REQUESTS_MAX:
+            self._has_room.clear()
+            await self._has_room.wait()
+
     def add(self, event: NewEvent, reply: Reply | None = None) -> PendingFact:
         """Queue one encoded fact."""
         fact = PendingFact(event, reply)
         self._facts.append(fact)
+        self._requests += reply is not None
         return fact
 
     def batch(self, room: int = APPEND_EVENTS_MAX) -> list[PendingFact]:
@@ -68,8 +79,9 @@ class PendingFacts:
                 batch[index].settle(stored.position)
         for duplicate in appended.duplicates:
             batch[duplicate.index].settle(duplicate.position)
-        for _ in batch:
+        for fact in batch:
             self._facts.popleft()
+            self._left(fact)
 
     def found(self, stored: Stored) -> PendingFact | None:
         """Take off the fact that is this event of the log, if it is one of those waiting: its
@@ -79,6 +91,7 @@ class PendingFacts:
             event = fact.event
             if event.data == stored.data and event.header == stored.header:
                 self._facts.remove(fact)
+                self._left(fact)
                 fact.settle(stored.position)
                 return fact
         return None
@@ -87,7 +100,13 @@ class PendingFacts:
         """Leadership ended: whoever waits is told by cancellation."""
         for fact in self._facts:
             fact.position.cancel()
+            self._left(fact)
         self._facts.clear()
+
+    def _left(self, fact: PendingFact) -> None:
+        self._requests -= fact.reply is not None
+        if self._requests < REQUESTS_MAX:
+            self._has_room.set()
 
 
 def encode_fact(

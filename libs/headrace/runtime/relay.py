@@ -10,10 +10,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from itertools import islice
+
+import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.interface import Bus, BusError, StreamSpec, WrongSequence
-from headrace.runtime import log_messages
+from headrace.bus.interface import Bus, BusError, Message, StreamSpec, WrongSequence
+from headrace.runtime import log_messages, posts
 from headrace.runtime.outcomes import outcome_of
 from headrace.store.interface import Store, Stored, Unavailable
 
@@ -25,25 +28,20 @@ POLL_S = 5.0  # when nothing was committed here, another service may have
 RETRY_S = 0.5
 DAY_S = 86_400
 GIBIBYTE = 2**30
+DEAD_PER_PROJECT_MAX = 200  # the oldest of a project's own go first
+CHECKED_TOGETHER = 32  # of the projects' streams
 
-REQUESTS = StreamSpec(
-    name="REQUESTS",
-    subjects=(subjects.POSTS_ALL,),
-    age_s_max=DAY_S,
-    bytes_max=GIBIBYTE,
-    messages_per_subject_max=100_000,
-    discard_new=True,
-)
 DEADLETTER = StreamSpec(
     name="DEADLETTER",
     subjects=("headrace.deadletter.>",),
     age_s_max=7 * DAY_S,
     bytes_max=GIBIBYTE // 16,
+    messages_per_subject_max=DEAD_PER_PROJECT_MAX,
 )
 EVENTS = StreamSpec(
     name="EVENTS", subjects=("headrace.event.>",), age_s_max=7 * DAY_S, bytes_max=GIBIBYTE
 )
-KEPT = (REQUESTS, DEADLETTER, EVENTS)
+KEPT = (DEADLETTER, EVENTS)
 
 _LOG = logging.getLogger("headrace.relay")
 
@@ -60,6 +58,9 @@ class Relay:
         self._relayed_s = 0.0
         self._next: deque[Stored] = deque(maxlen=HEARD_EVENTS_MAX)
         self._must_read = True
+        self._hears = False
+        self._posts_bytes_max = posts.bytes_max()
+        self._posting: dict[str, StreamSpec] = {}  # by project; those checked last are the last
 
     def heard(self, events: Sequence[Stored]) -> None:
         """These events of the log, in order. Missing some is no harm: they are read then."""
@@ -68,6 +69,13 @@ class Relay:
 
     async def run(self) -> None:
         """Relay for ever; after anything that fails, start over from what the stream holds."""
+        while not self._hears:
+            try:
+                await self._bus.subscribe(subjects.POSTING, self._told_posting)
+                self._hears = True
+            except BusError as error:
+                _LOG.warning("relay hears nobody yet reason=%s", error)
+                await asyncio.sleep(RETRY_S)
         while True:
             try:
                 await self._resume()
@@ -79,7 +87,7 @@ class Relay:
                 await asyncio.sleep(RETRY_S)
 
     async def _resume(self) -> None:
-        for spec in KEPT:
+        for spec in (*KEPT, *self._posting.values()):
             await self._bus.ensure_stream(spec)
         self._checked_s = asyncio.get_running_loop().time()
         head = (await self._store.head()).position
@@ -161,6 +169,18 @@ class Relay:
             headers = {**told.headers, "Nats-Msg-Id": f"event-{event.position}"}
             await self._bus.publish(subject, told.body, headers)
 
+    async def _told_posting(self, message: Message) -> None:
+        """These projects may post, and no others. Raises `BusError`: it is said again soon."""
+        projects = msgspec.json.decode(message.data, type=list[str])
+        for project in [known for known in self._posting if known not in projects]:
+            await self._bus.delete_stream(posts.stream_of(project))
+            del self._posting[project]
+        for project in projects:
+            if project not in self._posting:
+                spec = posts.spec_of(project, self._posts_bytes_max)
+                await self._bus.ensure_stream(spec)
+                self._posting[project] = spec
+
     async def _check_copy(self) -> None:
         state = await self._bus.stream_state("LOG")
         if state is None or state.last != self._position:
@@ -169,7 +189,10 @@ class Relay:
     async def _check_kept(self) -> None:
         """A server can lose one stream alone; nothing stored would fail because of it."""
         self._checked_s = asyncio.get_running_loop().time()
-        for spec in KEPT:
+        turn = list(islice(self._posting.items(), CHECKED_TOGETHER))
+        for project, spec in turn:
+            self._posting[project] = self._posting.pop(project, spec)
+        for spec in (*KEPT, *(spec for _, spec in turn)):
             if await self._bus.stream_state(spec.name) is None:
                 raise BusError(f"the stream {spec.name} is gone")
 

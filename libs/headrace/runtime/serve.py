@@ -11,6 +11,7 @@ import logging
 import signal
 import time
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 
 import uvloop
 
@@ -23,6 +24,7 @@ from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
 from headrace.runtime.health import Answer, Health, counters_text, json_answer
 from headrace.runtime.host import Host
+from headrace.runtime.limits import settings_of
 from headrace.runtime.relay import Relay
 from headrace.runtime.service import Service
 from headrace.runtime.stepping_back import step_back
@@ -41,6 +43,7 @@ def serve(name: str, service_of: Callable[[Environment], Service]) -> None:
     collect_seldom()
     try:
         service = service_of(environment)
+        service = replace(service, settings=settings_of(name, service.settings))
         step_back(service.niceness)
         uvloop.run(_run(name, service, environment))
     except (StoreError, BusError, OSError) as error:

@@ -6,7 +6,7 @@ appends; a shell records facts through it and acts on what is committed.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -123,7 +123,7 @@ facts of the same type."""
 @dataclass(frozen=True, kw_only=True)
 class Service:
     """A service: its decider, what it can be asked (verb to `Receive`), what it answers beyond the
-    standard fields, its shell, and the numbers its `decide` reads.
+    standard fields, its shell, the numbers its `decide` reads, and which projects' kept messages it works through.
     """
 
     decider: Decider[Any]
@@ -134,5 +134,6 @@ class Service:
     settings: Mapping[str, int] = field(default_factory=dict)
     metrics: Callable[[Any], str] | None = None  # the state as Prometheus text, for `/metrics`
     niceness: int = 0  # how far its process steps back where cores are few, see nice(2)
+    posting: Callable[[Any], Collection[str]] | None = None  # by the state: who may post to it
     turns_apart_s: float = 0.025  # while it is busy: few turns with much in them cost less
     relay: bool = False  # whether this service's process also keeps the streams of the bus

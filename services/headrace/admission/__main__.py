@@ -31,6 +31,7 @@ def service_of(environment: Environment, revoker: Revoker | None = None) -> Serv
         differing=requests.differing,
         shell=AdmissionShell(requests, revoker),
         settings=SETTINGS,
+        posting=lambda state: state.publishers.keys(),
     )
 
 

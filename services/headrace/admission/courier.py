@@ -1,7 +1,8 @@
 """Tells webhooks what happens to their projects' jobs, one after the other in the order of the log.
 
 Rule: at least once, in order, nothing skipped. A message that is not taken is tried again, later each
-time; its webhook waits meanwhile and the others do not. How far a webhook has come is recorded now
+time; its webhook waits meanwhile and the others do not. A project has so many posts under way at a
+time, so that its silent endpoints delay nobody else's. How far a webhook has come is recorded now
 and then, and whoever leads next goes on from there.
 """
 
@@ -12,16 +13,19 @@ import contextlib
 import logging
 from concurrent.futures import ThreadPoolExecutor
 
-from headrace.admission.posting import Message, NotTaken, post
+from headrace.admission.posting import Message, NotTaken, Post
 from headrace.admission.state import Hook
 from headrace.admission.webhook_requests import secret_of
 from headrace.events.webhooks import Webhook, WebhookFailing, WebhookReached, WebhookStopped
+from headrace.runtime.limits import limit_of
 from headrace.runtime.outcomes import Outcome, outcome_of
 from headrace.runtime.service import Runtime
-from headrace.store.interface import StoreError
+from headrace.store.interface import Stored, StoreError
 from headrace.vault.project_keys import ProjectKeys
 
-POSTS_MAX = 16  # at a time
+POSTS_PER_PROJECT_MAX = 4  # at a time
+POST_S_MAX = 30.0  # for one try, with everything
+PAGES_MAX = 16  # of the log, read once for all webhooks that have come equally far
 READ_EVENTS = 500  # of the log, for one webhook
 LOOK_S = 1.0  # how often it is looked whether the log has grown
 RECORD_S = 30.0  # how often it is recorded how far a webhook has come: so much may be told again
@@ -38,7 +42,15 @@ class Courier:
 
     def __init__(self, runtime: Runtime, keys: ProjectKeys) -> None:
         self._runtime, self._keys = runtime, keys
-        self._threads = ThreadPoolExecutor(POSTS_MAX, thread_name_prefix="webhook")
+        self._per_project = limit_of(
+            "HEADRACE_WEBHOOK_POSTS_PER_PROJECT_MAX", POSTS_PER_PROJECT_MAX
+        ).value
+        # A webhook has one post at a time. With a thread for each, none waits in the pool's own line,
+        # which knows no projects; a thread is made when it is needed.
+        threads = max(1, runtime.state.setting("webhooks_max"))
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="webhook")
+        self._posts: dict[str, asyncio.Semaphore] = {}  # by project
+        self._pages: dict[int, asyncio.Task[list[Stored]]] = {}
         self._rounds: dict[tuple[str, str], tuple[Webhook, asyncio.Task[None]]] = {}
 
     def follow(self) -> None:
@@ -48,6 +60,8 @@ class Courier:
             if name not in hooks or hooks[name].webhook != webhook or task.done():
                 task.cancel()
                 del self._rounds[name]
+        projects = {project for project, _ in hooks}
+        self._posts = {of: posts for of, posts in self._posts.items() if of in projects}
         for name, hook in hooks.items():
             if name not in self._rounds and not hook.stopped:
                 task = asyncio.create_task(_Round(self, name, hook).run())
@@ -78,7 +92,40 @@ class Courier:
             raise NotTaken("its project was erased: apply it again", is_final=True)
         at_s = self._runtime.now_us() // 1_000_000
         message = Message(hook.webhook.url, outcome, secret, at_s, hook.webhook.private)
-        await asyncio.get_running_loop().run_in_executor(self._threads, post, message)
+        project, _ = name
+        if project not in self._posts:
+            self._posts[project] = asyncio.Semaphore(self._per_project)
+        async with self._posts[project]:
+            await self._send(Post(message))
+
+    async def events_after(self, position: int) -> list[Stored]:
+        """The next events of the log. Raises `StoreError`."""
+        page = self._pages.get(position)
+        if page is None:
+            reading = self._runtime.store.read(position, READ_EVENTS)
+            page = self._pages[position] = asyncio.ensure_future(reading)
+            if len(self._pages) > PAGES_MAX:
+                del self._pages[next(iter(self._pages))]
+        try:
+            events = await asyncio.shield(page)
+        except StoreError:
+            self._pages.pop(position, None)
+            raise
+        if not events:
+            self._pages.pop(position, None)
+        return events
+
+    async def _send(self, post: Post) -> None:
+        """Whoever stops waiting ends the post too: its place is for another one. Raises `NotTaken`."""
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(POST_S_MAX, post.abort)
+        try:
+            await loop.run_in_executor(self._threads, post.run)
+        except asyncio.CancelledError:
+            post.abort()
+            raise
+        finally:
+            timer.cancel()
 
 
 class _Round:
@@ -105,7 +152,7 @@ class _Round:
         """Tell what the log has for it now; whether to look again."""
         while self._reached < self._runtime.position:
             try:
-                events = await self._runtime.store.read(self._reached, READ_EVENTS)
+                events = await self._courier.events_after(self._reached)
             except StoreError as error:
                 _LOG.warning("log not reached webhook=%s/%s error=%s", *self._name, error)
                 break

@@ -26,8 +26,9 @@ from headrace.admission import (
 )
 from headrace.admission.evolve import LISTENS_TO, evolve
 from headrace.admission.hearing import Hearing
-from headrace.admission.state import State
+from headrace.admission.state import Group, State
 from headrace.decider import Decider, Draft
+from headrace.decider.fair_order import round_robin
 from headrace.events import (
     Decision,
     Event,
@@ -87,17 +88,25 @@ def _answers(state: State, hearing: Hearing) -> Iterator[Draft]:
 
 
 def _tasks(state: State, hearing: Hearing) -> Iterator[Draft]:
-    """The next tasks of each group that was admitted."""
+    """The next tasks of the groups that were admitted: of each project one after the other, so that
+    one's large sweeps leave room in every turn for the others'.
+    """
+    groups: dict[str, list[Iterator[Draft]]] = {}
     for group_id in state.expanding:
         if hearing.is_stopped(group_id) or hearing.is_pausing(group_id) or group_id in state.unmet:
             continue
         group = state.groups[group_id]
-        for index in range(group.admitted, group.event.tasks):
-            yield Draft(
-                event=job_rules.task(hearing, group.event, index),
-                causation=group.event.requested_at,
-                traceparent=group.traceparent,
-            )
+        groups.setdefault(group.event.project, []).append(_tasks_of(hearing, group))
+    yield from round_robin({project: chain(*tasks) for project, tasks in groups.items()})
+
+
+def _tasks_of(hearing: Hearing, group: Group) -> Iterator[Draft]:
+    for index in range(group.admitted, group.event.tasks):
+        yield Draft(
+            event=job_rules.task(hearing, group.event, index),
+            causation=group.event.requested_at,
+            traceparent=group.traceparent,
+        )
 
 
 def _orphans(state: State, hearing: Hearing) -> Iterator[Draft]:

@@ -66,6 +66,7 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
     traceparent = entry.header.traceparent
     state.live[event.job] = Live(
         project=event.project,
+        user=event.user,
         group=event.group,
         traceparent=traceparent,
         after=event.after,
@@ -76,6 +77,8 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
         state.orphans[event.job] = state.gone[event.project]
     evolve_dependencies.waits(state, event)
     state.live_of[event.project] = state.live_of.get(event.project, 0) + 1
+    users = state.live_of_user.setdefault(event.project, {})
+    users[event.user] = users.get(event.user, 0) + 1
     if event.tasks:
         state.groups[event.job] = Group(event=event, traceparent=traceparent)
         state.expanding[event.job] = None
@@ -116,8 +119,12 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
         return
     state.orphans.pop(event.job, None)
     state.live_of[job.project] -= 1
+    users = state.live_of_user[job.project]
+    users[job.user] -= 1
+    if not users[job.user]:
+        del users[job.user]
     if not state.live_of[job.project]:
-        del state.live_of[job.project]
+        del state.live_of[job.project], state.live_of_user[job.project]
     state.unused.pop(event.job, None)
     evolve_dependencies.over(state, event.job, job)
     evolve_groups.over(state, job.group, event.job)
@@ -136,9 +143,23 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
 
 
 def _remember(state: State, job: str, ended: Ended) -> None:
+    if job in state.outcomes:
+        _forget(state, job)
     state.outcomes[job] = ended
+    own = state.outcomes_of.setdefault(ended.project, {})
+    own[job] = None
+    if len(own) > state.setting("outcomes_per_project_max"):
+        _forget(state, next(iter(own)))
     if len(state.outcomes) > state.setting("outcomes_max"):
-        del state.outcomes[next(iter(state.outcomes))]
+        _forget(state, next(iter(state.outcomes)))
+
+
+def _forget(state: State, job: str) -> None:
+    project = state.outcomes.pop(job).project
+    own = state.outcomes_of[project]
+    del own[job]
+    if not own:
+        del state.outcomes_of[project]
 
 
 def _secret(state: State, _entry: Entry, event: access.SecretSet) -> None:
@@ -204,9 +225,9 @@ def _hook_told(
         hook.stopped = isinstance(event, webhooks.WebhookStopped)
 
 
-def _led(state: State, _entry: Entry, event: platform.ServiceLed) -> None:
-    if event.service == "admission":
-        state.settings = dict(event.settings)
+def _led(state: State, entry: Entry, event: platform.ServiceLed) -> None:
+    if event.service == "admission" and state.settings != event.settings:
+        state.settings, state.settings_at = dict(event.settings), entry.position
 
 
 _ON: dict[type[Event], Callable[[State, Entry, Any], None]] = {

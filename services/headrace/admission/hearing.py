@@ -25,6 +25,7 @@ class Hearing:
         self.state, self.now_us = state, now_us
         self._admitted: dict[str, jobs.JobAdmitted] = {}
         self._admitted_of: Counter[str] = Counter()  # by project
+        self._admitted_of_user: Counter[tuple[str, str]] = Counter()
         self._stopped: dict[str, None] = {}
         self._pausing: dict[str, bool] = {}
         self._erased: dict[str, None] = {}
@@ -44,6 +45,7 @@ class Hearing:
         if isinstance(event, jobs.JobAdmitted):
             self._admitted[event.job] = event
             self._admitted_of[event.project] += max(1, event.tasks)
+            self._admitted_of_user[event.project, event.user] += max(1, event.tasks)
         elif isinstance(event, jobs.JobCancelling):
             self._stopped[event.job] = None
         elif isinstance(event, pauses.JobPausing | pauses.JobResuming):
@@ -105,6 +107,11 @@ class Hearing:
     def live_of(self, project: str) -> int:
         """How many jobs and groups of the project have not ended."""
         return self.state.live_of.get(project, 0) + self._admitted_of[project]
+
+    def live_of_user(self, project: str, user: str) -> int:
+        """How many of them are this user's."""
+        known = self.state.live_of_user.get(project, {}).get(user, 0)
+        return known + self._admitted_of_user[project, user]
 
     def is_stopped(self, group: str) -> bool:
         """Whether the group is cancelled, so that no more of its tasks are admitted."""
@@ -225,6 +232,12 @@ class Hearing:
     def hooks(self) -> int:
         """How many webhooks there are, at most: those of this turn are counted as new."""
         return len(self.state.hooks_by_name()) + len(self._hooks)
+
+    def hooks_of(self, project: str) -> int:
+        """How many webhooks the project has."""
+        known = dict.fromkeys(self.state.hooks.get(project, ()), True)
+        told = {name: hook is not None for (of, name), hook in self._hooks.items() if of == project}
+        return sum((known | told).values())
 
     def waiting(self) -> list[str]:
         """The nodes that wait for approval, some of them."""

@@ -111,9 +111,20 @@ def _secrets(hearing: Hearing, event: JobRequested) -> Refusal | None:
 
 
 def _room(hearing: Hearing, event: JobRequested) -> Refusal | None:
-    live = hearing.live_of(event.project) + max(1, len(event.trials))
-    most = hearing.state.setting("jobs_per_project_max")
-    if live <= most:
-        return None
-    rule = f"project {event.project} may have at most {most} live jobs"
-    return Refusal(field="job", value=event.name, rule=rule, instead="submit it later")
+    """Whoever has no room leaves room for others: each waiting job takes some of every service's
+    time and memory.
+    """
+    state, wanted = hearing.state, max(1, len(event.trials))
+    project, user = event.project, event.user
+    for setting, has, whose in (
+        ("jobs_per_project_max", hearing.live_of(project), f"project {project}"),
+        ("jobs_per_user_max", hearing.live_of_user(project, user), f"{user} in project {project}"),
+    ):
+        most = state.setting(setting)
+        if has + wanted > most:
+            rule = f"{whose} may have at most {most} live jobs, tasks included ({state.set_by(setting)})"
+            rule = f"{rule}, and has {has}"
+            left = most - has
+            instead = f"{left} more fit" if left > 0 else "submit it when some of them have ended"
+            return Refusal(field="job", value=event.name, rule=rule, instead=instead)
+    return None

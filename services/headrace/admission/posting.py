@@ -1,13 +1,15 @@
 """One message to one webhook, over HTTP.
 
 Rule: what the address resolves to is looked at before anything is sent, and that very address is
-connected to, so that no name leads inside. Redirects are not followed. Signatures and headers are
-those of the Standard Webhooks specification (standardwebhooks.com).
+connected to, so that no name leads inside. Redirects are not followed. An endpoint that answers a
+byte at a time is given up as a silent one is. Signatures and headers are those of the Standard
+Webhooks specification (standardwebhooks.com).
 """
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import hashlib
 import hmac
 import http.client
@@ -42,26 +44,69 @@ class Message(NamedTuple):
     private: bool
 
 
-def post(message: Message) -> None:
-    """Send it. Blocks for up to `ANSWER_S_MAX` several times over. Raises `NotTaken`."""
-    parts = urlsplit(message.url)
-    try:
-        connection = _connected(parts, is_private=message.private)
-    except (OSError, ssl.SSLError) as error:
-        raise NotTaken(f"{parts.hostname}: {_reason(error)}") from error
-    try:
-        path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("POST", path, message.outcome.body, _headers(message))
-        answer = connection.getresponse()
-        said = answer.read(ANSWER_BYTES_READ)
-    except (OSError, http.client.HTTPException) as error:
-        raise NotTaken(f"{parts.hostname}: {_reason(error)}") from error
-    finally:
-        connection.close()
-    if not 200 <= answer.status < 300:
-        text = "".join(c if c.isprintable() else " " for c in said.decode(errors="replace"))
-        reason = f"HTTP {answer.status} {text.strip()}".strip()
-        raise NotTaken(reason, is_final=answer.status == GONE)
+class Post:
+    """One try to send a message. `run` blocks; `abort` may be called from another thread."""
+
+    def __init__(self, message: Message) -> None:
+        self._message = message
+        self._raw: socket.socket | None = None
+        self._is_aborted = False
+
+    def run(self) -> None:
+        """Send it. No single wait takes longer than `ANSWER_S_MAX`. Raises `NotTaken`."""
+        message = self._message
+        parts = urlsplit(message.url)
+        try:
+            connection = self._connected(parts)
+        except (OSError, ssl.SSLError) as error:
+            raise NotTaken(f"{parts.hostname}: {self._reason(error)}") from error
+        try:
+            path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+            connection.request("POST", path, message.outcome.body, _headers(message))
+            answer = connection.getresponse()
+            said = answer.read(ANSWER_BYTES_READ)
+        except (OSError, http.client.HTTPException) as error:
+            raise NotTaken(f"{parts.hostname}: {self._reason(error)}") from error
+        finally:
+            connection.close()
+            if self._raw is not None:
+                self._raw.close()
+        if not 200 <= answer.status < 300:
+            text = "".join(c if c.isprintable() else " " for c in said.decode(errors="replace"))
+            reason = f"HTTP {answer.status} {text.strip()}".strip()
+            raise NotTaken(reason, is_final=answer.status == GONE)
+
+    def abort(self) -> None:
+        """It takes too long in all: whatever it waits for on its connection ends at once."""
+        self._is_aborted = True
+        if self._raw is not None:
+            with contextlib.suppress(OSError):  # it has ended
+                self._raw.shutdown(socket.SHUT_RDWR)
+
+    def _connected(self, parts: SplitResult) -> http.client.HTTPConnection:
+        host = parts.hostname or ""
+        is_tls = parts.scheme == "https"
+        port = parts.port or (443 if is_tls else 80)
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = [str(each[4][0]) for each in found]
+        inside = [address for address in addresses if is_inside(address.partition("%")[0])]
+        if inside and not self._message.private:
+            raise NotTaken(f"{host} is {inside[0]}, which is not on the public internet")
+        raw = socket.create_connection((addresses[0], port), timeout=ANSWER_S_MAX)
+        connection = http.client.HTTPConnection(host, port, timeout=ANSWER_S_MAX)
+        try:
+            self._raw = raw.dup()  # TLS takes the other one over
+            tls = ssl.create_default_context()
+            connection.sock = tls.wrap_socket(raw, server_hostname=host) if is_tls else raw
+        except BaseException:
+            raw.close()
+            raise
+        return connection
+
+    def _reason(self, error: Exception) -> str:
+        if self._is_aborted:
+            return "did not answer in time"
+        return str(error) or type(error).__name__
 
 
 def signature(secret: bytes, message_id: str, at_s: int, body: bytes) -> str:
@@ -81,30 +126,3 @@ def _headers(message: Message) -> dict[str, str]:
         "webhook-timestamp": str(message.at_s),
         "webhook-signature": signature(message.secret, message_id, message.at_s, outcome.body),
     }
-
-
-def _connected(parts: SplitResult, *, is_private: bool) -> http.client.HTTPConnection:
-    host = parts.hostname or ""
-    port = parts.port or (443 if parts.scheme == "https" else 80)
-    found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    addresses = [str(each[4][0]) for each in found]
-    inside = [address for address in addresses if is_inside(address.partition("%")[0])]
-    if inside and not is_private:
-        raise NotTaken(f"{host} is {inside[0]}, which is not on the public internet")
-    raw = socket.create_connection((addresses[0], port), timeout=ANSWER_S_MAX)
-    connection = http.client.HTTPConnection(host, port, timeout=ANSWER_S_MAX)
-    try:
-        tls = ssl.create_default_context()
-        connection.sock = tls.wrap_socket(raw, server_hostname=host) if _is_tls(parts) else raw
-    except BaseException:
-        raw.close()
-        raise
-    return connection
-
-
-def _is_tls(parts: SplitResult) -> bool:
-    return parts.scheme == "https"
-
-
-def _reason(error: Exception) -> str:
-    return str(error) or type(error).__name__

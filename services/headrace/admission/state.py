@@ -25,9 +25,13 @@ from headrace.events.asked import Dependency
 from headrace.events.workspaces import WorkspaceSeen
 
 SETTINGS = {
-    "outcomes_max": 10_000,  # ended jobs of which it is still known how they ended
+    "outcomes_max": 30_000,  # ended jobs of which it is still known how they ended
+    "outcomes_per_project_max": 10_000,  # of those, one project's
     "drafts_max": 400,  # decisions in one turn: an append holds a bounded number of events
-    "jobs_per_project_max": 100_000,  # live at a time, tasks included
+    "jobs_per_project_max": 30_000,  # live at a time, tasks included
+    "jobs_per_user_max": 15_000,  # of those, one person's or publisher's
+    "webhooks_per_project_max": 32,
+    "webhooks_max": 1_024,  # of all projects: each reads along with the log
     "tokens_max": 1_000,  # join tokens remembered; the oldest are forgotten first
     "members_max": 10_000,  # nodes, and machines that wait to be one
     "revoked_max": 4_000,  # keys of deleted nodes that the bus refuses; the oldest are forgotten first
@@ -79,6 +83,7 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A job, a group, or a task of a group that has not ended."""
 
     project: str
+    user: str = ""
     group: str = ""
     traceparent: str = ""
     cancelling: bool = False
@@ -203,6 +208,7 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     """All of it."""
 
     settings: dict[str, int] = {}
+    settings_at: int = 0  # where the log has them first as they are
     pending: dict[int, Pending] = {}  # by position of the request, in order
     queues: dict[str, queues.Queue] = {}
     configured: dict[str, int] = {}  # where each queue's document stands
@@ -210,11 +216,13 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     orphans: dict[str, int] = {}  # live jobs and groups to end: their project is no more since then
     live: dict[str, Live] = {}
     live_of: dict[str, int] = {}  # how many, by project
+    live_of_user: dict[str, dict[str, int]] = {}  # by project and user
     groups: dict[str, Group] = {}
     expanding: dict[str, None] = {}  # groups with tasks to admit
     stopping: dict[str, Stop] = {}  # groups with tasks to cancel
     spreading: dict[str, Spread] = {}  # groups with tasks to pause or resume
     outcomes: dict[str, Ended] = {}  # of recent jobs, the oldest first
+    outcomes_of: dict[str, dict[str, None]] = {}  # the same by project, the oldest first
     awaited: dict[str, dict[str, str]] = {}  # a live job: who waits for it, for which state
     unmet: dict[str, Unmet] = {}  # jobs to end, as what they wait for can never come
     unused: dict[str, Unused] = {}  # workspaces that nobody uses, as last seen
@@ -241,3 +249,9 @@ class State(msgspec.Struct, kw_only=True, omit_defaults=True, dict=True):
     def setting(self, name: str) -> int:
         """A number of the leader's settings, as the log has it."""
         return self.settings.get(name, SETTINGS[name])
+
+    def set_by(self, name: str) -> str:
+        """Who set it, as a refusal has it in brackets."""
+        if self.setting(name) == SETTINGS[name]:
+            return f"{name}, the default"
+        return f"{name}, set for this service at position {self.settings_at}"

@@ -17,8 +17,6 @@ from headrace.events.webhooks import (
     WebhookRefused,
 )
 
-WEBHOOKS_MAX = 64  # in all: each reads along with the log
-
 
 def apply_webhook(hearing: Hearing, position: int, event: WebhookApplyRequested) -> Decision:
     """It is told from here on, or goes on from where it was."""
@@ -26,10 +24,8 @@ def apply_webhook(hearing: Hearing, position: int, event: WebhookApplyRequested)
     project, name = event.project, event.name
     before = hearing.hook(project, name)
     refusal = unknown_project(hearing.state, project)
-    if refusal is None and before is None and hearing.hooks >= WEBHOOKS_MAX:
-        rule = f"there are {WEBHOOKS_MAX} webhooks, which is as many as there may be"
-        instead = "delete one that nobody needs"
-        refusal = Refusal(field="webhook", value=name, rule=rule, instead=instead)
+    if refusal is None and before is None:
+        refusal = _room(hearing, project, name)
     if refusal is not None:
         return WebhookRefused(project=project, name=name, refusal=refusal)
     kept = before or Hook(webhook=event.webhook, secret=event.secret, secret_key=event.secret_key)
@@ -53,6 +49,20 @@ def delete_webhook(hearing: Hearing, position: int, event: WebhookDeleteRequeste
         refusal = Refusal(field="webhook", value=name, rule="does not exist", instead=instead)
         return WebhookRefused(project=project, name=name, refusal=refusal)
     return WebhookDeleted(project=project, name=name)
+
+
+def _room(hearing: Hearing, project: str, name: str) -> Refusal | None:
+    """Each webhook reads along with the log, so there are so many of a project, and in all."""
+    state = hearing.state
+    for setting, has, whose in (
+        ("webhooks_per_project_max", hearing.hooks_of(project), f"project {project}"),
+        ("webhooks_max", hearing.hooks, "the platform"),
+    ):
+        if has >= state.setting(setting):
+            rule = f"{whose} may have at most {state.setting(setting)} ({state.set_by(setting)})"
+            instead = "delete one that nobody needs"
+            return Refusal(field="webhook", value=name, rule=rule, instead=instead)
+    return None
 
 
 def _change(before: Hook | None, event: WebhookApplyRequested) -> str:

@@ -24,7 +24,7 @@ from headrace.gateway.follower import Follower
 from headrace.gateway.gateway import Gateway
 from headrace.gateway.keeping import erasing_files
 from headrace.gateway.oidc_settings import OidcSettings
-from headrace.gateway.server import Server, listen, write_port
+from headrace.gateway.server import Server, listen, raise_file_limit, write_port
 from headrace.gateway.trust import Trust
 from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
@@ -82,6 +82,7 @@ async def _run(environment: Environment) -> None:
 
 
 async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event) -> None:
+    raise_file_limit()
     listening = listen(environment.http)
     server = Server(application(gateway), listening, gateway.trust)
     write_port(environment.run_dir / "gateway.port", listening)

@@ -13,13 +13,14 @@ import base64
 import hashlib
 import secrets
 from collections.abc import Callable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
 
 from headrace.client.people_model import Entrance
 from headrace.gateway.errors import Forbidden
+from headrace.gateway.fair_cache import FairCache
 from headrace.gateway.origins import is_of_own_pages
 
 SCOPE = "openid email profile groups"
@@ -30,8 +31,6 @@ COOKIES_MAX = 10_000
 COOKIE, AWAY_COOKIE = "headrace", "headrace_away"
 
 NOT_HERE = "a page of another place may link here, and ask for nothing else with your cookie"
-
-T = TypeVar("T")
 
 _Nonce = msgspec.defstruct("_Nonce", [("nonce", str, "")])
 
@@ -63,16 +62,16 @@ class Browsers:
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._away: dict[str, Away] = {}
-        self._bearers: dict[str, str] = {}
+        self._away: FairCache[Away] = FairCache(AWAY_MAX)
+        self._bearers: FairCache[str] = FairCache(COOKIES_MAX)
 
-    def leave(self, entrance: Entrance, here: str, to: str) -> tuple[str, str]:
+    def leave(self, entrance: Entrance, here: str, to: str, address: str) -> tuple[str, str]:
         """A state for a browser to keep, and the provider's page that it is sent to. The provider
-        sends it back to `here`; then it goes to `to`.
+        sends it back to `here`; then it goes to `to`. `address` is where the browser is.
         """
         state, nonce, verifier = (secrets.token_urlsafe(32) for _ in range(3))
         until_s = self._now_s() + AWAY_S_MAX
-        _keep(self._away, AWAY_MAX, state, Away(verifier, nonce, here, to, until_s))
+        self._away.put(_digest(state), Away(verifier, nonce, here, to, until_s), address)
         challenge = hashlib.sha256(verifier.encode()).digest()
         asked = {
             "response_type": "code",
@@ -89,20 +88,20 @@ class Browsers:
 
     def came_back(self, state: str, headers: Mapping[str, str]) -> Away | None:
         """Who left with this state, once, in the browser that left with it and in time."""
-        away = self._away.pop(_digest(state), None)
+        away = self._away.pop(_digest(state))
         is_theirs = secrets.compare_digest(_cookie(headers, AWAY_COOKIE).encode(), state.encode())
         return away if away and is_theirs and self._now_s() < away.until_s else None
 
-    def enter(self, bearer: str) -> str:
-        """The cookie of who has this token of the provider."""
+    def enter(self, bearer: str, user: str) -> str:
+        """The cookie of `user`, who has this token of the provider."""
         cookie = secrets.token_urlsafe(32)
-        _keep(self._bearers, COOKIES_MAX, cookie, bearer)
+        self._bearers.put(_digest(cookie), bearer, user)
         return cookie
 
     def bearer(self, headers: Mapping[str, str]) -> str:
         """The token of whose cookie comes with these headers; empty when it is nobody's."""
         cookie = _cookie(headers, COOKIE)
-        return self._bearers.get(_digest(cookie), "") if cookie else ""
+        return (self._bearers.get(_digest(cookie)) or "") if cookie else ""
 
     def check_page(self, headers: Mapping[str, str], method: str) -> None:
         """Raise `Forbidden` unless our own pages, or links, may ask so with a cookie."""
@@ -111,7 +110,7 @@ class Browsers:
 
     def end(self, headers: Mapping[str, str]) -> None:
         """Whose cookie comes with these headers is not signed in any more."""
-        self._bearers.pop(_digest(_cookie(headers, COOKIE)), None)
+        self._bearers.pop(_digest(_cookie(headers, COOKIE)))
 
 
 def set_cookie(name: str, value: str, *, is_secure: bool, age_s: int | None = None) -> str:
@@ -133,12 +132,6 @@ def _cookie(headers: Mapping[str, str], name: str) -> str:
     crumbs = [crumb.strip().partition("=") for crumb in headers.get("cookie", "").split(";")]
     found = {key: value for key, _, value in reversed(crumbs)}
     return found.get(f"__Host-{name}") or found.get(name, "")
-
-
-def _keep(kept: dict[str, T], most: int, secret: str, what: T) -> None:
-    if len(kept) >= most:
-        del kept[next(iter(kept))]
-    kept[_digest(secret)] = what
 
 
 def _digest(text: str) -> str:

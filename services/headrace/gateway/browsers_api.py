@@ -45,7 +45,9 @@ async def sign_in(
         raise BadRequest("to", to, "is no path of this host")
     _, entrance = await _entrance(gateway, request)
     here = f"{str(request.base_url).rstrip('/')}{RETURN}"
-    state, page = gateway.browsers.leave(entrance, here, to)
+    state, page = gateway.browsers.leave(
+        entrance, here, to, request.client.host if request.client else ""
+    )
     cookie = set_cookie(AWAY_COOKIE, state, is_secure=_is_secure(request), age_s=int(AWAY_S_MAX))
     return _sent_to(page, cookie)
 
@@ -67,10 +69,12 @@ async def come_back(
         raise Unauthorized(f"the identity provider answers: {(error or 'no code')[:200]}")
     bearer = await _exchanged(entrance, away, code)
     await provider.prepare(bearer)
-    gateway.authenticator.login({"authorization": f"Bearer {bearer}"})
+    login = gateway.authenticator.login({"authorization": f"Bearer {bearer}"})
     if nonce_of(bearer) != away.nonce:
         raise Unauthorized("this login was made for another sign-in")
-    cookie = set_cookie(COOKIE, gateway.browsers.enter(bearer), is_secure=_is_secure(request))
+    cookie = set_cookie(
+        COOKIE, gateway.browsers.enter(bearer, login.subject.name), is_secure=_is_secure(request)
+    )
     return _sent_to(away.to, cookie)
 
 

@@ -1,13 +1,15 @@
 """`/v1/projects/{project}/bundles` and `…/objects`: folders that travel with jobs.
 
 Rule: a client asks first whether the folder of that name is here; if not it sends its manifest, then
-the contents that are missing, then the manifest again, until nothing is missing. A body is taken as
-it comes, and what does not match its name is refused.
+the contents that are missing, then the manifest again, until nothing is missing. A body is written to
+disk as it comes, and what does not match its name is refused. What comes is counted before it is
+written, named or not; a project has so many uploads at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 from litestar import Request, get, post, put
@@ -32,7 +34,7 @@ from headrace.gateway.gateway import Gate, Gateway
 
 BODY_BYTES_MAX = BUNDLE_BYTES_MAX + 16_777_216  # the largest file, or many, with their heads
 NAME_SHOWN_MAX = 80
-PIECE_BYTES = 1_048_576  # of a body, looked at together
+PIECE_BYTES = 262_144  # of a body, looked at together: so much of it is in memory
 
 
 @get(
@@ -63,15 +65,17 @@ async def put_bundle(
     """The answer says which contents are missing; with none the folder is kept."""
     by.check(project)
     _check(gateway, by, project)
-    body = await request.body()
-    try:
-        manifest = await asyncio.to_thread(read_manifest, body)
-        missing = await asyncio.to_thread(gateway.keeper.of(project).put_tree, body)
-    except BadManifest as error:
-        raise BadRequest("workdir", "", str(error)) from error
+    with gateway.uploads.taken(project):
+        body = await request.body()
+        try:
+            manifest = await asyncio.to_thread(read_manifest, body)
+            await _count(gateway, project, len(body), 1)
+            missing = await asyncio.to_thread(gateway.keeper.of(project).put_tree, body)
+        except BadManifest as error:
+            raise BadRequest("workdir", "", str(error)) from error
     sizes = manifest.digests()
-    full = await gateway.keeper.received(project, sum(sizes[digest] for digest in missing))
-    if full:
+    full = await gateway.keeper.room(project, sum(sizes[digest] for digest in missing))
+    if full is not None:
         raise Full(full)
     return BundleAnswer(bundle=name_of(body), missing=missing)
 
@@ -89,24 +93,42 @@ async def put_objects(
     """What has come complete is kept, whatever comes of the rest."""
     by.check(project)
     _check(gateway, by, project)
-    arriving = Arriving(gateway.keeper.of(project))
-    frames = Frames(arriving.take)
+    with gateway.uploads.taken(project):
+        arriving = Arriving(gateway.keeper.of(project))
+        frames = Frames(arriving)
+        try:
+            async for piece in _pieces(request):
+                before = frames.contents
+                await _count(gateway, project, len(piece), 0)
+                await asyncio.to_thread(frames.feed, piece)
+                await _count(gateway, project, 0, frames.contents - before)
+            frames.close()
+        except (BadFrame, Damaged) as error:
+            raise BadRequest("workdir", "", str(error)) from error
+        finally:
+            await asyncio.to_thread(arriving.close)
+    return BundleAnswer()
+
+
+async def _pieces(request: Request[Any, Any, Any]) -> AsyncIterator[bytes]:
+    """The body, in pieces worth a thread's time."""
     held: list[bytes] = []
     size = 0
-    try:
-        async for piece in request.stream():
-            held.append(piece)
-            size += len(piece)
-            if size >= PIECE_BYTES:
-                await asyncio.to_thread(frames.feed, b"".join(held))
-                held, size = [], 0
-        await asyncio.to_thread(frames.feed, b"".join(held))
-        frames.close()
-    except (BadFrame, Damaged) as error:
-        raise BadRequest("workdir", "", str(error)) from error
-    finally:
-        await asyncio.to_thread(arriving.close)
-    return BundleAnswer()
+    async for piece in request.stream():
+        held.append(piece)
+        size += len(piece)
+        if size >= PIECE_BYTES:
+            yield b"".join(held)
+            held, size = [], 0
+    if held:
+        yield b"".join(held)
+
+
+async def _count(gateway: Gateway, project: str, size: int, contents: int) -> None:
+    """So much more comes. Raises `Full`."""
+    full = await gateway.keeper.received(project, size, contents)
+    if full is not None:
+        raise Full(full)
 
 
 def _check(gateway: Gateway, by: Caller, project: str) -> None:

@@ -77,6 +77,11 @@ class Caller:
         """Who asks."""
         return self.login.subject
 
+    @property
+    def name(self) -> str:
+        """Whose share of what is bounded this asker takes."""
+        return self.subject.actor
+
     def check(
         self, where: str | Scope = "", owner: str = "", *, verb: str = "", noun: str = ""
     ) -> None:
@@ -168,7 +173,7 @@ class Caller:
         Raises `TooMany`, `BadRequest`, `NoAnswer`.
         """
         assert self._checks, "nothing is asked for that was not checked"
-        with self._gateway.rooms[verb.partition(".")[0]].taken(self.subject.actor):
+        with self._gateway.rooms[verb.partition(".")[0]].taken(project, self.name):
             return await self._gateway.asker.ask(
                 verb,
                 project,

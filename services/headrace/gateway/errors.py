@@ -63,15 +63,26 @@ class TooMany(GatewayError):
 
     status = 429
 
-    def __init__(self, line: str, retry_after_s: int = 1) -> None:
-        super().__init__(line)
+    def __init__(self, line: str | Refusal, retry_after_s: int = 1) -> None:
+        super().__init__(str(line))
+        self.refusal = line if isinstance(line, Refusal) else None
         self.retry_after_s = retry_after_s
+
+    def answer(self) -> Answer:
+        return super().answer() if self.refusal is None else refused(self.refusal)
 
 
 class Full(GatewayError):
     """There is no room for more."""
 
     status = 507
+
+    def __init__(self, refusal: Refusal) -> None:
+        self.refusal = refusal
+        super().__init__(str(refusal))
+
+    def answer(self) -> Answer:
+        return refused(self.refusal)
 
 
 class NotFound(GatewayError):

@@ -64,6 +64,7 @@ async def events(
     _check_type(type_prefix)
     wanted = Wanted(job=job, project=project, type_prefix=type_prefix)
     if SSE in accept:
+        gateway.streams.check(by.name)
         return Stream(
             _stream(gateway, by, position, wanted),
             media_type=SSE,
@@ -118,6 +119,14 @@ async def _page(
 
 
 async def _stream(
+    gateway: Gateway, by: Caller, position: int, wanted: Wanted
+) -> AsyncIterator[bytes]:
+    with gateway.streams.taken(by.name):
+        async for piece in _pieces(gateway, by, position, wanted):
+            yield piece
+
+
+async def _pieces(
     gateway: Gateway, by: Caller, position: int, wanted: Wanted
 ) -> AsyncIterator[bytes]:
     follower, now_s = gateway.follower, asyncio.get_running_loop().time

@@ -285,8 +285,13 @@ def _end(projection: Projection, entry: Entry, job: Job, state: str) -> None:
     move(projection, job, state)
     projection.live.pop(job.job, None)
     projection.ended[job.job] = job
+    projection.ended_of.setdefault(job.project, {})[job.job] = None
     if len(projection.ended) > ENDED_JOBS_MAX:
-        del projection.ended[next(iter(projection.ended))]
+        has_most = max(projection.ended_of.values(), key=len)
+        oldest = projection.ended.pop(next(iter(has_most)))
+        del has_most[oldest.job]
+        if not has_most:
+            del projection.ended_of[oldest.project]
 
 
 LISTENED = frozenset(tag_of(event) for event in (*_FOLDS, *directory.LISTENS_TO))

@@ -1,7 +1,7 @@
 """How much, and how slowly, somebody may send before anything is known of them.
 
-Rule: the head of a request is bounded in bytes and in time, a body in how long it may be silent; what
-is more is told so, and its connection closed. Nothing is counted of a request that comes at once.
+Rule: the head of a request is bounded in bytes and in time, a body in how long it may be silent and in
+how slowly it may come, so that no upload is held open with a byte a minute; what is more is told so, and its connection closed. Nothing is counted of a request that comes at once.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 HEAD_BYTES_MAX = 65_536  # that wait for their end; what comes in one piece has at most 256 KiB
 HEAD_S_MAX = 30.0  # from the connection, or the first byte, to the end of the head
 SILENCE_S_MAX = 60.0  # of a body that is not whole
+BODY_BYTES_PER_S_MIN = 10_000  # of a body as a whole, once it has taken longer than that
 
 _UNREADABLE = (400, "Bad Request", "is not HTTP/1.1")
 _TOO_LARGE = (431, "Request Header Fields Too Large", "the head of a request is too long")
@@ -25,6 +26,8 @@ class Incoming(HttpToolsProtocol):
     _head_bytes = 0  # of a head that is not whole
     _is_in_head = True
     _is_in_body = False
+    _body_bytes = 0
+    _body_began_s = 0.0
     _waits: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -50,7 +53,11 @@ class Incoming(HttpToolsProtocol):
             elif not had_begun:
                 self._wait(HEAD_S_MAX)
         else:
-            self._wait(SILENCE_S_MAX if self._is_in_body else 0)
+            self._body_bytes += len(data)
+            if self._is_in_body and self._body_is_slow():
+                self._refuse(*_TOO_SLOW)
+            else:
+                self._wait(SILENCE_S_MAX if self._is_in_body else 0)
 
     def on_message_begin(self) -> None:
         """A request begins."""
@@ -60,6 +67,7 @@ class Incoming(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Its head is whole."""
         self._is_in_head, self._is_in_body, self._head_bytes = False, True, 0
+        self._body_bytes, self._body_began_s = 0, self.loop.time()
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -80,8 +88,13 @@ class Incoming(HttpToolsProtocol):
         if most_s:
             self._waits = self.loop.call_later(most_s, self._too_slow)
 
+    def _body_is_slow(self) -> bool:
+        took_s = self.loop.time() - self._body_began_s
+        return took_s > SILENCE_S_MAX + self._body_bytes / BODY_BYTES_PER_S_MIN
+
     def _too_slow(self) -> None:
         if self.flow.read_paused:  # it is we who do not read
+            self._body_bytes, self._body_began_s = 0, self.loop.time()
             self._wait(SILENCE_S_MAX)
             return
         self._refuse(*_TOO_SLOW)

@@ -214,13 +214,15 @@ async def job_logs(
     if found.ended_at_us:  # of one that lives there may be more to come
         _check_worker(await gateway.workers(found.job), rank, attempt)
     await gateway.readings.note(by, found)
+    gateway.streams.check(by.name)
     return Stream(_lines(gateway, by, query, found), media_type=LINES)
 
 
 async def _lines(gateway: Gateway, by: Caller, query: LogQuery, job: Job) -> AsyncIterator[bytes]:
-    workers = await gateway.workers(job.job)
-    async for piece in while_allowed(by, gateway.logs.pieces(query, job, workers)):
-        yield _ENCODE(piece) + b"\n" if piece else LOGS_HEARTBEAT
+    with gateway.streams.taken(by.name):
+        workers = await gateway.workers(job.job)
+        async for piece in while_allowed(by, gateway.logs.pieces(query, job, workers)):
+            yield _ENCODE(piece) + b"\n" if piece else LOGS_HEARTBEAT
     if by.holds():
         yield LOGS_END
 

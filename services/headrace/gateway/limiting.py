@@ -1,18 +1,22 @@
 """How many requests are taken: without a token of ours by where they come from, and changes by how
-many wait for an answer.
+many wait for an answer; and how many streams and uploads there are of each.
 
 Rule: a token bucket per address; addresses are forgotten, the one not heard for longest first. Of
-changes no more wait than are answered soon: one more is told at once to come again, unless its asker
-has less than an equal share of the room.
+changes no more wait than are answered soon: one more is told at once to come again, unless its
+project has less than an equal share of the room, and its asker of the project's.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import NoReturn
 
+from headrace.events import Refusal
 from headrace.gateway.errors import TooMany
+from headrace.runtime.limits import Limit
 
 BURST = 100  # at once: a rack that joins from behind one address
 REFILL_PER_S = 5
@@ -25,6 +29,9 @@ LEFT_AT_ONCE = 0.7  # of the room, whatever one answer took: it may have been an
 WEIGHT = 0.1  # of one answer in what it takes who waits for few
 AGAIN_S_MAX = 8  # until who found no room comes again
 COUNTED_S = 1.0  # over how long refusals and answers are compared
+
+
+_NOBODY: Counter[str] = Counter()
 
 
 class Limiter:
@@ -46,6 +53,54 @@ class Limiter:
         return is_taken
 
 
+class Slots:
+    """How many of something each may have open at a time, and all together: a stream, an upload.
+    `whose` says who has them, as in `project`; `what` are they, in the plural.
+    """
+
+    def __init__(self, what: str, whose: str, each_max: Limit, all_max: Limit) -> None:
+        self._what, self._whose = what, whose
+        self._each_max, self._all_max = each_max, all_max
+        self._taken: Counter[str] = Counter()
+
+    @contextlib.contextmanager
+    def taken(self, who: str) -> Iterator[None]:
+        """One more of `who`, for as long as the context is open. Raises `TooMany`."""
+        self.take(who)
+        try:
+            yield
+        finally:
+            self.free(who)
+
+    def take(self, who: str) -> None:
+        """One more of `who`, until `free`. Raises `TooMany`."""
+        self.check(who)
+        self._taken[who] += 1
+
+    def check(self, who: str) -> None:
+        """Raise `TooMany` when there is no room for one more of `who`."""
+        own = self._taken[who]
+        if own >= self._each_max.value:
+            self._refuse(f"{self._whose} {who}", self._each_max, own)
+        if self._taken.total() >= self._all_max.value:
+            self._refuse("everybody together", self._all_max, self._all_max.value)
+
+    def free(self, who: str) -> None:
+        """It has ended."""
+        self._taken[who] -= 1
+        if self._taken[who] <= 0:
+            del self._taken[who]
+
+    def _refuse(self, whose: str, most: Limit, has: int) -> NoReturn:
+        refusal = Refusal(
+            field=self._what,
+            value=str(has + 1),
+            rule=f"{whose} may have at most {most.value} at a time ({most.set_by})",
+            instead="try again when one of them has ended",
+        )
+        raise TooMany(refusal, AGAIN_S_MAX)
+
+
 class Room:
     """How many changes wait now for the service that owns a noun, and whose they are. `now_s` is a
     clock that only goes forward.
@@ -58,7 +113,7 @@ class Room:
 
     def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         self._now_s = now_s
-        self._waiting: dict[str, int] = {}
+        self._waiting: dict[str, Counter[str]] = {}  # by project and asker
         self._count = 0
         self._work_s = 0.0  # what it takes who waits for few
         self._fewer_since_s = 0.0
@@ -67,29 +122,40 @@ class Room:
         self.most = CHANGES_FIRST
 
     @contextlib.contextmanager
-    def taken(self, asker: str) -> Iterator[None]:
+    def taken(self, project: str, asker: str) -> Iterator[None]:
         """Room for one change for as long as it is asked for. Raises `TooMany`."""
-        own, began_s = self._waiting.get(asker, 0), self._now_s()
-        if self._count >= self.most and own >= self._share(asker):
+        began_s, own = self._now_s(), self._waiting.get(project, _NOBODY)
+        if self._count >= self.most and not self._has_share(project, asker):
             self._tally(began_s, refused=1)
-            whose = f"{own} requests of {asker} and {self._count - own} of others"
+            whose = f"{own[asker]} requests of {asker} and {self._count - own[asker]} of others"
             line = f"{whose} wait for an answer; send this one again later"
             raise TooMany(line, self._again_s)
-        self._waiting[asker], self._count = own + 1, self._count + 1
+        self._waiting.setdefault(project, Counter())[asker] += 1
+        self._count += 1
         waited = self._count
         try:
             yield
         finally:
             self._learn(waited, began_s)
             self._count -= 1
-            left = self._waiting.pop(asker) - 1
-            if left:
-                self._waiting[asker] = left
+            own = self._waiting[project]
+            own[asker] -= 1
+            if not own[asker]:
+                del own[asker]
+            if not own:
+                del self._waiting[project]
 
-    def _share(self, asker: str) -> int:
-        """What nobody can take from an asker, whoever else is there: not even more than there is."""
-        askers = len(self._waiting) + (asker not in self._waiting)
-        return self.most // askers if self._count < CHANGES_MAX else 0
+    def _has_share(self, project: str, asker: str) -> bool:
+        """Whether there is room that others cannot take: a project has its part of it, whoever else
+        is there, and each asker a part of that. All askers of one project together leave a part of
+        the most there ever is to a project that is still to come.
+        """
+        if self._count >= CHANGES_MAX:
+            return False
+        own = self._waiting.get(project, _NOBODY)
+        projects = len(self._waiting) + (project not in self._waiting)
+        of_asker = self.most // projects // (len(own) + (asker not in own))
+        return own[asker] < of_asker and own.total() < CHANGES_MAX // (projects + 1)
 
     def _learn(self, waited: int, began_s: float) -> None:
         """So many waited when one came, itself among them, and now it is answered."""

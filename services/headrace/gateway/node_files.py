@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -42,7 +44,7 @@ from headrace.gateway.projection import Job
 
 GROUP = "gateway"  # one of several gateways answers
 OUTPUTS_BYTES_MAX = 20_000_000_000  # of one worker, and of one of its files
-ANSWERING_MAX = 64  # at once; nodes ask again
+ANSWERING_MAX, ANSWERING_NODE_MAX = 256, 16  # at once, in all and for one node; nodes ask again
 BEHIND_S_MAX = 3.0  # how long a placement may not be known here yet
 
 _LOG = logging.getLogger("headrace.gateway")
@@ -62,6 +64,7 @@ class NodeFiles:
         self._outputs_of = outputs_of
         self._subscription: Subscription | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._answering: Counter[str] = Counter()  # by node
         self._on: dict[str, tuple[type[Any], Callable[[str, Any], Awaitable[msgspec.Struct]]]] = {
             "get": (GetParts, self._get),
             "missing": (AskMissing, self._missing),
@@ -84,11 +87,20 @@ class NodeFiles:
             task.cancel()
 
     async def _asked(self, message: Message) -> None:
-        if len(self._tasks) >= ANSWERING_MAX or not message.reply:
+        node = message.subject.split(".")[2]
+        has_room = self._answering.total() < ANSWERING_MAX
+        if not has_room or self._answering[node] >= ANSWERING_NODE_MAX or not message.reply:
             return
         task = asyncio.create_task(self._answer(message))
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._answering[node] += 1
+        task.add_done_callback(partial(self._answered, node))
+
+    def _answered(self, node: str, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._answering[node] -= 1
+        if not self._answering[node]:
+            del self._answering[node]
 
     async def _answer(self, message: Message) -> None:
         _, _, node, _, _, what = message.subject.split(".")
@@ -140,7 +152,7 @@ class NodeFiles:
             raise ValueError(f"a file of {asked.size} bytes; at most {OUTPUTS_BYTES_MAX} are kept")
         full = await self._keeper.received(project, len(asked.data))
         if full:
-            return Put(refused=full)
+            return Put(refused=str(full).removeprefix("refused: "))
         objects = self._keeper.of(project)
         await asyncio.to_thread(
             objects.put_part, asked.digest, asked.size, asked.offset, asked.data

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Protocol
 
+from headrace.gateway.fair_cache import FairCache
+
 TICKET_S_MAX = 60.0
 OPEN_S_MAX = 43_200.0  # of one cookie
 TICKETS_MAX = 1_000
@@ -21,6 +23,11 @@ COOKIES_MAX = 10_000
 
 class Entrant(Protocol):
     """Whoever was let in."""
+
+    @property
+    def name(self) -> str:
+        """Who that is: nobody's openings take the room of another one's."""
+        ...
 
     def holds(self) -> bool:
         """Whether they would be now."""
@@ -45,20 +52,20 @@ class Openings:
 
     def __init__(self, now_s: Callable[[], float]) -> None:
         self._now_s = now_s
-        self._tickets: dict[str, Opened] = {}
-        self._cookies: dict[str, Opened] = {}
+        self._tickets: FairCache[Opened] = FairCache(TICKETS_MAX)
+        self._cookies: FairCache[Opened] = FairCache(COOKIES_MAX)
 
     def ticket(self, job: str, by: Entrant) -> str:
         """A ticket into the job, for `by`, who may enter it."""
-        return self._kept(self._tickets, TICKETS_MAX, Opened(job, by, self._now_s() + TICKET_S_MAX))
+        return _kept(self._tickets, Opened(job, by, self._now_s() + TICKET_S_MAX))
 
     def cookie(self, job: str, ticket: str) -> str:
         """The cookie that the ticket becomes; empty when it is none into this job, or no longer."""
-        opening = self._tickets.pop(_digest(ticket), None)
+        opening = self._tickets.pop(_digest(ticket))
         if opening is None or not self._holds(opening, job):
             return ""
         until_s = self._now_s() + OPEN_S_MAX
-        return self._kept(self._cookies, COOKIES_MAX, Opened(job, opening.by, until_s))
+        return _kept(self._cookies, Opened(job, opening.by, until_s))
 
     def opened(self, job: str, cookies: Iterable[str]) -> Opened | None:
         """Who came with one of these cookies, if it is one into this job and still good."""
@@ -72,18 +79,17 @@ class Openings:
             return None
         if self._holds(opening, job):
             return opening
-        del self._cookies[digest]
+        self._cookies.pop(digest)
         return None
 
     def _holds(self, opening: Opened, job: str) -> bool:
         return opening.job == job and self._now_s() < opening.until_s and opening.by.holds()
 
-    def _kept(self, kept: dict[str, Opened], most: int, opening: Opened) -> str:
-        secret = secrets.token_urlsafe(32)
-        if len(kept) >= most:
-            del kept[next(iter(kept))]
-        kept[_digest(secret)] = opening
-        return secret
+
+def _kept(kept: FairCache[Opened], opening: Opened) -> str:
+    secret = secrets.token_urlsafe(32)
+    kept.put(_digest(secret), opening, opening.by.name)
+    return secret
 
 
 def _digest(text: str) -> str:

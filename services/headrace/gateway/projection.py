@@ -1,7 +1,7 @@
 """What people ask about, folded from the log: jobs, nodes, queues and who holds what.
 
-Rule: live jobs are all kept; of those that ended the latest `ENDED_JOBS_MAX`. `evolve` alone
-changes it.
+Rule: live jobs are all kept; of those that ended the latest `ENDED_JOBS_MAX`, of which a project that
+has fewer than others loses none. `evolve` alone changes it.
 """
 
 from __future__ import annotations
@@ -124,6 +124,7 @@ class Projection(msgspec.Struct, kw_only=True):
     at_us: int = 0
     live: dict[str, Job] = {}
     ended: dict[str, Job] = {}
+    ended_of: dict[str, dict[str, None]] = {}  # the same by project, the oldest first
     nodes: dict[str, Node] = {}
     waiting: dict[str, JoinWaiting] = {}  # machines that wait for approval
     tokens: dict[str, Token] = {}  # by their public ids, the oldest first

@@ -21,8 +21,8 @@ from headrace.client.model import Answer
 from headrace.client.session_model import SessionPiece, Visit
 from headrace.gateway.caller import By, Caller, may
 from headrace.gateway.entering import recorded, wire_to
-from headrace.gateway.errors import GatewayError
-from headrace.gateway.gateway import Gate
+from headrace.gateway.errors import GatewayError, TooMany
+from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Index, JobName
 
 _VISITS = msgspec.json.Decoder(Visit)
@@ -39,21 +39,34 @@ async def job_session(
     await socket.accept()
     with contextlib.suppress(WebSocketException, Broken):  # one of the two ends has left
         try:
-            visit = _VISITS.decode(await socket.receive_text())
-            found = await by.job(job, index)
-            await recorded(by, found, visit)
-            wire = await wire_to(gateway, found, visit)
-        except (GatewayError, msgspec.MsgspecError) as error:
-            answer = error.answer() if isinstance(error, GatewayError) else None
-            await _say(socket, answer or Answer(accepted=False, message=f"no visit: {error}"))
+            gateway.streams.check(by.name)
+        except TooMany as error:
+            await _say(socket, error.answer())
             await socket.close()
             return
-        try:
-            await _say(socket, Answer(accepted=True))
-            await _carry(socket, by, wire, partial(gateway.uses.use, found.job))
-        finally:
-            await wire.close()
+        with gateway.streams.taken(by.name):
+            await _session(socket, gateway, by, (job, index))
+
+
+async def _session(
+    socket: WebSocket[Any, Any, Any], gateway: Gateway, by: Caller, wanted: tuple[str, int | None]
+) -> None:
+    try:
+        visit = _VISITS.decode(await socket.receive_text())
+        found = await by.job(*wanted)
+        await recorded(by, found, visit)
+        wire = await wire_to(gateway, found, visit)
+    except (GatewayError, msgspec.MsgspecError) as error:
+        answer = error.answer() if isinstance(error, GatewayError) else None
+        await _say(socket, answer or Answer(accepted=False, message=f"no visit: {error}"))
         await socket.close()
+        return
+    try:
+        await _say(socket, Answer(accepted=True))
+        await _carry(socket, by, wire, partial(gateway.uses.use, found.job))
+    finally:
+        await wire.close()
+    await socket.close()
 
 
 async def _carry(

@@ -8,14 +8,16 @@ what no limit would ever let run is held until the tree changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, islice
 
 from headrace.decider import Decider, Draft
+from headrace.decider.fair_order import round_robin
 from headrace.events.jobs import JobEligible, JobHeld
 from headrace.quota.evolve import LISTENS_TO, evolve
 from headrace.quota.part_rules import never_allowed
 from headrace.quota.queue_rules import decide_queues
 from headrace.quota.share_rules import decide_shares, shares_due, shares_moment
-from headrace.quota.state import HELD_DELETED, HELD_GROUP, HELD_QUOTA, Entrant, State
+from headrace.quota.state import HELD_DELETED, HELD_GROUP, HELD_QUOTA, Entrant, Group, State
 from headrace.scheduling.tree import Tree
 
 JUDGED_MAX = 256  # jobs in one decision: an append holds a bounded number of events
@@ -49,7 +51,7 @@ class Hearing:
         if job_id in self._judged:
             return
         reason = self._reason(entrant)
-        if reason and reason == entrant.held and job_id not in self.state.fresh:
+        if reason and reason == entrant.held and not self.state.is_fresh(job_id):
             return
         self._judged.add(job_id)
         project = entrant.project
@@ -116,15 +118,25 @@ def _decide_jobs(state: State) -> list[Draft]:
 
 
 def _candidates(state: State, hearing: Hearing) -> Iterator[str]:
-    """Those held for what may have changed, before those who have just arrived."""
+    """Those held for what may have changed, before those who have just arrived; of each project one
+    after the other.
+    """
+    groups: dict[str, list[Iterator[str]]] = {}
     for group_id, group in state.groups.items():
-        for job_id in group.waiting:
-            if hearing.slots(group_id) == 0:
-                break
-            yield job_id
-    for waiting in state.firm_waiting.values():
-        yield from list(waiting)[:HELD_TRIED_MAX]
-    yield from state.fresh
+        if group.waiting:
+            groups.setdefault(group.project, []).append(_of_group(hearing, group_id, group))
+    yield from round_robin({project: chain(*lines) for project, lines in groups.items()})
+    yield from round_robin(
+        {of: islice(waiting, HELD_TRIED_MAX) for of, waiting in state.firm_waiting.items()}
+    )
+    yield from round_robin(state.fresh)
+
+
+def _of_group(hearing: Hearing, group_id: str, group: Group) -> Iterator[str]:
+    for job_id in group.waiting:
+        if hearing.slots(group_id) == 0:
+            return
+        yield job_id
 
 
 DECIDER = Decider(

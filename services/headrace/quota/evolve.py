@@ -74,8 +74,9 @@ def _regrown(state: State, entry: Entry) -> None:
     holders = (e for e in state.jobs.values() if e.firm and e.eligible)
     state.firm = usage_of(state.queues, [(e.project, e.milli, True) for e in holders])
     usage_rules.remetered(state, entry.recorded_at_us)
-    state.fresh |= state.never
-    state.never = {}
+    never, state.never = state.never, {}
+    for job_id in never:
+        _arrives(state, job_id, state.jobs[job_id])
     state.changed = True
 
 
@@ -108,7 +109,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
     for job_id in entrant.after:
         state.awaited.setdefault(job_id, {})[event.job] = None
     state.jobs[event.job] = entrant
-    state.fresh[event.job] = None
+    _arrives(state, event.job, entrant)
     _want(state, entrant, entrant.milli)
 
 
@@ -174,7 +175,7 @@ def _wanted(state: State, _entry: Entry, event: JobPausing | JobResuming) -> Non
 def _competes_again(state: State, job_id: str, entrant: Entrant) -> None:
     """As if it had just been admitted."""
     entrant.paused = False
-    state.fresh[job_id] = None
+    _arrives(state, job_id, entrant)
     _want(state, entrant, entrant.milli)
 
 
@@ -199,7 +200,7 @@ def _waited_for(state: State, event: JobFinished) -> None:
         if waiter.after[event.job].is_met_by(event.outcome):
             del waiter.after[event.job]
             if not waiter.paused:
-                state.fresh[job_id] = None
+                _arrives(state, job_id, waiter)
 
 
 def _waits_no_more(state: State, job_id: str, entrant: Entrant) -> None:
@@ -230,8 +231,16 @@ def _compete(state: State, entrant: Entrant, sign: int) -> None:
         add_usage(state.queues, state.firm, entrant.project, sign * entrant.milli, firm=True)
 
 
+def _arrives(state: State, job_id: str, entrant: Entrant) -> None:
+    state.fresh.setdefault(entrant.project, {})[job_id] = None
+
+
 def _leave_lines(state: State, job_id: str, entrant: Entrant) -> None:
-    state.fresh.pop(job_id, None)
+    fresh = state.fresh.get(entrant.project)
+    if fresh is not None:
+        fresh.pop(job_id, None)
+        if not fresh:
+            del state.fresh[entrant.project]
     state.never.pop(job_id, None)
     group = state.groups.get(entrant.group)
     if group is not None:

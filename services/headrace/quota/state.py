@@ -69,7 +69,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     jobs: dict[str, Entrant] = {}
     groups: dict[str, Group] = {}
     awaited: dict[str, dict[str, None]] = {}  # a job: who waits for its end
-    fresh: dict[str, None] = {}  # admitted, nothing decided yet on the tree as it is
+    fresh: dict[str, dict[str, None]] = {}  # by project: nothing decided yet on the tree as it is
     never: dict[str, None] = {}  # held, as no limit of the tree as it is would ever let them run
     firm: dict[str, Usage] = {}
     firm_waiting: dict[str, dict[str, None]] = {}  # by project, in order of admission
@@ -82,6 +82,10 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     meters: Meters = msgspec.field(default_factory=Meters)  # what each queue used lately
     placing: dict[str, int] = {}  # the settings of whoever leads placement
     chosen: dict[str, int] = {}  # and what administrators chose of them
+
+    def is_fresh(self, job_id: str) -> bool:
+        """Whether nothing was decided yet on this live job, on the tree as it is."""
+        return job_id in self.fresh.get(self.jobs[job_id].project, ())
 
     @property
     def total_milli(self) -> int:
