@@ -214,7 +214,7 @@ class MemoryStore(MemoryVault):
             if index in left_out:
                 continue
             position = len(log.events) + 1
-            hash_ = chain(hash_, position, recorded_at_us, event.header, event.data)
+            hash_ = chain(hash_, position, recorded_at_us, event)
             stored = Stored(
                 position=position,
                 recorded_at_us=recorded_at_us,
