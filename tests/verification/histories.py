@@ -6,7 +6,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headrace.events import Decision, Entry, Event, Header, encode, project_of, stream_of, tag_of
+from headrace.events import (
+    Decision,
+    Entry,
+    Event,
+    Header,
+    encode,
+    job_of,
+    project_of,
+    stream_of,
+    tag_of,
+)
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import (
@@ -190,7 +200,9 @@ def stored(made: Iterable[Entry]) -> list[Stored]:
     """The entries as bytes, chained."""
     hash_, log = GENESIS, []
     for entry in made:
-        header, data = encode(entry.header), encode(entry.event)
+        about = {"project": project_of(entry.event), "correlation": job_of(entry.event)}
+        header = encode(msgspec.structs.replace(entry.header, **about))
+        data = encode(entry.event)
         event = NewEvent(
             stream=stream_of(entry.event),
             type=tag_of(entry.event),

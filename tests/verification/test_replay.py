@@ -120,17 +120,18 @@ def test_a_report_reads_as_one_line_with_what_is_wrong_below() -> None:
 
     report = msgspec.structs.replace(done.report(240), last=2117, decisions=96, reproduced=96)
 
-    first, second = str(report).splitlines()
+    first, second, third = str(report).splitlines()
     assert first == (
         "verified 1 .. 2 117: chain intact, 0 gaps, the log's invariants hold, "
         "96 of 96 decisions reproduced byte for byte  (0.2 s)"
     )
     assert second == "  6 decisions were made by other code: unknown"
+    assert third.endswith(f"note elsewhere, for later: --noted 2117:{done.chain.hash.hex()}")
 
 
 def test_a_report_names_what_is_wrong() -> None:
     report = checked(GOOD[0], GOOD[0]).report()
-    assert str(report).splitlines()[1:] == ["  I4 at position 2: a is requested again"]
+    assert str(report).splitlines()[1:-1] == ["  I4 at position 2: a is requested again"]
     assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
 
 

@@ -288,14 +288,10 @@ def content_hash(event: NewEvent | Stored) -> bytes:
     type_, stream = event.type.encode(), event.stream.encode()
     project, header = event.project.encode(), event.header
     lengths = _LENGTHS.pack(len(type_), len(stream), len(project), len(header))
-    return hashlib.sha256(
-        b"".join((lengths, type_, stream, project, header, event.data))
-    ).digest()
+    return hashlib.sha256(b"".join((lengths, type_, stream, project, header, event.data))).digest()
 
 
-def chain(
-    previous: bytes, position: int, recorded_at_us: int, event: NewEvent | Stored
-) -> bytes:
+def chain(previous: bytes, position: int, recorded_at_us: int, event: NewEvent | Stored) -> bytes:
     """The hash of an event at a place in the log: sha256(previous hash ‖ int8 position ‖ int8 µs ‖
     content hash), each of a fixed length. It covers every column.
     """

@@ -19,7 +19,9 @@ from headrace.store.interface import (
     Fenced,
     Forked,
     GuardRefused,
+    GuardRow,
     Head,
+    Ledger,
     NewEvent,
     NotAllowed,
     Snapshot,
@@ -27,8 +29,9 @@ from headrace.store.interface import (
     Term,
     Unavailable,
     chain,
+    follows,
 )
-from headrace.store.memory_log import MemoryLog, ServiceHead
+from headrace.store.memory_log import MemoryLog, ServiceHead, ledger_of
 from headrace.store.memory_vault import MemoryVault
 from headrace.store.roles import event_roles, role_of
 
@@ -74,6 +77,10 @@ class MemoryStore(MemoryVault):
     async def read_stream(self, stream: str, after: int = 0, limit: int = 500) -> list[Stored]:
         """See `Store.read_stream`."""
         return await self._at("read_stream", lambda: self._read_stream(stream, after, limit))
+
+    async def ledger(self) -> Ledger:
+        """See `Store.ledger`."""
+        return await self._at("ledger", lambda: ledger_of(self._log, self._clock()))
 
     async def append(
         self, service: str, epoch: int, basis: int, basis_hash: bytes, events: list[NewEvent]
@@ -125,7 +132,12 @@ class MemoryStore(MemoryVault):
 
     def _read_stream(self, stream: str, after: int, limit: int) -> list[Stored]:
         events = self._log.streams.get(stream, [])
-        return [event for event in events if event.position > after][:limit]
+        found = [event for event in events if event.position > after][:limit]
+        for event in found:
+            before = event.position - 1
+            if not follows(event, before, self._log.hash_at(before) or GENESIS):
+                raise Forked(f"position {event.position} does not chain onto the one before it")
+        return found
 
     def _append(
         self, service: str, epoch: int, basis: int, basis_hash: bytes, events: list[NewEvent]
@@ -196,10 +208,20 @@ class MemoryStore(MemoryVault):
                 changes[guard.key] = (delta + guard.delta, min(limit, guard.limit))
         for key in sorted(changes):
             delta, limit = changes[key]
-            if delta > 0 and self._log.guards.get(key, 0) + delta > limit:
+            if delta > 0 and self._used(key) + delta > limit:
                 raise GuardRefused(key)
-        for key, (delta, _) in changes.items():
-            self._log.guards[key] = max(0, self._log.guards.get(key, 0) + delta)
+        for key, (delta, limit) in changes.items():
+            before = self._log.guards.get(key)
+            self._log.guards[key] = GuardRow(
+                key=key,
+                used=max(0, self._used(key) + delta),
+                limit=limit if before is None or delta > 0 else before.limit,
+                delta=delta,
+            )
+
+    def _used(self, key: str) -> int:
+        row = self._log.guards.get(key)
+        return row.used if row is not None else 0
 
     def _chain(
         self, events: list[NewEvent], left_out: dict[int, tuple[int, bool]]

@@ -18,7 +18,8 @@ from headrace.admission.webhook_requests import secret_of
 from headrace.events.webhooks import Webhook, WebhookFailing, WebhookReached, WebhookStopped
 from headrace.runtime.outcomes import Outcome, outcome_of
 from headrace.runtime.service import Runtime
-from headrace.store.interface import StoreError
+from headrace.store.chained import read_chained
+from headrace.store.interface import Stored, StoreError
 from headrace.vault.project_keys import ProjectKeys
 
 POSTS_MAX = 16  # at a time
@@ -105,7 +106,7 @@ class _Round:
         """Tell what the log has for it now; whether to look again."""
         while self._reached < self._runtime.position:
             try:
-                events = await self._runtime.store.read(self._reached, READ_EVENTS)
+                events = await read_chained(self._runtime.store, self._reached, READ_EVENTS)
             except StoreError as error:
                 _LOG.warning("log not reached webhook=%s/%s error=%s", *self._name, error)
                 break
@@ -113,7 +114,7 @@ class _Round:
                 is_ours = event.project == self._name[0] and event.type.startswith(
                     self._hook.webhook.types
                 )
-                outcome = outcome_of(event) if is_ours else None
+                outcome = self._outcome_of(event) if is_ours else None
                 if outcome is not None and not await self._told(event.position, outcome):
                     return False
                 self._reached = event.position
@@ -121,6 +122,14 @@ class _Round:
             self._record()
         self._record()
         return True
+
+    def _outcome_of(self, event: Stored) -> Outcome | None:
+        """One event that cannot be told must not keep the others from their project."""
+        try:
+            return outcome_of(event)
+        except ValueError as error:
+            _LOG.warning("event not told position=%d error=%s", event.position, error)
+            return None
 
     async def _told(self, position: int, outcome: Outcome) -> bool:
         """Try until it is taken; False when it is given up, which the log says then."""
