@@ -13,7 +13,8 @@ from headrace.events.jobs import JobCancelling, JobCancelRefused, JobCancelReque
 from headrace.events.platform import ServiceLed
 from headrace.runtime.host import FOLLOW_S
 from headrace.runtime.reader import READ_EVENTS_MAX
-from headrace.store.interface import APPEND_EVENTS_MAX, GuardRow
+from headrace.store.interface import APPEND_EVENTS_MAX
+from headrace.store.ledger_rows import GuardRow
 
 from .rig import EPOCH_US, HELD_US, Rig, eligible, until, virtual
 

@@ -13,6 +13,7 @@ from typing import Protocol
 import msgspec
 
 from headrace.events.guards import Guard
+from headrace.store.ledger_rows import GuardRow, RequestRow, ServiceRow, SnapshotRow
 
 GENESIS = b"\0" * 32  # the hash before position 1
 EVENT_BYTES_MAX = 262_144  # one event's data; larger input is refused at the door
@@ -119,42 +120,6 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     position: int
     hash: bytes
     now_us: int
-
-
-class ServiceRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A service's term, and the position of its own last append (0: none)."""
-
-    service: str
-    epoch: int
-    last_position: int
-
-
-class GuardRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A counter of the log: what is booked, below which limit, and the last append's change."""
-
-    key: str
-    used: int
-    limit: int
-    delta: int
-
-
-class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A request key that is taken, and the event that recorded the request."""
-
-    project: str
-    key: str
-    position: int
-    recorded_at_us: int
-
-
-class SnapshotRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A snapshot without its data, which is large; `sha256` is the data's."""
-
-    service: str
-    position: int
-    hash: bytes
-    decision_version: str
-    sha256: bytes
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,7 +19,6 @@ from headrace.store.interface import (
     Fenced,
     Forked,
     GuardRefused,
-    GuardRow,
     Head,
     Ledger,
     NewEvent,
@@ -29,8 +28,8 @@ from headrace.store.interface import (
     Term,
     Unavailable,
     chain,
-    follows,
 )
+from headrace.store.ledger_rows import GuardRow
 from headrace.store.memory_log import MemoryLog, ServiceHead, ledger_of
 from headrace.store.memory_vault import MemoryVault
 from headrace.store.roles import event_roles, role_of
@@ -132,12 +131,7 @@ class MemoryStore(MemoryVault):
 
     def _read_stream(self, stream: str, after: int, limit: int) -> list[Stored]:
         events = self._log.streams.get(stream, [])
-        found = [event for event in events if event.position > after][:limit]
-        for event in found:
-            before = event.position - 1
-            if not follows(event, before, self._log.hash_at(before) or GENESIS):
-                raise Forked(f"position {event.position} does not chain onto the one before it")
-        return found
+        return [self._log.chained(event) for event in events if event.position > after][:limit]
 
     def _append(
         self, service: str, epoch: int, basis: int, basis_hash: bytes, events: list[NewEvent]

@@ -5,17 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections import defaultdict
 
-from headrace.store.interface import (
-    GENESIS,
-    GuardRow,
-    Head,
-    Ledger,
-    RequestRow,
-    ServiceRow,
-    Snapshot,
-    SnapshotRow,
-    Stored,
-)
+from headrace.store.interface import GENESIS, Forked, Head, Ledger, Snapshot, Stored, follows
+from headrace.store.ledger_rows import GuardRow, RequestRow, ServiceRow, SnapshotRow
 from headrace.store.roles import event_roles
 
 
@@ -52,6 +43,13 @@ class MemoryLog:
         if position == 0:
             return GENESIS
         return self.events[position - 1].hash if 0 < position <= len(self.events) else None
+
+    def chained(self, event: Stored) -> Stored:
+        """This event of the log. Raises `Forked` when it does not chain onto the one before it."""
+        before = event.position - 1
+        if not follows(event, before, self.hash_at(before) or GENESIS):
+            raise Forked(f"position {event.position} does not chain onto the one before it")
+        return event
 
 
 def ledger_of(log: MemoryLog, now_us: int) -> Ledger:

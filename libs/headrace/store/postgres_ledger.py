@@ -8,14 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headrace.store.interface import (
-    GuardRow,
-    Head,
-    Ledger,
-    RequestRow,
-    ServiceRow,
-    SnapshotRow,
-)
+from headrace.store.interface import Head, Ledger
+from headrace.store.ledger_rows import GuardRow, RequestRow, ServiceRow, SnapshotRow
 
 LEDGER_S = 120.0  # the keys of 30 days' requests are read in one go
 

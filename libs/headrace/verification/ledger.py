@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from headrace.events import Entry
 from headrace.events.guards import guards_of
 from headrace.events.platform import ServiceLed
-from headrace.store.interface import GENESIS, GuardRow, Ledger, SnapshotRow, Stored
+from headrace.store.interface import GENESIS, Ledger, Stored
+from headrace.store.ledger_rows import GuardRow, SnapshotRow
 from headrace.store.roles import DECIDING, event_roles
 from headrace.verification.replay import Replay
 from headrace.verification.requests import KEY_US, Requests
