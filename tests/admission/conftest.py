@@ -12,7 +12,7 @@ import pytest
 from headrace.admission.__main__ import service_of
 from headrace.bus.agents import Launch
 from headrace.bus.memory import MemoryBroker, MemoryBus
-from headrace.events import Header, decode, encode, stream_of, tag_of
+from headrace.events import Header, decode, encode, project_of, stream_of, tag_of
 from headrace.events.queues import Queue, QueueConfigured
 from headrace.runtime import host
 from headrace.runtime.host import Host
@@ -68,7 +68,8 @@ class Platform:
         head = await self.store.head()
         new = [
             NewEvent(
-                stream=stream_of(event), type=tag_of(event), project="", data=encode(event),
+                stream=stream_of(event), type=tag_of(event), project=project_of(event),
+                data=encode(event),
                 header=encode(Header()),
             )
             for event in events

@@ -132,7 +132,10 @@ async def test_a_quiet_publisher_is_answered_among_the_first_of_a_noisy_ones_tho
         body = job_of("noisy")
         for number in range(REQUESTS):
             headers = {**ENVELOPE, "ce-id": f"noise-{number}"}
-            subject, reply = "headrace.request.noisy.noisy.job.submit", f"{publisher_inbox('noisy', 'noisy')}.all.{number}"
+            subject, reply = (
+                "headrace.request.noisy.noisy.job.submit",
+                f"{publisher_inbox('noisy', 'noisy')}.all.{number}",
+            )
             await noisy.publish(subject, body, reply, headers)
         await noisy.flush()
         headers = {**ENVELOPE, "ce-id": "quiet"}

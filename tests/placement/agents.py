@@ -9,7 +9,7 @@ import msgspec
 from headrace.bus import subjects
 from headrace.bus.agents import Desired, Hello, Launch, Report, Reports, Signed
 from headrace.bus.memory import MemoryBroker, MemoryBus
-from headrace.events import Header, decode, encode, stream_of, tag_of
+from headrace.events import Header, decode, encode, project_of, stream_of, tag_of
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.jobs import JobAdmitted, JobEligible, JobRequested
 from headrace.events.nodes import Device, NodeJoined
@@ -79,7 +79,8 @@ class Platform:
         head = await self.store.head()
         new = [
             NewEvent(
-                stream=stream_of(event), type=tag_of(event), project="", data=encode(event),
+                stream=stream_of(event), type=tag_of(event), project=project_of(event),
+                data=encode(event),
                 header=encode(Header(traceparent="00-trace")),
             )
             for event in events

@@ -14,6 +14,7 @@ from headrace.events.platform import ServiceLed
 from headrace.runtime.host import FOLLOW_S
 from headrace.runtime.reader import READ_EVENTS_MAX
 from headrace.store.interface import APPEND_EVENTS_MAX
+from headrace.store.ledger_rows import GuardRow
 
 from .rig import EPOCH_US, HELD_US, Rig, eligible, until, virtual
 
@@ -113,7 +114,9 @@ async def test_what_the_logs_guard_refuses_becomes_an_alarm_and_another_decision
     rig = Rig()
     host = await rig.leading()
     assert (await rig.ask("place-1"))["accepted"]
-    rig.log.guards["gpu/g"] = 1000  # as it is; the decider does not look
+    rig.log.guards["gpu/g"] = GuardRow(
+        key="gpu/g", used=1000, limit=1000, delta=1000
+    )  # as it is; the decider does not look
     answer = await rig.ask("place-2")
     assert not answer["accepted"]
     assert rig.events(GuardTripped) == [GuardTripped(device="g", job="place-2", attempt=1)]

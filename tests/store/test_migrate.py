@@ -118,7 +118,7 @@ FORBIDDEN = (
     "INSERT INTO headrace.snapshot DEFAULT VALUES",
     "SELECT headrace.add_partition()",
     "SELECT headrace.book('{gpu/a}', '{-1000}', '{1000}')",
-    "SELECT headrace.chain('{x}', '{x}', '{NULL}')",
+    "SELECT headrace.chain('{x}', '{NULL}')",
     "CREATE TABLE headrace.mine ()",
 )
 

@@ -6,7 +6,17 @@ from collections.abc import Iterable
 
 import msgspec
 
-from headrace.events import Decision, Entry, Event, Header, encode, stream_of, tag_of
+from headrace.events import (
+    Decision,
+    Entry,
+    Event,
+    Header,
+    encode,
+    job_of,
+    project_of,
+    stream_of,
+    tag_of,
+)
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import (
@@ -23,7 +33,7 @@ from headrace.events.jobs import JobAdmitted, JobEligible, JobFinished, JobReque
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.platform import UsageAccounted
 from headrace.events.queues import Queue, QueueConfigured
-from headrace.store.interface import GENESIS, Stored, chain
+from headrace.store.interface import GENESIS, NewEvent, Stored, chain
 from headrace.verification import Checker, Violation
 
 P = "vision"
@@ -190,15 +200,24 @@ def stored(made: Iterable[Entry]) -> list[Stored]:
     """The entries as bytes, chained."""
     hash_, log = GENESIS, []
     for entry in made:
-        header, data = encode(entry.header), encode(entry.event)
-        hash_ = chain(hash_, entry.position, entry.recorded_at_us, header, data)
+        about = {"project": project_of(entry.event), "correlation": job_of(entry.event)}
+        header = encode(msgspec.structs.replace(entry.header, **about))
+        data = encode(entry.event)
+        event = NewEvent(
+            stream=stream_of(entry.event),
+            type=tag_of(entry.event),
+            project=project_of(entry.event),
+            header=header,
+            data=data,
+        )
+        hash_ = chain(hash_, entry.position, entry.recorded_at_us, event)
         log.append(
             Stored(
                 position=entry.position,
                 recorded_at_us=entry.recorded_at_us,
-                stream=stream_of(entry.event),
-                type=tag_of(entry.event),
-                project=getattr(entry.event, "project", ""),
+                stream=event.stream,
+                type=event.type,
+                project=event.project,
                 header=header,
                 data=data,
                 hash=hash_,

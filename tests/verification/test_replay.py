@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import importlib.util
+from pathlib import Path
+
 import msgspec
 import pytest
 from tests.verification.histories import GOOD, accounted, entries, stored
@@ -120,17 +125,18 @@ def test_a_report_reads_as_one_line_with_what_is_wrong_below() -> None:
 
     report = msgspec.structs.replace(done.report(240), last=2117, decisions=96, reproduced=96)
 
-    first, second = str(report).splitlines()
+    first, second, third = str(report).splitlines()
     assert first == (
         "verified 1 .. 2 117: chain intact, 0 gaps, the log's invariants hold, "
         "96 of 96 decisions reproduced byte for byte  (0.2 s)"
     )
     assert second == "  6 decisions were made by other code: unknown"
+    assert third.endswith(f"note elsewhere, for later: --noted 2117:{done.chain.hash.hex()}")
 
 
 def test_a_report_names_what_is_wrong() -> None:
     report = checked(GOOD[0], GOOD[0]).report()
-    assert str(report).splitlines()[1:] == ["  I4 at position 2: a is requested again"]
+    assert str(report).splitlines()[1:-1] == ["  I4 at position 2: a is requested again"]
     assert msgspec.json.decode(msgspec.json.encode(report), type=Report) == report
 
 
@@ -141,3 +147,38 @@ def test_the_version_covers_what_decides_and_nothing_else() -> None:
     assert "scheduling/division.py" in files
     assert not [name for name in files if name.endswith(("__main__.py", "shell.py", "export.py"))]
     assert len(decision_version()) == 32
+
+
+def test_the_version_covers_all_that_what_decides_imports() -> None:
+    files = deciding_files()
+    covered = set(files.values())
+
+    missed = {
+        (name, module)
+        for name, path in files.items()
+        for module in imported(path)
+        if (place := file_of(module)) is not None and place not in covered
+    }
+
+    assert missed == set()
+
+
+def imported(path: Path) -> set[str]:
+    """The modules of Headrace that this one imports, and the names from them that may be modules."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.add(node.module)
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return {name for name in found if name.startswith("headrace.")}
+
+
+def file_of(module: str) -> Path | None:
+    """None for a name that is no module, or is a service's package, which says what it is."""
+    with contextlib.suppress(ModuleNotFoundError):
+        spec = importlib.util.find_spec(module)
+        if spec is not None and spec.origin is not None and not spec.submodule_search_locations:
+            return Path(spec.origin)
+    return None

@@ -10,12 +10,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
-
-import msgspec
 
 from headrace.client.client import Client
 from headrace.client.errors import ClientError
@@ -77,7 +74,9 @@ def check_bus(url: str) -> Check:
     parts = urlsplit(url)
     if parts.scheme == "tls" or parts.hostname in LOOPBACK:
         return ok("bus", "encrypted, or this machine")
-    return failed("bus", f"{url}: messages cross the network in clear", "use tls://, with a certificate")
+    return failed(
+        "bus", f"{url}: messages cross the network in clear", "use tls://, with a certificate"
+    )
 
 
 def check_tokens(tokens: Sequence[TokenRow]) -> Check:

@@ -24,16 +24,28 @@ def verify_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--data-dir", type=Path, help="the platform; ~/.local/share/headrace by default"
     )
+    parser.add_argument(
+        "--noted",
+        type=_noted,
+        metavar="POSITION:HASH",
+        help="what an earlier verify printed: the log must still have it",
+    )
     add_output(parser)
 
 
-def verify(*, data_dir: Path | None, output: str) -> int:
-    """Check the chain, the gaps, the invariants, and every decision byte for byte."""
+def _noted(text: str) -> tuple[int, bytes]:
+    """Raises `ValueError`, which argparse tells."""
+    position, _, hash_ = text.partition(":")
+    return int(position), bytes.fromhex(hash_)
+
+
+def verify(*, data_dir: Path | None, noted: tuple[int, bytes] | None, output: str) -> int:
+    """Check the chain, what is kept beside it, the invariants, and every decision byte for byte."""
     from headrace.embedded import EmbeddedError
     from headrace.store.interface import StoreError
 
     try:
-        found = asyncio.run(_verified(_dsn(data_dir), quiet=not sys.stderr.isatty()))
+        found = asyncio.run(_verified(_dsn(data_dir), noted, quiet=not sys.stderr.isatty()))
     except EmbeddedError as error:
         return report(f"headrace verify: {error}", FAILED)
     except (StoreError, OSError) as error:
@@ -45,8 +57,9 @@ def verify(*, data_dir: Path | None, output: str) -> int:
     return DONE if found.passed else FAILED
 
 
-async def _verified(dsn: str, *, quiet: bool) -> Any:
+async def _verified(dsn: str, noted: tuple[int, bytes] | None, *, quiet: bool) -> Any:
     from headrace.store.postgres import PostgresStore
+    from headrace.verification import Noted
     from headrace.verification import verify as check
 
     def progress(position: int, head: int) -> None:
@@ -55,7 +68,8 @@ async def _verified(dsn: str, *, quiet: bool) -> Any:
 
     store = await PostgresStore.connect(dsn)
     try:
-        return await check(store, _deciders(), progress)
+        before = Noted(position=noted[0], hash=noted[1]) if noted else None
+        return await check(store, _deciders(), progress, before)
     finally:
         if not quiet:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)

@@ -7,10 +7,10 @@ process start; no part of any decision.
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import importlib.util
-import re
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -19,7 +19,7 @@ from typing import Any
 from headrace.decider import Decider
 
 GROUP = "headrace.deciders"  # the entry points under which services register their `Decider`
-PURE_PACKAGES = ("events", "decider", "documents", "scheduling")
+PURE_PACKAGES = ("access", "events", "decider", "documents", "scheduling")
 NOT_DECIDING = (  # tools around them
     "asyncapi.py",
     "examples.py",
@@ -27,8 +27,6 @@ NOT_DECIDING = (  # tools around them
     "testing.py",
     "version.py",
 )
-
-_IMPORT = re.compile(r"^\s*from (headrace\.[a-z_.]+) import \(?([a-zA-Z_, \n]*)", re.MULTILINE)
 
 
 @functools.cache
@@ -73,11 +71,12 @@ def pure_modules(folder: Path, package: str) -> set[Path]:
         if path in found or not path.exists():
             continue
         found.add(path)
-        for module, names in _IMPORT.findall(path.read_text(encoding="utf-8")):
-            if module == package or module.startswith(f"{package}."):
+        for node in ast.walk(ast.parse(path.read_bytes())):
+            module = node.module or "" if isinstance(node, ast.ImportFrom) else ""
+            if isinstance(node, ast.ImportFrom) and f"{module}.".startswith(f"{package}."):
                 place = folder.joinpath(*module.removeprefix(package).split("."))
                 starts.append(place.with_suffix(".py"))
-                starts.extend(place / f"{name.strip()}.py" for name in names.split(","))
+                starts.extend(place / f"{alias.name}.py" for alias in node.names)
     return found
 
 

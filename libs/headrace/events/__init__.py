@@ -34,6 +34,8 @@ from headrace.events.base import (
     Fact,
     Header,
     Refusal,
+    job_of,
+    project_of,
     stream_of,
     tag_of,
 )
@@ -216,6 +218,8 @@ __all__ = [
     "decode",
     "decode_header",
     "encode",
+    "job_of",
+    "project_of",
     "stream_of",
     "tag_of",
 ]

@@ -99,6 +99,16 @@ def stream_of(event: Event) -> str:
     return type(event).stream.format_map(_Fields(event))
 
 
+def project_of(event: Event) -> str:
+    """The project the event belongs to, and whose people may see it; empty when it is nobody's."""
+    return getattr(event, "project", "")
+
+
+def job_of(event: Event) -> str:
+    """The job the event is about; empty when it is about none."""
+    return getattr(event, "job", "")
+
+
 class _Fields(dict[str, object]):
     """Looks format fields up on the event itself, so that templates name fields directly."""
 

@@ -17,6 +17,7 @@ from headrace.runtime.inbox import refusal_answer
 from headrace.runtime.pending import PendingFact, Reply
 from headrace.runtime.reader import entry_of
 from headrace.runtime.service import Runtime, Service
+from headrace.store.chained import read_one
 from headrace.store.interface import Appended, Store, StoreError
 
 KEYS_MAX = 20_000  # request keys remembered for the headers of the decisions that answer them
@@ -111,7 +112,7 @@ class Answers:
         names: Sequence[str] = ()
         if differing is not None:
             try:
-                old = (await self._host.store.read(position - 1, 1))[0]
+                old = await read_one(self._host.store, position)
                 if old.type == new.type:
                     events = decode(old.type, old.data), decode(new.type, new.data)
                     names = await differing(*events, self._host)
@@ -121,7 +122,7 @@ class Answers:
         return f"{noun} (differs in: {', '.join(names)})" if names else "request"
 
     async def _original(self, position: int) -> dict[str, Any] | None:
-        fact = (await self._host.store.read(position - 1, 1))[0]
+        fact = await read_one(self._host.store, position)
         if CATALOGUE[fact.type].is_record:
             return _recorded(position)
         for stored in await self._host.store.read_stream(fact.stream, position):

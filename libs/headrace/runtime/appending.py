@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 from headrace.decider import Draft
-from headrace.events import Header, encode, stream_of, tag_of
+from headrace.events import Header, encode, job_of, project_of, stream_of, tag_of
 from headrace.events.gangs import GuardTripped
 from headrace.events.guards import guards_of
 from headrace.runtime.answers import Answers
@@ -67,12 +67,12 @@ def tripped(attempt: Attempt, key: str) -> GuardTripped:
 
 def _encoded(draft: Draft, **header: Any) -> NewEvent:
     event = draft.event
-    project = getattr(event, "project", "")
+    project = project_of(event)
     encoded = Header(
         actor=draft.actor,
         project=project,
         causation=draft.causation,
-        correlation=getattr(event, "job", ""),
+        correlation=job_of(event),
         traceparent=draft.traceparent,
         **header,
     )

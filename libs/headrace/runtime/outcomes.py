@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from headrace.events import CATALOGUE, decode, decode_header
+from headrace.events import CATALOGUE, decode, decode_header, project_of
 from headrace.runtime.inbox import GATEWAY_SOURCE
 from headrace.store.interface import Stored
 
@@ -24,11 +24,15 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 def outcome_of(event: Stored) -> Outcome | None:
-    """What the event's project is told; None when it is nothing. Raises `msgspec.ValidationError`."""
+    """What the event's project is told; None when it is nothing. Raises `ValueError` for an event
+    that cannot be read, or that is recorded for another project than it is about.
+    """
     type_ = CATALOGUE.get(event.type)
     if type_ is None or not type_.public or not event.project:
         return None
     decoded = decode(event.type, event.data)
+    if project_of(decoded) != event.project:
+        raise ValueError(f"recorded for project {event.project}, about {project_of(decoded)}")
     body = {name: getattr(decoded, name) for name in type_.public}
     body["type"], body["position"] = event.type, event.position
     header = decode_header(event.header)

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from headrace.events import Fact, Header, encode, stream_of, tag_of
+from headrace.events import Fact, Header, encode, job_of, project_of, stream_of, tag_of
 from headrace.store.interface import APPEND_EVENTS_MAX, Appended, NewEvent, Stored
 
 PENDING_FACTS_MAX = 20_000  # facts waiting for an append; requests beyond are asked to come again
@@ -119,11 +119,11 @@ def encode_fact(
     request_hash: bytes = b"",
 ) -> NewEvent:
     """The fact as the log takes it."""
-    project = getattr(fact, "project", "")
+    project = project_of(fact)
     header = Header(
         actor=actor,
         project=project,
-        correlation=getattr(fact, "job", ""),
+        correlation=job_of(fact),
         traceparent=traceparent,
         request_source=request_source,
         request_key=request_key,

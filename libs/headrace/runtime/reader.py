@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 
 from headrace.bus import subjects
 from headrace.bus.interface import Bus, Message, Subscription
-from headrace.events import Entry, decode, decode_header
+from headrace.events import Entry, decode, decode_header, project_of
 from headrace.runtime import log_messages
 from headrace.store.interface import GENESIS, READ_EVENTS_MAX, Forked, Store, Stored, follows
 
@@ -162,10 +162,18 @@ class LogReader:
 
 
 def entry_of(event: Stored) -> Entry:
-    """The decoded form of a stored event. Raises `KeyError` for an unknown type."""
+    """The decoded form of a stored event. Raises `KeyError` for an unknown type, and `Forked` when its
+    project is not the one it speaks of: who may see it is judged by that column.
+    """
+    decoded = decode(event.type, event.data)
+    if project_of(decoded) != event.project:
+        raise Forked(
+            f"position {event.position} is recorded for project {event.project!r}"
+            f" and is about {project_of(decoded)!r}"
+        )
     return Entry(
         position=event.position,
         recorded_at_us=event.recorded_at_us,
         header=decode_header(event.header),
-        event=decode(event.type, event.data),
+        event=decoded,
     )

@@ -18,7 +18,8 @@ from headrace.bus import subjects
 from headrace.bus.interface import Bus, BusError, Message, StreamSpec, WrongSequence
 from headrace.runtime import log_messages, posts
 from headrace.runtime.outcomes import outcome_of
-from headrace.store.interface import Store, Stored, Unavailable
+from headrace.store.chained import read_chained
+from headrace.store.interface import Forked, Store, Stored, Unavailable
 
 HEARD_EVENTS_MAX = 10_000  # kept until they are relayed; older ones are read again
 WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all
@@ -81,7 +82,7 @@ class Relay:
                 await self._resume()
                 while True:
                     await self._step()
-            except (BusError, Unavailable) as error:
+            except (BusError, Forked, Unavailable) as error:
                 level = logging.INFO if isinstance(error, WrongSequence) else logging.WARNING
                 _LOG.log(level, "relay starts over reason=%s: %s", type(error).__name__, error)
                 await asyncio.sleep(RETRY_S)
@@ -105,7 +106,7 @@ class Relay:
         self._grown.clear()  # what is heard while the store is read makes `_wait` return at once
         events = self._heard_next()
         if not events and self._must_read:
-            events = await self._store.read(self._position, WINDOW_EVENTS)
+            events = await read_chained(self._store, self._position, WINDOW_EVENTS)
             self._must_read = len(events) == WINDOW_EVENTS
         if events:
             self._relayed_s = asyncio.get_running_loop().time()

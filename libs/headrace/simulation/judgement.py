@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.events import decode
 from headrace.simulation.situations import situations
+from headrace.store.memory_log import ledger_of
 from headrace.verification import Violation, check_accepted, check_journal
 from headrace.verification.replay import Replay
 from headrace.verification.verify import Verification
@@ -35,9 +36,11 @@ async def judge(world: World) -> list[str]:
 
 
 def _log(world: World) -> list[str]:
-    verification = Verification(world.deciders, world.version)
+    ledger = ledger_of(world.log, 0)
+    verification = Verification(world.deciders, world.version, ledger=ledger)
     for stored in world.log.events:
         verification.take(stored)
+    verification.finish()
     world.fired.update(situations(decode(s.type, s.data) for s in world.log.events))
     found = [str(violation) for violation in _first(verification.violations)]
     requests = verification.checker.requests
@@ -86,7 +89,7 @@ def _liveness(world: World) -> list[str]:
             found.append(f"nobody leads {name}")
         elif leader.host.position != len(world.log.events):
             found.append(f"{name} is at {leader.host.position} of {len(world.log.events)}")
-    found += [f"{key} is still booked" for key, milli in world.log.guards.items() if milli]
+    found += [f"{key} is still booked" for key, row in world.log.guards.items() if row.used]
     leader = world.leader_of("placement")
     if leader is not None and leader.host is not None:
         found += _waiting(leader.host)

@@ -7,16 +7,21 @@ every implementation passes `tests/contract/test_store.py`.
 from __future__ import annotations
 
 import hashlib
+import struct
 from typing import Protocol
 
 import msgspec
 
 from headrace.events.guards import Guard
+from headrace.store.ledger_rows import GuardRow, RequestRow, ServiceRow, SnapshotRow
 
 GENESIS = b"\0" * 32  # the hash before position 1
 EVENT_BYTES_MAX = 262_144  # one event's data; larger input is refused at the door
 APPEND_EVENTS_MAX = 512  # one append; the loop leaves the rest for its next turn
 READ_EVENTS_MAX = 2_000  # one page of the log
+
+_LENGTHS = struct.Struct(">4I")
+_PLACE = struct.Struct(">2q")
 
 
 class StoreError(Exception):
@@ -118,6 +123,23 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     now_us: int
 
 
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """Every table beside the events that an append trusts, all as of one moment.
+
+    `head` and `recorded_at_us` are the head row's; `last_event` is the last position that has an
+    event. `event_roles` are pairs of an event type and a role that may append it.
+    """
+
+    head: Head
+    recorded_at_us: int
+    last_event: int
+    services: tuple[ServiceRow, ...]
+    guards: tuple[GuardRow, ...]
+    requests: tuple[RequestRow, ...]
+    snapshots: tuple[SnapshotRow, ...]
+    event_roles: frozenset[tuple[str, str]]
+
+
 class Term(msgspec.Struct, frozen=True, kw_only=True):
     """A term of leadership: `epoch` fences every earlier one."""
 
@@ -147,7 +169,13 @@ class Store(Protocol):
         ...
 
     async def read_stream(self, stream: str, after: int = 0, limit: int = 500) -> list[Stored]:
-        """Up to `limit` events of one stream after a position, in order."""
+        """Up to `limit` events of one stream after a position, in order. Raises `Forked` when one of
+        them does not chain onto the event before it in the log.
+        """
+        ...
+
+    async def ledger(self) -> Ledger:
+        """What is kept beside the events, all as of one moment. An operator's right."""
         ...
 
     async def append(
@@ -217,19 +245,28 @@ class Vault(Protocol):
         ...
 
 
-def chain(previous: bytes, position: int, recorded_at_us: int, header: bytes, data: bytes) -> bytes:
-    """The hash of one event: sha256(prev ‖ int8 position ‖ int8 µs ‖ sha256(header) ‖ sha256(data))."""
-    return hashlib.sha256(
-        previous
-        + position.to_bytes(8, "big")
-        + recorded_at_us.to_bytes(8, "big")
-        + hashlib.sha256(header).digest()
-        + hashlib.sha256(data).digest()
-    ).digest()
+def content_hash(event: NewEvent | Stored) -> bytes:
+    """The hash of what an event says, wherever it stands in the log.
+
+    sha256(int4 lengths of type, stream, project and header ‖ type ‖ stream ‖ project ‖ header ‖
+    data), texts as UTF-8. The lengths come first, so that no two events have the same bytes.
+    """
+    type_, stream = event.type.encode(), event.stream.encode()
+    project, header = event.project.encode(), event.header
+    lengths = _LENGTHS.pack(len(type_), len(stream), len(project), len(header))
+    return hashlib.sha256(b"".join((lengths, type_, stream, project, header, event.data))).digest()
+
+
+def chain(previous: bytes, position: int, recorded_at_us: int, event: NewEvent | Stored) -> bytes:
+    """The hash of an event at a place in the log: sha256(previous hash ‖ int8 position ‖ int8 µs ‖
+    content hash), each of a fixed length. It covers every column.
+    """
+    place = _PLACE.pack(position, recorded_at_us)
+    return hashlib.sha256(previous + place + content_hash(event)).digest()
 
 
 def follows(event: Stored, position: int, hash_before: bytes) -> bool:
     """Whether `event` is the very next one after `position` and chains onto `hash_before`."""
     return event.position == position + 1 and event.hash == chain(
-        hash_before, event.position, event.recorded_at_us, event.header, event.data
+        hash_before, event.position, event.recorded_at_us, event
     )

@@ -20,6 +20,7 @@ from headrace.store.interface import (
     Forked,
     GuardRefused,
     Head,
+    Ledger,
     NewEvent,
     NotAllowed,
     Snapshot,
@@ -28,7 +29,8 @@ from headrace.store.interface import (
     Unavailable,
     chain,
 )
-from headrace.store.memory_log import MemoryLog, ServiceHead
+from headrace.store.ledger_rows import GuardRow
+from headrace.store.memory_log import MemoryLog, ServiceHead, ledger_of
 from headrace.store.memory_vault import MemoryVault
 from headrace.store.roles import event_roles, role_of
 
@@ -74,6 +76,10 @@ class MemoryStore(MemoryVault):
     async def read_stream(self, stream: str, after: int = 0, limit: int = 500) -> list[Stored]:
         """See `Store.read_stream`."""
         return await self._at("read_stream", lambda: self._read_stream(stream, after, limit))
+
+    async def ledger(self) -> Ledger:
+        """See `Store.ledger`."""
+        return await self._at("ledger", lambda: ledger_of(self._log, self._clock()))
 
     async def append(
         self, service: str, epoch: int, basis: int, basis_hash: bytes, events: list[NewEvent]
@@ -125,7 +131,7 @@ class MemoryStore(MemoryVault):
 
     def _read_stream(self, stream: str, after: int, limit: int) -> list[Stored]:
         events = self._log.streams.get(stream, [])
-        return [event for event in events if event.position > after][:limit]
+        return [self._log.chained(event) for event in events if event.position > after][:limit]
 
     def _append(
         self, service: str, epoch: int, basis: int, basis_hash: bytes, events: list[NewEvent]
@@ -196,10 +202,20 @@ class MemoryStore(MemoryVault):
                 changes[guard.key] = (delta + guard.delta, min(limit, guard.limit))
         for key in sorted(changes):
             delta, limit = changes[key]
-            if delta > 0 and self._log.guards.get(key, 0) + delta > limit:
+            if delta > 0 and self._used(key) + delta > limit:
                 raise GuardRefused(key)
-        for key, (delta, _) in changes.items():
-            self._log.guards[key] = max(0, self._log.guards.get(key, 0) + delta)
+        for key, (delta, limit) in changes.items():
+            before = self._log.guards.get(key)
+            self._log.guards[key] = GuardRow(
+                key=key,
+                used=max(0, self._used(key) + delta),
+                limit=limit if before is None or delta > 0 else before.limit,
+                delta=delta,
+            )
+
+    def _used(self, key: str) -> int:
+        row = self._log.guards.get(key)
+        return row.used if row is not None else 0
 
     def _chain(
         self, events: list[NewEvent], left_out: dict[int, tuple[int, bool]]
@@ -214,7 +230,7 @@ class MemoryStore(MemoryVault):
             if index in left_out:
                 continue
             position = len(log.events) + 1
-            hash_ = chain(hash_, position, recorded_at_us, event.header, event.data)
+            hash_ = chain(hash_, position, recorded_at_us, event)
             stored = Stored(
                 position=position,
                 recorded_at_us=recorded_at_us,

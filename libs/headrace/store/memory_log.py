@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import defaultdict
 
-from headrace.store.interface import GENESIS, Snapshot, Stored
+from headrace.store.interface import GENESIS, Forked, Head, Ledger, Snapshot, Stored, follows
+from headrace.store.ledger_rows import GuardRow, RequestRow, ServiceRow, SnapshotRow
+from headrace.store.roles import event_roles
 
 
 class ServiceHead:
@@ -27,9 +30,9 @@ class MemoryLog:
         self.events: list[Stored] = []
         self.streams: dict[str, list[Stored]] = defaultdict(list)
         self.services: dict[str, ServiceHead] = {}
-        # (project, key): (hash, position, recorded at, in µs)
+        # (project, source, key): (hash, position, recorded at, in µs)
         self.requests: dict[tuple[str, str, str], tuple[bytes, int, int]] = {}
-        self.guards: dict[str, int] = {}
+        self.guards: dict[str, GuardRow] = {}
         self.snapshots: dict[str, dict[int, Snapshot]] = defaultdict(dict)
         self.project_keys: dict[str, tuple[str, bytes]] = {}
         self.keys_made = 0
@@ -40,3 +43,42 @@ class MemoryLog:
         if position == 0:
             return GENESIS
         return self.events[position - 1].hash if 0 < position <= len(self.events) else None
+
+    def chained(self, event: Stored) -> Stored:
+        """This event of the log. Raises `Forked` when it does not chain onto the one before it."""
+        before = event.position - 1
+        if not follows(event, before, self.hash_at(before) or GENESIS):
+            raise Forked(f"position {event.position} does not chain onto the one before it")
+        return event
+
+
+def ledger_of(log: MemoryLog, now_us: int) -> Ledger:
+    """See `Store.ledger`."""
+    last = log.events[-1] if log.events else None
+    position, hash_ = (last.position, last.hash) if last else (0, GENESIS)
+    return Ledger(
+        head=Head(position=position, hash=hash_, now_us=now_us),
+        recorded_at_us=last.recorded_at_us if last else 0,
+        last_event=position,
+        services=tuple(
+            ServiceRow(service=name, epoch=head.epoch, last_position=head.last_position)
+            for name, head in sorted(log.services.items())
+        ),
+        guards=tuple(row for _, row in sorted(log.guards.items())),
+        requests=tuple(
+            RequestRow(project=project, source=source, key=key, position=at, recorded_at_us=at_us)
+            for (project, source, key), (_, at, at_us) in log.requests.items()
+        ),
+        snapshots=tuple(
+            SnapshotRow(
+                service=kept.service,
+                position=kept.position,
+                hash=kept.hash,
+                decision_version=kept.decision_version,
+                sha256=hashlib.sha256(kept.data).digest(),
+            )
+            for by_position in log.snapshots.values()
+            for kept in by_position.values()
+        ),
+        event_roles=frozenset(event_roles()),
+    )

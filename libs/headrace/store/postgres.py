@@ -11,16 +11,21 @@ from typing import Any, Self
 from headrace.store import batch
 from headrace.store.connection import Lane
 from headrace.store.interface import (
+    GENESIS,
     READ_EVENTS_MAX,
     Appended,
     Duplicate,
+    Forked,
     Head,
+    Ledger,
     NewEvent,
     Snapshot,
     Stored,
     Term,
+    follows,
 )
 from headrace.store.migrate import check_schema
+from headrace.store.postgres_ledger import read_ledger
 from headrace.store.postgres_vault import PostgresVault
 
 _COLUMNS = "position, recorded_at_us, stream, type, project, header, data, hash"
@@ -29,8 +34,9 @@ _READ = (  # gapless positions bound the range, so that other partitions are not
     f"SELECT {_COLUMNS} FROM headrace.event"  # noqa: S608 - constants only
     " WHERE position > $1 AND position <= $1 + $2::bigint ORDER BY position"
 )
-_READ_STREAM = (
-    f"SELECT {_COLUMNS} FROM headrace.event"  # noqa: S608 - constants only
+_READ_STREAM = (  # with the hash of the event before each: what a stream has is found by a column
+    f"SELECT {_COLUMNS}, (SELECT p.hash FROM headrace.event p"  # noqa: S608 - constants only
+    " WHERE p.position = e.position - 1) FROM headrace.event e"
     " WHERE stream = $1 AND position > $2 ORDER BY position LIMIT $3"
 )
 _APPEND = (
@@ -71,11 +77,23 @@ class PostgresStore(PostgresVault):
 
     async def read(self, after: int, limit: int = READ_EVENTS_MAX) -> list[Stored]:
         """See `Store.read`."""
-        return await self._events(_READ, after, limit)
+        rows = await self._idlest().run(lambda c: c.fetch(_READ, after, limit))
+        return [_stored(row) for row in rows]
 
     async def read_stream(self, stream: str, after: int = 0, limit: int = 500) -> list[Stored]:
         """See `Store.read_stream`."""
-        return await self._events(_READ_STREAM, stream, after, limit)
+        rows = await self._idlest().run(lambda c: c.fetch(_READ_STREAM, stream, after, limit))
+        events = []
+        for row in rows:
+            event = _stored(row)
+            if not follows(event, event.position - 1, row[-1] or GENESIS):
+                raise Forked(f"position {event.position} does not chain onto the one before it")
+            events.append(event)
+        return events
+
+    async def ledger(self) -> Ledger:
+        """See `Store.ledger`."""
+        return await self._idlest().run(read_ledger)
 
     async def append(
         self, service: str, epoch: int, basis: int, basis_hash: bytes, events: list[NewEvent]
@@ -128,24 +146,23 @@ class PostgresStore(PostgresVault):
     async def _row(self, query: str, *arguments: Any) -> Any:
         return await self._idlest().run(lambda c: c.fetchrow(query, *arguments))
 
-    async def _events(self, query: str, *arguments: Any) -> list[Stored]:
-        rows = await self._idlest().run(lambda c: c.fetch(query, *arguments))
-        return [
-            Stored(
-                position=position,
-                recorded_at_us=recorded_at_us,
-                stream=stream,
-                type=type_,
-                project=project,
-                header=header,
-                data=data,
-                hash=hash_,
-            )
-            for position, recorded_at_us, stream, type_, project, header, data, hash_ in rows
-        ]
-
     def _idlest(self) -> Lane:
         return min(self._others, key=lambda lane: lane.callers)
+
+
+def _stored(row: Any) -> Stored:
+    """One row whose first columns are `_COLUMNS`."""
+    position, recorded_at_us, stream, type_, project, header, data, hash_, *_ = row
+    return Stored(
+        position=position,
+        recorded_at_us=recorded_at_us,
+        stream=stream,
+        type=type_,
+        project=project,
+        header=header,
+        data=data,
+        hash=hash_,
+    )
 
 
 def _arguments(events: list[NewEvent]) -> tuple[list[Any], ...]:

@@ -4,7 +4,7 @@ Rule: nothing here trusts what it checks. It reads the log from its first positi
 books, and takes the deciders as an argument.
 """
 
-from headrace.verification.chain import Chain
+from headrace.verification.chain import Chain, Noted
 from headrace.verification.invariants import Checker
 from headrace.verification.journal import check_journal
 from headrace.verification.replay import Replay
@@ -16,6 +16,7 @@ from headrace.verification.violation import Violation
 __all__ = [
     "Chain",
     "Checker",
+    "Noted",
     "Replay",
     "Report",
     "Violation",

@@ -10,6 +10,8 @@ from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from headrace.decider import Decider, Draft
 from headrace.events import CATALOGUE, Decision, Entry, encode, stream_of, tag_of
 from headrace.events.platform import ServiceLed
@@ -52,6 +54,13 @@ class Replay:
         lagging.fold_to(None)
         return lagging.state
 
+    def encoded_state(self, service: str) -> bytes | None:
+        """The service's state at the end of what was taken so far, as a snapshot has it; None for a
+        service whose decider is not here. The replay itself stays at the basis it is at.
+        """
+        lagging = self._lagging.get(service)
+        return lagging.encoded() if lagging is not None else None
+
     def _decided(self, owner: str, stored: Stored, entry: Entry) -> list[str]:
         version = self._versions.get(owner, "unknown")
         lagging = self._lagging.get(owner)
@@ -81,6 +90,14 @@ class _Lagging:
         queue, evolve, state = self.queue, self.decider.evolve, self.state
         while queue and (basis is None or queue[0].position <= basis):
             evolve(state, queue.popleft())
+
+    def encoded(self) -> bytes:
+        """The state after everything that was queued, which stays queued."""
+        decider = self.decider
+        state = msgspec.json.decode(msgspec.json.encode(self.state), type=decider.state)
+        for entry in self.queue:
+            decider.evolve(state, entry)
+        return msgspec.json.encode(state)
 
     def compare(self, stored: Stored, entry: Entry) -> list[str]:
         """What differs between this recorded decision and the one derived again."""

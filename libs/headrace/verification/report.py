@@ -8,12 +8,13 @@ from headrace.verification.violation import Violation
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """The log from `first` to `last`. `by_other_versions` counts decisions of other code, which
+    """The log from `first` to `last`, whose hash is `head` (hex). `by_other_versions` counts decisions of other code, which
     this code cannot judge. `violations` holds the first ones, `violations_total` counts all.
     """
 
     first: int
     last: int
+    head: str
     gaps: int
     chain_intact: bool
     violations_total: int
@@ -29,7 +30,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return not self.violations_total and self.chain_intact and not self.gaps
 
     def __str__(self) -> str:
-        broken = sum(1 for v in self.violations if v.invariant not in {"I8", "I14"})
+        broken = sum(1 for v in self.violations if v.invariant not in {"I8", "I14", "I17"})
+        beside = sum(1 for v in self.violations if v.invariant == "I17")
         again = f"{grouped(self.reproduced)} of {grouped(self.decisions)}"
         parts = [
             "chain intact" if self.chain_intact else "chain BROKEN",
@@ -37,6 +39,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
             "the log's invariants hold" if not broken else f"{broken} INVARIANTS BROKEN",
             f"{again} decisions reproduced byte for byte",
         ]
+        if beside:
+            parts.insert(2, f"{beside} DIFFERENCES BESIDE THE LOG")
         took = f"({self.took_ms // 1000}.{self.took_ms % 1000 // 100} s)"
         between = f"{grouped(self.first)} .. {grouped(self.last)}"
         lines = [f"verified {between}: {', '.join(parts)}  {took}"]
@@ -46,6 +50,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         unsaid = self.violations_total - len(self.violations)
         if unsaid:
             lines.append(f"  and {grouped(unsaid)} more")
+        if self.last:
+            noted = f"--noted {self.last}:{self.head}"
+            lines.append(
+                "  a log cut off together with all that is kept beside it looks whole; note elsewhere,"
+                f" for later: {noted}"
+            )
         return "\n".join(lines)
 
 

@@ -14,7 +14,7 @@ class Requests:
     """The request keys in the log."""
 
     def __init__(self) -> None:
-        self._at: dict[tuple[str, str, str], tuple[int, int]] = {}  # position and time of the fact
+        self.at: dict[tuple[str, str, str], tuple[int, int]] = {}  # position and time of the fact
 
     def check(self, entry: Entry) -> Iterable[str]:
         """What is wrong with this entry as the record of a request."""
@@ -22,13 +22,13 @@ class Requests:
         if not header.request_key or not isinstance(entry.event, Fact):
             return
         key = (header.project, header.request_source, header.request_key)
-        before = self._at.get(key)
+        before = self.at.get(key)
         if before is not None and entry.recorded_at_us - before[1] < KEY_US:
             yield f"request {header.request_key} was already recorded at position {before[0]}"
-        self._at[key] = (entry.position, entry.recorded_at_us)
+        self.at[key] = (entry.position, entry.recorded_at_us)
 
     def __contains__(self, key: tuple[str, str, str]) -> bool:
-        return key in self._at
+        return key in self.at
 
 
 def check_accepted(requests: Requests, accepted: Iterable[tuple[str, str, str]]) -> list[Violation]:

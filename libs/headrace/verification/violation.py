@@ -6,7 +6,7 @@ import msgspec
 
 
 class Violation(msgspec.Struct, frozen=True, kw_only=True):
-    """A broken promise: which (`I1` … `I14`), where in the log (0: not in the log), and how."""
+    """A broken promise: which (`I1` … `I17`), where in the log (0: not in the log), and how."""
 
     invariant: str
     position: int

@@ -20,6 +20,7 @@ from headrace.events.webhooks import Webhook, WebhookFailing, WebhookReached, We
 from headrace.runtime.limits import limit_of
 from headrace.runtime.outcomes import Outcome, outcome_of
 from headrace.runtime.service import Runtime
+from headrace.store.chained import read_chained
 from headrace.store.interface import Stored, StoreError
 from headrace.vault.project_keys import ProjectKeys
 
@@ -102,7 +103,7 @@ class Courier:
         """The next events of the log. Raises `StoreError`."""
         page = self._pages.get(position)
         if page is None:
-            reading = self._runtime.store.read(position, READ_EVENTS)
+            reading = read_chained(self._runtime.store, position, READ_EVENTS)
             page = self._pages[position] = asyncio.ensure_future(reading)
             if len(self._pages) > PAGES_MAX:
                 del self._pages[next(iter(self._pages))]
@@ -160,7 +161,7 @@ class _Round:
                 is_ours = event.project == self._name[0] and event.type.startswith(
                     self._hook.webhook.types
                 )
-                outcome = outcome_of(event) if is_ours else None
+                outcome = self._outcome_of(event) if is_ours else None
                 if outcome is not None and not await self._told(event.position, outcome):
                     return False
                 self._reached = event.position
@@ -168,6 +169,14 @@ class _Round:
             self._record()
         self._record()
         return True
+
+    def _outcome_of(self, event: Stored) -> Outcome | None:
+        """One event that cannot be told must not keep the others from their project."""
+        try:
+            return outcome_of(event)
+        except ValueError as error:
+            _LOG.warning("event not told position=%d error=%s", event.position, error)
+            return None
 
     async def _told(self, position: int, outcome: Outcome) -> bool:
         """Try until it is taken; False when it is given up, which the log says then."""

@@ -18,6 +18,7 @@ from headrace.gateway.errors import BadRequest
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.happenings import Filter, Wanted, happening
 from headrace.gateway.letting_in import position_of, read_up_to
+from headrace.store.chained import read_one
 from headrace.store.interface import Store
 
 HEARTBEAT_S = 10.0  # so that both sides notice when the other has gone
@@ -94,7 +95,7 @@ async def position_before(store: Store, head: int, at_us: int) -> int:
     low, high = 0, head
     while low < high:
         middle = (low + high + 1) // 2
-        event = (await store.read(middle - 1, 1))[0]
+        event = await read_one(store, middle)
         if event.recorded_at_us < at_us:
             low = middle
         else:

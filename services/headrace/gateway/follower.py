@@ -19,6 +19,7 @@ from headrace.gateway.projection import Projection
 from headrace.runtime.clock import Clock
 from headrace.runtime.pacing import Pace
 from headrace.runtime.reader import LogReader, entry_of
+from headrace.store.chained import read_chained
 from headrace.store.interface import READ_EVENTS_MAX, Store, Stored, Unavailable
 
 RECENT_EVENTS_MAX = 4_000  # kept in memory for followers; older ones are read from the log
@@ -100,7 +101,7 @@ class Follower:
     async def after(self, position: int) -> list[Stored]:
         """The next events after a position, as far as they are folded; possibly none.
 
-        Raises `Unavailable`.
+        Raises `Unavailable`, and `Forked` when what is read again does not chain.
         """
         if position >= self.projection.position:
             return []
@@ -108,7 +109,7 @@ class Follower:
             skipped = position + 1 - self._recent[0].position
             stop = min(len(self._recent), skipped + READ_EVENTS_MAX)
             return [self._recent[index] for index in range(skipped, stop)]
-        return await self._store.read(position, READ_EVENTS_MAX)
+        return await read_chained(self._store, position)
 
     async def _turn(self) -> None:
         try:

@@ -39,7 +39,7 @@ from headrace.gateway.uses import UsesSaid
 from headrace.runtime.limits import limit_of
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
-from headrace.store.interface import Store, Stored, Unavailable
+from headrace.store.interface import Forked, Store, Stored, Unavailable
 from headrace.trust.workspace_places import Places
 
 NAMES_SHOWN_MAX = 5  # of those that a prefix could mean
@@ -177,6 +177,8 @@ class Gateway:
             return await self.store.read_stream(f"job/{job_id}", 0, limit)
         except Unavailable as error:
             raise NotReady("the log cannot be reached now") from error
+        except Forked as error:
+            raise NotReady(f"the log was changed: {error}; headrace verify tells more") from error
 
     async def workers(self, job_id: str) -> dict[int, tuple[Worker, ...]]:
         """The workers of each attempt of a job. Raises `NotReady`."""

@@ -12,7 +12,7 @@ import msgspec
 
 from headrace.client.model import Happening
 from headrace.events import decode_header
-from headrace.store.interface import Stored
+from headrace.store.interface import Forked, Stored
 
 _LEFT_OUT = ("type", "launch", "launch_key")
 
@@ -20,9 +20,13 @@ Filter = Callable[[Stored], bool]
 
 
 def happening(event: Stored) -> Happening:
-    """One event, decoded."""
+    """One event, decoded. Raises `Forked` when it is recorded for another project than it is about:
+    whoever was to see it was judged by that column.
+    """
     header = decode_header(event.header)
     data: dict[str, Any] = msgspec.json.decode(event.data)
+    if data.get("project", "") != event.project:
+        raise Forked(f"position {event.position} is not about project {event.project!r}")
     for name in _LEFT_OUT:
         data.pop(name, None)
     return Happening(

@@ -19,6 +19,7 @@ from headrace.gateway.evolve import LISTENED, evolve
 from headrace.gateway.gateway import Gate
 from headrace.gateway.projection import Projection
 from headrace.runtime.reader import entry_of
+from headrace.store.chained import read_chained
 from headrace.store.interface import READ_EVENTS_MAX, Store, Unavailable
 
 
@@ -49,10 +50,10 @@ async def rebuild_projection(gateway: Gate, by: By) -> Rebuilt:
 
 
 async def fold_to(store: Store, projection: Projection, position: int) -> None:
-    """Fold the log up to a position, page by page. Raises `Unavailable`."""
+    """Fold the log up to a position, page by page. Raises `Unavailable` and `Forked`."""
     while projection.position < position:
         limit = min(READ_EVENTS_MAX, position - projection.position)
-        for event in await store.read(projection.position, limit):
+        for event in await read_chained(store, projection.position, limit):
             if event.type in LISTENED:
                 evolve(projection, entry_of(event))
             else:

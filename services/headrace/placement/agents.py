@@ -29,7 +29,7 @@ from headrace.events.pauses import (
 from headrace.placement.claims import Claims, Verdict
 from headrace.placement.heartbeats import Heartbeats
 from headrace.placement.refused_reports import RefusedReports
-from headrace.placement.report_rules import contested_device, report_refusal
+from headrace.placement.report_checks import contested_device, report_refusal
 from headrace.placement.state import Machine, State
 from headrace.runtime.service import Runtime
 

@@ -22,6 +22,7 @@ from headrace.events.jobs import JobRequested
 from headrace.placement.gang_environment import environment_of, processes_of, suggested
 from headrace.placement.state import Job, State
 from headrace.runtime import log_messages
+from headrace.store.chained import read_one
 from headrace.store.interface import Store, Stored, Vault
 from headrace.vault import VaultError, open_sealed, open_with, seal_to
 from headrace.vault.project_keys import ProjectKeys
@@ -91,7 +92,7 @@ class Launches:
         """The job's request: what the bus said is believed only where it is about this very job."""
         known = self._requests.get(position)
         if known is None or known.stream != f"job/{job_id}":
-            known = (await self._store.read(position - 1, 1))[0]
+            known = await read_one(self._store, position)
         self._keep(known)
         event = decode(known.type, known.data)
         assert isinstance(event, JobRequested)  # admission names its own request

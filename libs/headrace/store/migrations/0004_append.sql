@@ -48,10 +48,34 @@ BEGIN
     END IF;
 END $$;
 
+-- The hash of what each event says, wherever it stands: lengths first, so that no two events have the
+-- same bytes. Needs no lock, and is therefore made before the head is taken. NULL where an array
+-- lacks an element or has a NULL, which then fails as the head's hash.
+CREATE FUNCTION headrace.content_hashes(
+    p_streams text[], p_types text[], p_projects text[], p_headers bytea[], p_datas bytea[]
+) RETURNS bytea[]
+LANGUAGE sql STABLE SET search_path = pg_catalog, headrace, pg_temp AS $$
+    SELECT coalesce(array_agg(
+        sha256(
+            int4send(octet_length(type)) || int4send(octet_length(stream))
+            || int4send(octet_length(project)) || int4send(octet_length(header))
+            || type || stream || project || header || data
+        )
+        ORDER BY i
+    ), '{}')
+    FROM (
+        SELECT convert_to(stream, 'UTF8') AS stream, convert_to(type, 'UTF8') AS type,
+            convert_to(project, 'UTF8') AS project, header, data, i
+        FROM unnest(p_streams, p_types, p_projects, p_headers, p_datas)
+            WITH ORDINALITY AS e (stream, type, project, header, data, i)
+        OFFSET 0  -- converted once
+    ) e
+$$;
+
 -- Takes the head, gives every event that is not repeated (NULL in `p_positions`) its position and
 -- hash, fills in repeats within this append, and moves the head. No hash means left out.
 CREATE FUNCTION headrace.chain(
-    p_headers bytea[], p_datas bytea[], INOUT p_positions bigint[],
+    p_contents bytea[], INOUT p_positions bigint[],
     OUT p_hashes bytea[], OUT p_recorded_at_us bigint, OUT p_last bigint
 )
 LANGUAGE plpgsql SET search_path = pg_catalog, headrace, pg_temp AS $$
@@ -65,14 +89,12 @@ BEGIN
     p_last := v_head.position;
     v_hash := v_head.hash;
     v_at := int8send(p_recorded_at_us);
-    p_hashes := array_fill(NULL::bytea, ARRAY[cardinality(p_datas)]);
-    FOR i IN 1 .. cardinality(p_datas) LOOP
+    p_hashes := array_fill(NULL::bytea, ARRAY[cardinality(p_contents)]);
+    FOR i IN 1 .. cardinality(p_contents) LOOP
         IF p_positions[i] IS NULL THEN
             p_last := p_last + 1;
             p_positions[i] := p_last;
-            v_hash := sha256(
-                v_hash || int8send(p_last) || v_at || sha256(p_headers[i]) || sha256(p_datas[i])
-            );
+            v_hash := sha256(v_hash || int8send(p_last) || v_at || p_contents[i]);
             p_hashes[i] := v_hash;
         ELSIF p_positions[i] < 0 THEN
             p_positions[i] := p_positions[-p_positions[i]];
@@ -99,6 +121,7 @@ CREATE FUNCTION headrace.append(
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, headrace, pg_temp AS $$
 DECLARE
     v_last bigint;
+    v_contents bytea[] := content_hashes(p_streams, p_types, p_projects, p_headers, p_datas);
     v_requests_since_us bigint := now_us() - 30 * 86400000000;  -- 30 days
 BEGIN
     PERFORM check_acts_as(p_service);
@@ -119,7 +142,7 @@ BEGIN
     END IF;
     SELECT c.p_positions, c.p_hashes, c.p_recorded_at_us, c.p_last
     INTO positions, hashes, recorded_at_us, v_last
-    FROM chain(p_headers, p_datas, positions) c;
+    FROM chain(v_contents, positions) c;
     INSERT INTO event (position, recorded_at_us, stream, type, project, header, data, hash)
     SELECT e.position, append.recorded_at_us, e.stream, e.type, e.project, e.header, e.data, e.hash
     FROM unnest(positions, p_streams, p_types, p_projects, p_headers, p_datas, hashes)
