@@ -41,7 +41,7 @@ def routes():
     for route in api().routes:
         path = route.path_format.replace("{job}", "{job:str}")
         for name, kind in (
-            ("node", "str"), ("token", "str"), ("project", "str"), ("name", "str"),
+            ("node", "str"), ("home", "str"), ("token", "str"), ("project", "str"), ("name", "str"),
             ("user", "str"), ("tree", "str"), ("kind", "str"), ("index", "int"),
         ):  # fmt: skip
             path = path.replace(f"{{{name}}}", f"{{{name}:{kind}}}")
@@ -86,9 +86,8 @@ async def peopled(world):
         await world.bus.publish(message.reply, b"null")
 
     await world.bus.subscribe("headrace.query.placement.why", not_known)
-    service = Account(kind="service", home="vision")
     events = [
-        *tree(), joined(), UserSet(user="etl", account=service, change="created"), *person("bob"),
+        *tree(), joined(), UserSet(user="service:vision/etl", account=Account(), change="created"), *person("bob"),
         requested(JOB), requested(f"{JOB}/0"), requested(OTHERS_JOB, project="zeta"),
     ]  # fmt: skip
     for role, scope in itertools.product(ROLES, SCOPES):

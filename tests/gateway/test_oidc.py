@@ -139,11 +139,12 @@ async def test_a_provider_that_cannot_be_reached_keeps_its_keys(world, issuer):
 
 
 async def test_a_removed_user_and_a_services_name_are_not_let_in(world, issuer):
-    await world.append(UserRemoved(user="ada@example.com"), *person("etl", kind="service"))
+    etl = "service:vision/etl"
+    await world.append(UserRemoved(user="ada@example.com"), *person(etl), *person("service:etl"))
     await world.gateway.follower.reached(len(world.log.events))
-    for token in (issuer.token(), issuer.token(email="etl")):
-        with pytest.raises(ClientError, match=r"let in|service"):
-            await who(world, token)
+    for email in ("ada@example.com", etl, "service:etl", "admin", "Admin", "vision/etl"):
+        with pytest.raises(ClientError, match=r"let in|nobody can be called"):
+            await who(world, issuer.token(email=email))
 
 
 async def test_groups_of_the_last_login_hold_for_the_api_tokens_of_a_person(world, issuer):
