@@ -149,7 +149,7 @@ async def test_what_the_table_denies_the_door_denies_and_nothing_else(world):
 async def test_who_may_not_enter_a_job_is_not_let_into_a_session(world, user):
     await peopled(world)
     client = Client(world.url, secret_of(user), "vision")
-    visit = Visit(way="exec", key="v1", command=("sh",))
+    visit = Visit(way="exec", command=("sh",))
     with pytest.raises(ClientError, match=r"job.enter|no job|HTTP 403|403"):
         await world.call(client.enter, JOB, visit)
 

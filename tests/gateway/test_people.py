@@ -19,7 +19,7 @@ from headrace.bus.memory import MemoryBus
 from headrace.bus.sessions import Entered
 from headrace.client import ClientError, NotFound
 from headrace.events import Refusal
-from headrace.events.jobs import JobRefused
+from headrace.events.jobs import JobFinished, JobRefused
 from headrace.events.people import ApiTokenRevoked, Grant, RoleRevoked, UserRemoved
 from headrace.events.queues import Listed
 from headrace.gateway import denials
@@ -60,6 +60,34 @@ async def test_an_open_stream_of_events_ends_when_what_opened_it_is_revoked(worl
     assert status == 200
     assert b"hello-a" in said
     assert b"later-b" not in said
+
+
+@pytest.mark.parametrize("what", REVOCATIONS)
+async def test_a_stream_of_all_events_ends_too_when_no_role_is_left(world, what):
+    await in_log(world, *tree(), *person("ada", ("researcher", "vision")), *RUN)
+    following = asyncio.to_thread(
+        spoken, world, "ada", path="/v1/events", Accept="text/event-stream"
+    )
+    reading = asyncio.create_task(following)
+    await until(lambda: world.gateway.follower._changed._waiters)
+    await in_log(world, REVOCATIONS[what], requested("later-b"))
+    status, said = await asyncio.wait_for(reading, TIMEOUT_S)
+    assert (status, b"hello-a" in said, b"later-b" in said) == (200, True, False)
+
+
+async def test_a_stream_of_all_events_shows_nothing_more_of_a_project_whose_role_went(world):
+    roles = (("researcher", "vision"), ("viewer", "zeta"))
+    await in_log(world, *tree(), *person("ada", *roles), *RUN)
+    following = asyncio.to_thread(
+        spoken, world, "ada", path="/v1/events", Accept="text/event-stream"
+    )
+    reading = asyncio.create_task(following)
+    await until(lambda: world.gateway.follower._changed._waiters)
+    await in_log(world, REVOCATIONS["its role"], requested("later-b"), requested("zeta-c", "zeta"))
+    await until(lambda: world.gateway.follower._changed._waiters)
+    await in_log(world, REVOCATIONS["its token"])
+    _, said = await asyncio.wait_for(reading, TIMEOUT_S)
+    assert (b"zeta-c" in said, b"later-b" in said) == (True, False)
 
 
 async def test_output_that_is_followed_ends_when_the_token_is_revoked(world):
@@ -125,8 +153,12 @@ async def test_reading_anothers_output_is_on_record_once_an_hour_and_ones_own_is
     )
     for user in ("ada", "bob", "bob"):
         await asyncio.to_thread(spoken, world, user, path="/v1/jobs/hello-a/logs")
-    told = [(m.headers["Headrace-Actor"], m.subject) for m in world.reported]
-    assert told == [("bob", "headrace.gateway.vision.access.read")]
+        await asyncio.to_thread(spoken, world, user, path="/v1/jobs/hello-a/outputs")
+    told = [(m.headers["Headrace-Actor"], m.subject, json.loads(m.data)) for m in world.reported]
+    assert told == [
+        ("bob", "headrace.gateway.vision.access.read", {"job": "hello-a", "what": what})
+        for what in ("logs", "outputs")
+    ]
 
 
 async def test_a_service_acts_for_a_person_and_both_are_on_record(world):
@@ -355,6 +387,22 @@ async def test_what_a_refused_job_named_is_shown_as_it_was_whether_it_exists_or_
         guess,
         f"not {guess}",
     )
+
+
+@pytest.mark.parametrize("word", ["hello-a", "hello-x", "vision", "vision-x"])
+async def test_a_jobs_own_words_are_shown_whether_they_name_something_or_not(world, word):
+    mine = "mine-a"
+    asked = msgspec.structs.replace(requested(mine, "zeta"), name=word, user=word)
+    said = f"killed: ls says {word}"
+    failed = JobFinished(
+        job=mine, project="zeta", outcome="failed", reason="setup", message=said, exit_code=1
+    )
+    await in_log(world, *tree(), *person("zoe", ("researcher", "zeta")), *RUN, asked, failed)
+    zoe = world.client(secret_of("zoe"))
+    (row,) = (await world.call(zoe.jobs)).jobs
+    assert row.why == f"setup: {said}"
+    first, last = await world.call(lambda: list(zoe.events()))
+    assert (first.data["name"], last.data["message"]) == (word, said)
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ class AccessSignedIn(
 
 
 class AccessRead(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="access.read.v1"):
-    """Somebody read what another's job wrote."""
+    """Somebody read what another's job wrote (`what` is logs) or left behind (outputs)."""
 
     owner: ClassVar[str] = "admission"
     stream: ClassVar[str] = "job/{job}"
