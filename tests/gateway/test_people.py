@@ -176,6 +176,7 @@ async def test_a_service_acts_for_a_person_and_both_are_on_record(world):
 
     assert (await asyncio.to_thread(submit, AIRFLOW, "vision", "ada"))[0] == 201
     headers = world.asked[0].headers
+    assert headers["ce-source"] == "/gateway/ada%20via%20service%3Avision/airflow"
     assert (headers["Headrace-Actor"], headers["Headrace-Via"]) == ("ada", AIRFLOW)
     assert (await asyncio.to_thread(submit, AIRFLOW, "zeta", "ada"))[0] == 403
     for user, person_ in ((ETL, "ada"), ("ada", "ada"), (AIRFLOW, ETL), (AIRFLOW, "admin")):
