@@ -160,6 +160,10 @@ constraints: ## pin every dependency anew, with hashes
 	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url \
 	    --no-emit-trusted-host --no-emit-find-links --no-emit-options --allow-unsafe \
 	    --extra dev --all-build-deps --output-file constraints.txt pyproject.toml
+	$(BIN)/pip-compile --quiet --strip-extras --generate-hashes --no-emit-index-url \
+	    --no-emit-trusted-host --no-emit-find-links --no-emit-options --allow-unsafe \
+	    --extra platform --all-build-deps --constraint constraints.txt \
+	    --output-file deploy/constraints.txt pyproject.toml
 
 system-deps: ## Debian packages that the tests of containers, networks, frameworks, workspaces and Windows need
 	apt-get update -q && apt-get install -yq docker.io busybox-static iproute2 nftables

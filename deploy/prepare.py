@@ -48,6 +48,7 @@ def main() -> None:
     for node in options.node:
         _write(layout, "node", node, _node_env(options, node), options)
     _write_trust(layout, options)
+    _write_scraper(layout, options)
     operator = role_dsn(options.pg_dsn, secrets.OPERATOR, passwords[f"headrace_{secrets.OPERATOR}"])
     _write_private(layout.secrets / "operator.dsn", operator, options.owner)
     print(f"prepared {', '.join([*SERVICES, *options.node])} in {layout.data_dir}")
@@ -105,6 +106,14 @@ def _write_trust(layout: Layout, options: argparse.Namespace) -> None:
     """What the NATS server needs to know: whom it trusts."""
     folder = _folder(layout.data_dir / "nats")
     _write_private(folder / "trust.conf", secrets.bus_authentication(layout), options.owner)
+    _own(folder, options.owner)
+
+
+def _write_scraper(layout: Layout, options: argparse.Namespace) -> None:
+    """What Prometheus shows the services for their numbers."""
+    folder = _folder(layout.data_dir / "prometheus")
+    shutil.copy(layout.secrets / secrets.METRICS_TOKEN, folder / secrets.METRICS_TOKEN)
+    _own(folder / secrets.METRICS_TOKEN, options.owner)
     _own(folder, options.owner)
 
 

@@ -66,8 +66,11 @@ def test_members_of_a_document_have_their_roles_until_a_document_says_otherwise(
 
 
 def test_a_group_of_an_identity_provider_gives_a_service_nothing_of_a_person():
-    service = folded(user("ada", kind="service"), granted())
-    assert grants(service) == ()
+    service = "service:vision/ada"
+    found = folded(user("ada"), granted(), granted("group:g"), user(service)).subject(
+        service, ("g",)
+    )
+    assert found.grants == ()
 
 
 def test_a_user_who_was_removed_is_nobody_until_set_again():
@@ -91,14 +94,16 @@ def test_expired_tokens_are_forgotten_with_the_next_one():
     assert directory.tokens_of == {"ada": 1, "bob": 1}
 
 
+NAMES = ("a", "service:p/b")
 events = st.one_of(
-    st.builds(user, st.sampled_from("ab"), kind=st.sampled_from(("person", "service"))),
-    st.builds(UserRemoved, user=st.sampled_from("ab")),
-    st.builds(granted, st.sampled_from(("user:a", "service:b", "group:g"))),
+    st.builds(user, st.sampled_from(NAMES)),
+    st.builds(UserRemoved, user=st.sampled_from(NAMES)),
+    st.builds(granted, st.sampled_from(("user:a", "service:p/b", "group:g"))),
     st.builds(RoleRevoked, member=st.sampled_from(("user:a", "group:g")), grant=st.just(VIEWER)),
-    st.builds(token, st.sampled_from("xyz"), st.sampled_from("ab"), st.integers(1, 9)),
+    st.builds(token, st.sampled_from("xyz"), st.sampled_from(NAMES), st.integers(1, 9)),
     st.builds(ApiTokenRevoked, token=st.sampled_from(("t-x", "t-y", "t-q"))),
     st.builds(queue, st.sampled_from("pq"), st.sampled_from(("", "p", "q"))),
+    st.builds(QueueDeleted, name=st.sampled_from("pq"), queue_kind=st.just("project")),
 )
 
 

@@ -25,7 +25,7 @@ from headrace.events.people import (
     UserSet,
     UserSetRequested,
 )
-from headrace.events.queues import Listed
+from headrace.events.queues import Listed, QueueDeleted
 
 from .facts import decided, history, project, refusal
 
@@ -53,14 +53,37 @@ def test_a_user_is_created_then_updated_then_unchanged():
     assert decided(run).change == "created"
     assert decided(run.given(set_user())).change == "updated"
     assert decided(run.given(set_user())).change == "unchanged"
-    said = "refused: user = ada — is a person already; choose another name"
-    assert refusal(run.given(set_user(kind="service"))) == said
 
 
 def test_a_service_belongs_to_a_project_that_exists():
-    assert isinstance(decided(history(set_user("etl", kind="service", home="vision"))), UserSet)
+    assert isinstance(decided(history(set_user("service:vision/etl"))), UserSet)
     said = "refused: scope = visoin — is no department or project; did you mean vision?"
-    assert refusal(history(set_user("etl", kind="service", home="visoin"))) == said
+    assert refusal(history(set_user("service:visoin/etl"))) == said
+
+
+def test_a_service_is_made_only_under_a_name_that_nothing_was_meant_for():
+    etl = Listed(member="service:vision/etl", role="viewer")
+    named = history(project("ads", members=(etl,)), set_user("service:vision/etl"))
+    assert refusal(named) == (
+        "refused: user = service:vision/etl — is given a role in ads; "
+        "choose another name, or take that back first"
+    )
+    at_home = history(project(members=(etl,)), set_user("service:vision/etl"))
+    assert isinstance(decided(at_home), UserSet)
+    fleets = history(project("ads", members=(Listed(member="service:etl", role="viewer"),)))
+    assert isinstance(decided(fleets.given(set_user("service:etl"))), UserSet)
+
+
+def test_a_service_ends_with_its_project_and_is_nobodys_in_the_next_of_that_name():
+    etl = "service:vision/etl"
+    run = history(set_user(etl), grant(etl), token(user=etl))
+    while run.turn():
+        pass
+    deleted, created = QueueDeleted(name="vision", queue_kind="project"), project()
+    assert "is no service" in refusal(run.given(deleted, created, token("t2", "b" * 64, etl)))
+    assert "is no service" in refusal(run.given(grant(etl)))
+    assert decided(run.given(set_user(etl))).change == "created"
+    assert "is no service" in refusal(history(UserRemoveRequested(user=etl)))
 
 
 def test_a_role_is_given_once_and_taken_once():
@@ -84,6 +107,8 @@ def test_a_role_of_a_document_is_taken_in_the_document():
         (grant(role="admin"), "admin — is of the whole fleet; project-admin"),
         (grant(role="department-admin"), "is of a department; project-admin"),
         (grant("service:etl"), "is no service; headrace user set etl --service"),
+        (grant("service:vision/etl"), "headrace user set etl --service -p vision"),
+        (token(user="service:vision/etl"), "is no service; headrace user set etl"),
     ],
 )
 def test_a_role_that_cannot_be_had_is_refused_with_what_can(asked, said):
@@ -95,7 +120,7 @@ def test_the_removed_get_nothing_until_they_are_set_again():
     run = history(grant(), UserRemoveRequested(user="ada"))
     run.turn(), run.turn()
     assert refusal(run.given(grant())).endswith("was removed; headrace user set ada")
-    assert refusal(run.given(token())).endswith("was removed")
+    assert refusal(run.given(token())).endswith("was removed; headrace user set ada")
     assert isinstance(decided(run.given(set_user())), UserSet)
     assert isinstance(decided(run.given(grant())), RoleGranted)
 

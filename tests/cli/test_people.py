@@ -60,9 +60,12 @@ async def test_users_and_services_are_set_and_removed(world, headrace):
     await accept(world, "user.set", change="created")
     await accept(world, "user.remove")
     words = ("user", "set", "airflow", "--service", "--acts-for", "-p", "vision")
-    assert (await headrace(*words))[:2] == (0, "user airflow created\n")
-    account = json.loads(world.asked[0].data)["account"]
-    assert account == {"kind": "service", "home": "vision", "acts_for": True}
+    assert (await headrace(*words))[:2] == (0, "service:vision/airflow created\n")
+    asked = json.loads(world.asked[0].data)
+    assert asked == {"user": "service:vision/airflow", "account": {"acts_for": True}}
+    removed = await headrace("user", "remove", "service:vision/airflow")
+    assert removed[:2] == (0, "service:vision/airflow removed\n")
+    assert json.loads(world.asked[1].data) == {"user": "service:vision/airflow"}
     assert (await headrace("user", "set", "ada", "--group", "g"))[0] == 0
     assert (await headrace("user", "remove", "ada"))[:2] == (0, "user ada removed\n")
     assert (await headrace("user", "set", "ada", "--acts-for"))[0] == 2

@@ -122,3 +122,33 @@ def test_the_image_is_made_of_files_that_are_there():
     names = [name for line in copied for name in line.split() if name != "."]
     assert set(names) <= set(kept)
     assert [name for name in kept if not (DEPLOY.parent / name).exists()] == []
+
+
+def test_the_image_installs_nothing_that_its_hash_does_not_name():
+    lines = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ").splitlines()
+    pips = [part for line in lines for part in line.split("&&") if re.search(r"\bpip\b", part)]
+    locked = (DEPLOY / "constraints.txt").read_text()
+
+    assert len(pips) == 4
+    assert all("--require-hashes" in pip or "--no-index" in pip for pip in pips)
+    assert all("--no-build-isolation" in pip for pip in pips if "pip wheel" in pip)
+    assert all(
+        "--hash=sha256:" in entry
+        for entry in re.split(r"^(?=[a-z])", locked, flags=re.MULTILINE)[1:]
+    )
+
+
+def test_the_images_packages_are_those_that_were_tested():
+    named = re.compile(r"^([a-zA-Z0-9_.-]+==\S+)", re.MULTILINE)
+    tested = set(named.findall((DEPLOY.parent / "constraints.txt").read_text()))
+
+    assert set(named.findall((DEPLOY / "constraints.txt").read_text())) <= tested
+
+
+def test_prometheus_shows_every_service_the_token_of_the_metrics():
+    (job,) = yaml.safe_load((DEPLOY / "prometheus" / "headrace.yaml").read_text())["scrape_configs"]
+
+    assert job["authorization"]["credentials_file"].endswith("/metrics.token")
+    assert {
+        target.split(":")[0] for config in job["static_configs"] for target in config["targets"]
+    } == {*SERVICES}

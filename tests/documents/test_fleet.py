@@ -97,6 +97,8 @@ def test_a_fleet_is_read_as_it_is_written():
 @pytest.mark.parametrize(
     ("document", "said"),
     [
+        ({"type": "project", "name": "fleet", "department": "d"}, "refused: name = fleet — is the whole fleet's own"),
+        ({"type": "department", "name": "fleet"}, "refused: name = fleet — is the whole fleet's own"),
         ({"type": "volume", "name": "a"}, "refused: path — must be an absolute path; /mnt/datasets"),
         ({"type": "volume", "name": "a", "path": "/a", "near": {"label": "rack"}}, "refused: near.label = rack — must be a label and its value; near: {label: pool=train}"),
         ({"type": "volume", "name": "a", "path": "/a", "nodes": {"label": "site=x"}, "near": {"label": "site=y"}}, "refused: near.label = site=y — no node that reaches it has this"),

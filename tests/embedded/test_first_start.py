@@ -83,12 +83,12 @@ def test_a_process_gets_the_keys_it_needs_and_no_others(layout):
         for owner in secrets.KEY_FILES
     }
     assert got["node"] == {"grant.pub"}
-    assert got["gateway"] == {"vault.pub", "grant.pub"}
-    assert got["placement"] == {"master.key", "vault.key", "grant.key"}
+    assert got["gateway"] == {"vault.pub", "grant.pub", "metrics.token"}
+    assert got["placement"] == {"master.key", "vault.key", "grant.key", "metrics.token"}
     assert got["admission"] == {
-        "master.key", "account.seed", "operator.seed", "bus.revoker.creds",
+        "master.key", "account.seed", "operator.seed", "bus.revoker.creds", "metrics.token",
     }  # fmt: skip
-    assert got["quota"] == got["metrics"] == set()
+    assert got["quota"] == got["metrics"] == {"metrics.token"}
 
 
 def test_a_node_that_joins_gets_a_login_and_the_others_keep_theirs(layout):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
+from headrace.access.names import member_of
 from headrace.events.people import Account, ApiTokenCreated, Grant, RoleGranted, UserSet
 from headrace.events.queues import Queue, QueueConfigured
 
@@ -31,10 +32,10 @@ def token(user, *, name="", **more):
     return ApiTokenCreated(token=f"id-{name or user}", digest=digest, user=user, **more)
 
 
-def person(user, *grants, kind="person", **more):
-    """A user with these roles, and a token."""
-    member = f"{'service' if kind == 'service' else 'user'}:{user}"
-    made = [UserSet(user=user, account=Account(kind=kind, **more), change="created")]
+def person(user, *grants, **more):
+    """A user (a service under its whole name) with these roles, and a token."""
+    member = member_of(user)
+    made = [UserSet(user=user, account=Account(**more), change="created")]
     made += [
         RoleGranted(member=member, grant=Grant(role=role, scope=scope), change="created")
         for role, scope in grants

@@ -41,7 +41,7 @@ def routes():
     for route in api().routes:
         path = route.path_format.replace("{job}", "{job:str}")
         for name, kind in (
-            ("node", "str"), ("token", "str"), ("project", "str"), ("name", "str"),
+            ("node", "str"), ("home", "str"), ("token", "str"), ("project", "str"), ("name", "str"),
             ("user", "str"), ("tree", "str"), ("kind", "str"), ("index", "int"),
         ):  # fmt: skip
             path = path.replace(f"{{{name}}}", f"{{{name}:{kind}}}")
@@ -86,9 +86,8 @@ async def peopled(world):
         await world.bus.publish(message.reply, b"null")
 
     await world.bus.subscribe("headrace.query.placement.why", not_known)
-    service = Account(kind="service", home="vision")
     events = [
-        *tree(), joined(), UserSet(user="etl", account=service, change="created"), *person("bob"),
+        *tree(), joined(), UserSet(user="service:vision/etl", account=Account(), change="created"), *person("bob"),
         requested(JOB), requested(f"{JOB}/0"), requested(OTHERS_JOB, project="zeta"),
     ]  # fmt: skip
     for role, scope in itertools.product(ROLES, SCOPES):
@@ -150,7 +149,7 @@ async def test_what_the_table_denies_the_door_denies_and_nothing_else(world):
 async def test_who_may_not_enter_a_job_is_not_let_into_a_session(world, user):
     await peopled(world)
     client = Client(world.url, secret_of(user), "vision")
-    visit = Visit(way="exec", key="v1", command=("sh",))
+    visit = Visit(way="exec", command=("sh",))
     with pytest.raises(ClientError, match=r"job.enter|no job|HTTP 403|403"):
         await world.call(client.enter, JOB, visit)
 

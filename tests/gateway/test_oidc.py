@@ -76,6 +76,7 @@ async def test_what_is_not_signed_by_the_provider_for_us_and_now_is_not_believed
         "a key nobody has": issuer.token(kid="k9"),
         "tampered": ".".join(tampered),
         "for others": issuer.token(aud="grafana"),
+        "asked by others": issuer.token(azp="x"),
         "for many, asked by others": issuer.token(aud=[AUDIENCE, "x"], azp="x"),
         "of another issuer": issuer.token(iss="https://accounts.example.com"),
         "expired": issuer.token(exp=now_s - 61),
@@ -84,6 +85,12 @@ async def test_what_is_not_signed_by_the_provider_for_us_and_now_is_not_believed
         "of the future": issuer.token(nbf=now_s + 120),
         "of nobody": issuer.token(email=None),
         "of an address not vouched for": issuer.token(email_verified=False),
+        "of an address vouched for in words": issuer.token(email_verified="true"),
+        "of an address not vouched for in words": issuer.token(email_verified="false"),
+        "of an address vouched for by a number": issuer.token(email_verified=1),
+        "of an address of which nothing is vouched": issuer.token(email_verified={}),
+        "with a beginning that is no time": issuer.token(nbf="tomorrow"),
+        "made at no time": issuer.token(iat=True),
         "of the platform's own name": issuer.token(email="admin"),
         "with a name nobody can have": issuer.token(email="user:ada\n"),
         "cut off": issuer.token()[:-9],
@@ -139,11 +146,12 @@ async def test_a_provider_that_cannot_be_reached_keeps_its_keys(world, issuer):
 
 
 async def test_a_removed_user_and_a_services_name_are_not_let_in(world, issuer):
-    await world.append(UserRemoved(user="ada@example.com"), *person("etl", kind="service"))
+    etl = "service:vision/etl"
+    await world.append(UserRemoved(user="ada@example.com"), *person(etl), *person("service:etl"))
     await world.gateway.follower.reached(len(world.log.events))
-    for token in (issuer.token(), issuer.token(email="etl")):
-        with pytest.raises(ClientError, match=r"let in|service"):
-            await who(world, token)
+    for email in ("ada@example.com", etl, "service:etl", "admin", "Admin", "vision/etl"):
+        with pytest.raises(ClientError, match=r"let in|nobody can be called"):
+            await who(world, issuer.token(email=email))
 
 
 async def test_groups_of_the_last_login_hold_for_the_api_tokens_of_a_person(world, issuer):

@@ -12,7 +12,7 @@ from headrace.bus.sessions import Enter, Entered, Frame, Wire
 from headrace.client import ClientError, Refused
 from headrace.client.session_model import SessionPiece, Visit
 
-VISIT = Visit(way="exec", key="visit-1", command=("cat", "--secret=x"))
+VISIT = Visit(way="exec", command=("cat", "--secret=x"))
 
 
 async def echoing(world, node="n1"):
@@ -59,7 +59,21 @@ async def test_what_is_said_goes_both_ways_and_the_visit_is_on_record_first(worl
     )
     recorded = msgspec.json.decode(world.asked[0].data)
     assert recorded == {"job": "hello-a", "way": "exec", "rank": 0, "what": "cat"}
-    assert world.asked[0].headers["ce-id"] == "visit-1"
+
+
+async def test_each_entry_is_on_record_and_none_under_a_key_of_who_enters(world):
+    await world.append(*RUN)
+    await world.gateway.follower.reached(len(RUN))
+    await world.answer("job.enter", lambda _: {"accepted": True, "position": 9})
+    await echoing(world)
+    again = msgspec.structs.replace(VISIT, command=("cat", "/etc/passwd"))
+    port = Visit(way="port-forward", port=8888)
+    other_port = Visit(way="port-forward", port=9999)
+    for visit in (VISIT, again, VISIT, port, port, other_port):
+        await world.call(talked, world.client(), "hello", visit)
+    told = [msgspec.json.decode(message.data)["what"] for message in world.asked]
+    assert told == ["cat", "cat", "cat", "8888", "9999"]
+    assert len({message.headers["ce-id"] for message in world.asked}) == len(told)
 
 
 async def test_whoever_is_not_let_in_is_told_why_and_the_node_is_not_asked(world):

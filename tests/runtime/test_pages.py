@@ -8,7 +8,13 @@ import json
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from headrace.runtime.health import REQUEST_BYTES_MAX, Health, counters_text, json_answer
+from headrace.runtime.health import (
+    REQUEST_BYTES_MAX,
+    Health,
+    MetricsToken,
+    counters_text,
+    json_answer,
+)
 
 
 @pytest.fixture
@@ -17,7 +23,9 @@ async def port(tmp_path):
         {
             "/livez": lambda: json_answer(200, {"service": "s"}),
             "/readyz": lambda: json_answer(503, {"ready": False}),
-        }
+            "/metrics": lambda: (200, "text/plain", b'headrace_x{project="vision"} 1\n'),
+        },
+        MetricsToken(b"the-token\n"),
     )
     file = tmp_path / "s.port"
     await health.start("127.0.0.1:0", file)
@@ -53,6 +61,25 @@ async def test_each_page_has_its_status_and_body(port):
     status, body = await get(port, "/readyz")
     assert (status, json.loads(body)) == (503, {"ready": False})
     assert (await get(port, "/etc/passwd"))[0] == 404
+
+
+@pytest.mark.parametrize("shown", ["", "Bearer", "Bearer ", "Bearer wrong", "Basic the-token",
+                                   "Bearer the-token2", "the-token", "Bearer \xff"])  # fmt: skip
+async def test_numbers_are_shown_for_the_token_of_the_metrics_alone(port, shown):
+    async def numbers(authorization):
+        head = f"GET /metrics HTTP/1.1\r\nauthorization: {authorization}\r\n\r\n"
+        return await say(port, head.encode("latin-1"))
+
+    status, body = await numbers(shown)
+    assert (status, b"vision" in body) == (401, False)
+    assert (await get(port, "/metrics"))[0] == 401
+    status, body = await numbers("bearer the-token")
+    assert (status, b"vision" in body) == (200, True)
+
+
+@pytest.mark.parametrize("token", [b"", b"\n"])
+def test_without_a_token_nobody_has_it(token):
+    assert not any(MetricsToken(token).is_shown(shown) for shown in ("", "Bearer ", "Bearer x"))
 
 
 @pytest.mark.parametrize(

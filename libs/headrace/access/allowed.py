@@ -1,7 +1,8 @@
 """The one judgement of access.
 
 Rule: denied unless a grant of the subject covers the scope and the table lets its role do this. A
-token narrows what its owner may do and never widens it; who acts for somebody may do what both may.
+token narrows what its owner may do and never widens it; who acts for somebody may do what both may,
+and nothing to what lets people and programs in.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from headrace.access.table import MAY, NOUNS, ROLES, VERBS
+from headrace.access.table import LETS_IN, MAY, NOUNS, ROLES, VERBS
 from headrace.events import Refusal
 from headrace.events.people import Grant
 
@@ -60,6 +61,8 @@ Judgement: TypeAlias = Allowed | Refusal
 def allowed(subject: Subject, verb: str, noun: str, scope: Scope, owner: str = "") -> Judgement:
     """Whether the subject may do this there. `owner` is who made the thing, if it is somebody's."""
     if subject.via is not None:
+        if _matches(LETS_IN, verb, noun):
+            return _never_through(subject.via, verb, noun)
         through = subject.via.name if owner == subject.name else owner
         service = allowed(subject.via, verb, noun, scope, through)
         if isinstance(service, Refusal):
@@ -80,6 +83,8 @@ def allowed(subject: Subject, verb: str, noun: str, scope: Scope, owner: str = "
 def refused_everywhere(subject: Subject, verb: str, noun: str) -> Refusal | None:
     """Why there is nothing of this kind that the subject may do this to; None: there may be."""
     if subject.via is not None:
+        if _matches(LETS_IN, verb, noun):
+            return _never_through(subject.via, verb, noun)
         service = refused_everywhere(subject.via, verb, noun)
         if service is not None:
             return service
@@ -143,6 +148,12 @@ def _token_refusal(subject: Subject, verb: str, noun: str) -> Refusal:
     narrowed = ", ".join((*subject.scopes, *subject.projects))
     rule = f"the token of {subject.name} is good for {narrowed} only"
     return Refusal(field="access", value=f"{noun}.{verb}", rule=rule)
+
+
+def _never_through(service: Subject, verb: str, noun: str) -> Refusal:
+    rule = f"{service.name} may not do this in the name of another"
+    instead = "ask without Headrace-On-Behalf-Of"
+    return Refusal(field="access", value=f"{noun}.{verb}", rule=rule, instead=instead)
 
 
 def _refusal(subject: Subject, verb: str, noun: str, scope: Scope | None = None) -> Refusal:

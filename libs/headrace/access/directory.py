@@ -1,7 +1,8 @@
 """Who there is, what they were given, and which tokens are good: folded from the log.
 
 Rule: total and pure; whoever needs to know keeps one and folds `LISTENS_TO`. A role comes from a
-grant or from the `members` of a project's or department's document; both count.
+grant or from the `members` of a project's or department's document; both count. A service is there
+only while it is on record, and ends with the department or project that it belongs to.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from headrace.access.allowed import Scope, Subject
+from headrace.access.allowed import WHOLE_FLEET, Scope, Subject, covers
+from headrace.access.names import home_of, is_service, member_of
 from headrace.events import Event
 from headrace.events.people import (
     AccessSignedIn,
@@ -29,7 +31,7 @@ from headrace.events.queues import QueueConfigured, QueueDeleted
 DEPTH_MAX = 32  # levels of the tree that are looked at
 SIGNED_IN_MAX = 100_000  # people whose groups are remembered, the latest
 
-_PERSON = Account()
+_NOTHING = Account()
 
 
 class Directory(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -62,17 +64,50 @@ class Directory(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def subject(self, user: str, groups: tuple[str, ...] | None = None) -> Subject | None:
         """The user with every role they have, themselves and by their groups: those on record, and
-        those of an identity provider (None: as it said last). None when they were removed.
+        those of an identity provider (None: as it said last). None for a person who was removed, and
+        for a service that is not on record.
         """
-        if user in self.removed:
+        if user in self.removed or (is_service(user) and user not in self.users):
             return None
-        account = self.users.get(user, _PERSON)
-        members = [f"{'service' if account.kind == 'service' else 'user'}:{user}"]
-        vouched = self.signed_in.get(user, ()) if groups is None else groups
-        if account.kind != "service":
-            members += [f"group:{name}" for name in dict.fromkeys((*account.groups, *vouched))]
+        members = [member_of(user)]
+        if not is_service(user):
+            vouched = self.signed_in.get(user, ()) if groups is None else groups
+            named = (*self.users.get(user, _NOTHING).groups, *vouched)
+            members += [f"group:{name}" for name in dict.fromkeys(named)]
         grants = tuple(grant for member in members for grant in self.grants(member))
         return Subject(name=user, grants=grants)
+
+    def within(self, person: str, home: str) -> Subject | None:
+        """The person with the roles that they have in a department or project (empty: the fleet) and
+        below it; one that was given further up counts as if it had been given there. None without
+        any.
+        """
+        subject = self.subject(person)
+        if subject is None:
+            return None
+        scope = self.scope(home) if home else WHOLE_FLEET
+        grants = dict.fromkeys(
+            Grant(role=grant.role, scope=home) if covers(grant, scope) else grant
+            for grant in subject.grants
+            if covers(grant, scope) or self.is_below(grant.scope, home)
+        )
+        return msgspec.structs.replace(subject, grants=tuple(grants)) if grants else None
+
+    def is_below(self, scope: str, home: str) -> bool:
+        """Whether a scope is this one (empty: the fleet) or inside of it."""
+        return not home or home in self.scope(scope).path
+
+    def claims(self, service: str) -> str:
+        """What there is already under the name of a service that is not on record, as one would say
+        it: roles and tokens, which would become those of who makes it. Empty when there is nothing.
+        A role inside its own home is for those who make services there to give, and does not count.
+        """
+        if self.tokens_of.get(service):
+            return "has API tokens"
+        home = home_of(service)
+        scopes = (grant.scope for grant in self.grants(service))
+        wider = next((scope for scope in scopes if not self.is_below(scope, home)), None)
+        return "" if wider is None else f"is given a role in {wider or 'the whole fleet'}"
 
     def live_tokens(self, user: str, now_us: int) -> int:
         """How many of the user's tokens have not expired."""
@@ -108,11 +143,17 @@ def _user(directory: Directory, event: UserSet) -> None:
 
 
 def _user_removed(directory: Directory, event: UserRemoved) -> None:
-    account = directory.users.pop(event.user, _PERSON)
-    directory.removed[event.user] = None
+    _forget_user(directory, event.user)
+    if not is_service(event.user):
+        directory.removed[event.user] = None
     directory.signed_in.pop(event.user, None)
-    directory.given.pop(f"{'service' if account.kind == 'service' else 'user'}:{event.user}", None)
-    gone = [token.token for token in directory.tokens.values() if token.user == event.user]
+
+
+def _forget_user(directory: Directory, user: str) -> None:
+    """With the roles that were given to them, and their tokens."""
+    directory.users.pop(user, None)
+    directory.given.pop(member_of(user), None)
+    gone = [token.token for token in directory.tokens.values() if token.user == user]
     for token in gone:
         _forget_token(directory, token)
 
@@ -148,7 +189,9 @@ def _configured(directory: Directory, event: QueueConfigured) -> None:
 
 
 def _deleted(directory: Directory, event: QueueDeleted) -> None:
-    """Every role in it ends with it: who makes it anew says again who has one."""
+    """Every role in it ends with it, and every service of it: who makes it anew says again who has
+    one, and which there are.
+    """
     directory.parents.pop(event.name, None)
     _unlist(directory, event.name)
     for member, grants in list(directory.given.items()):
@@ -157,6 +200,11 @@ def _deleted(directory: Directory, event: QueueDeleted) -> None:
             directory.given[member] = left
         else:
             del directory.given[member]
+    services = [
+        user for user in directory.users if is_service(user) and home_of(user) == event.name
+    ]
+    for service in services:
+        _forget_user(directory, service)
 
 
 def _unlist(directory: Directory, queue: str) -> None:

@@ -1,7 +1,9 @@
 """What users, groups and members may be called, and which role fits where.
 
 Rule: one rule for every door, so that a name from an identity provider, a document or the command
-line means the same user.
+line means the same user. A service's name says whose it is, `service:vision/airflow`, or
+`service:airflow` for one of the whole fleet; no person's name can have `:` or `/` in it. So no name
+of a person is ever that of a service, and no project makes a service of another.
 """
 
 from __future__ import annotations
@@ -13,20 +15,54 @@ from headrace.access.table import ROLES
 from headrace.events import Refusal
 
 ADMIN = "admin"  # whoever shows the platform's own token; nobody else has this name
-KINDS = ("person", "service")
+SERVICE = "service:"
 MEMBER_KINDS = ("user", "group", "service")
 SCOPES_MAX = 32  # of one token
 PROJECTS_MAX = 32  # of one token
 USER_RULE = "has 1 to 128 letters, digits and . _ @ + -, beginning with a letter or digit"
 GROUP_RULE = "has 1 to 128 printable characters"
-MEMBER_RULE = "is user:NAME, group:NAME or service:NAME"
+SERVICE_RULE = (
+    "is PROJECT/NAME, or NAME for one of the whole fleet; NAME has 1 to 64 letters, digits and . _ -,"
+    " beginning with a letter or digit"
+)
+MEMBER_RULE = "is user:NAME, group:NAME or service:PROJECT/NAME"
 
 _USER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@+-]{0,127}")
+_SERVICE = re.compile(r"(?:[a-z0-9][a-z0-9-]{0,62}/)?[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+def service_of(home: str, name: str) -> str:
+    """The name, among all users, of the service `name` of a department or project (empty: the fleet)."""
+    return f"{SERVICE}{home}/{name}" if home else f"{SERVICE}{name}"
+
+
+def is_service(user: str) -> bool:
+    """Whether this is the name of a service and not of a person."""
+    return user.startswith(SERVICE)
+
+
+def home_of(service: str) -> str:
+    """The department or project that a service belongs to; empty for the fleet."""
+    home, slash, _ = service.removeprefix(SERVICE).partition("/")
+    return home if slash else ""
+
+
+def member_of(user: str) -> str:
+    """The user as roles name them."""
+    return user if is_service(user) else f"user:{user}"
 
 
 def user_refusal(user: str) -> Refusal | None:
-    """Why nobody can be called so."""
-    if user == ADMIN:
+    """Why no person and no service can be called so."""
+    if is_service(user):
+        is_good = _SERVICE.fullmatch(user.removeprefix(SERVICE)) is not None
+        return None if is_good else Refusal(field="service", value=_shown(user), rule=SERVICE_RULE)
+    return person_refusal(user)
+
+
+def person_refusal(user: str) -> Refusal | None:
+    """Why no person can be called so."""
+    if user.lower() == ADMIN:
         return Refusal(field="user", value=user, rule="is the platform's own")
     if not _USER.fullmatch(user):
         return Refusal(field="user", value=_shown(user), rule=USER_RULE)
@@ -46,7 +82,7 @@ def member_refusal(member: str) -> Refusal | None:
     if kind == "group":
         is_good = is_group(name)
         return None if is_good else Refusal(field="group", value=_shown(name), rule=GROUP_RULE)
-    return user_refusal(name)
+    return user_refusal(member) if kind == "service" else person_refusal(name)
 
 
 def role_refusal(role: str, kind: str) -> Refusal | None:

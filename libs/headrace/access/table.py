@@ -81,3 +81,6 @@ MAY = _read(TABLE)
 
 NOUNS = tuple(dict.fromkeys(noun for noun, _ in MAY))
 VERBS = tuple(dict.fromkeys(verb for _, verb in MAY))
+
+LETS_IN = ("user.*", "service.*", "role.*", "token.*", "publisher.*", "node.join")
+"""What people, programs and machines are let in by: nobody reads or changes it in another's name."""

@@ -9,7 +9,6 @@ import socket
 import sys
 import threading
 import time
-import uuid
 from argparse import ArgumentParser, ArgumentTypeError
 from contextlib import AbstractContextManager
 from typing import NamedTuple
@@ -52,7 +51,6 @@ def exec(  # noqa: A001
     size = shutil.get_terminal_size() if on_terminal else os.terminal_size((0, 0))
     visit = Visit(
         way="exec",
-        key=uuid.uuid4().hex,
         rank=rank,
         command=tuple(command) or SHELL,
         rows=size.lines,
@@ -76,7 +74,7 @@ def attach_options(parser: ArgumentParser) -> None:
 def attach(*, job: str, rank: int, process: int, url: str, token: str, project: str) -> int:
     """Show what a worker writes from now on; its exit code when it ends."""
     del project
-    visit = Visit(way="attach", key=uuid.uuid4().hex, rank=rank, process=process)
+    visit = Visit(way="attach", rank=rank, process=process)
     session = Client.from_config(url=url, token=token).enter(job, visit)
     try:
         with contextlib.closing(session):
@@ -119,7 +117,7 @@ def port_forward(
     found = client.job(job).job.job  # so that a name that means nothing is said at once
     for pair in ports:
         server = socket.create_server((address, pair.local), backlog=CONNECTIONS_WAITING_MAX)
-        visit = Visit(way="port-forward", key=uuid.uuid4().hex, rank=rank, port=pair.remote)
+        visit = Visit(way="port-forward", rank=rank, port=pair.remote)
         here = f"{address}:{server.getsockname()[1]}"
         print(f"{here} → {found} rank {rank} port {pair.remote}   (Ctrl-C ends it)", flush=True)
         serving = (client, found, visit, server)

@@ -10,6 +10,7 @@ from headrace.cli.arguments import add_connection, add_output, duration_us
 from headrace.cli.exits import DONE, USAGE, printable, report
 from headrace.cli.output import moment, show
 from headrace.client.client import Client
+from headrace.client.people import SERVICE
 from headrace.client.people_model import RoleRow
 
 FLEET = "the whole fleet"
@@ -62,15 +63,16 @@ def user(*, action: str, url: str, token: str, project: str, **given: Any) -> in
     name = given["name"]
     if action == "remove":
         client.remove_user(name)
-        print(printable(f"user {name} removed"))
+        print(printable(f"{_called(name)} removed"))
         return DONE
     if given["service"]:
         answer = client.set_service(name, home=project, acts_for=given["acts_for"])
+        name = f"{SERVICE}{project}/{name}" if project else f"{SERVICE}{name}"
     elif given["acts_for"]:
         return report("headrace user: --acts-for needs --service", USAGE)
     else:
         answer = client.set_user(name, groups=given["group"])
-    print(printable(f"user {name} {answer.change or 'set'}"))
+    print(printable(f"{_called(name)} {answer.change or 'set'}"))
     return DONE
 
 
@@ -78,7 +80,9 @@ def role_options(parser: ArgumentParser) -> None:
     """The arguments of `role`: an action, and its own."""
     actions = add_actions(parser)
     shown = add_action(actions, "list", "who has which role where")
-    shown.add_argument("--member", default="", help="only of user:ada, group:team or service:etl")
+    shown.add_argument(
+        "--member", default="", help="only of user:ada, group:team or service:vision/etl"
+    )
     add_output(shown)
     for name, about in (("grant", "give a role"), ("revoke", "take it")):
         changed = add_action(actions, name, about, "member", "role")
@@ -110,7 +114,7 @@ def token_options(parser: ArgumentParser) -> None:
     made.add_argument("--scope", action="append", default=[], help="job.read, job.*, *.read, …")
     made.add_argument("--expires", type=duration_us, default=0, help="such as 90d; else never")
     for parsed in (shown, made):
-        parsed.add_argument("--user", default="", help="a service; else yourself")
+        parsed.add_argument("--user", default="", help="service:PROJECT/NAME; else yourself")
     add_action(actions, "revoke", "take one back, by its id", "id")
 
 
@@ -138,6 +142,10 @@ def token(*, action: str, url: str, token: str, project: str, **given: Any) -> i
     )
     print(f"{made.text}   shown once (HEADRACE_TOKEN); revoke: headrace token revoke {made.id}")
     return DONE
+
+
+def _called(user: str) -> str:
+    return user if user.startswith(SERVICE) else f"user {user}"
 
 
 def _role_cells(row: RoleRow) -> list[str]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import tarfile
 import tempfile
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,7 +38,7 @@ def snapshot_of(client: Client, job: str) -> Iterator[Path]:
 
 
 def _fetch(client: Client, job: str, archive: Path) -> None:
-    visit = Visit(way="exec", key=uuid.uuid4().hex, command=PACK)
+    visit = Visit(way="exec", command=PACK)
     said = b""
     with contextlib.closing(client.enter(job, visit)) as session, archive.open("wb") as file:
         while (piece := session.receive()).kind != "exit":

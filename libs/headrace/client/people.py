@@ -10,6 +10,8 @@ from headrace.client.model import Answer
 from headrace.client.people_model import Entrance, Me, RoleRow, TokenRow, UserRow
 from headrace.trust import api_token
 
+SERVICE = "service:"  # how names of services begin
+
 
 class People(Asking):
     """Who there is, and what they may do."""
@@ -31,15 +33,16 @@ class People(Asking):
         return self._once("PUT", f"/v1/users/{part(user)}", {"groups": list(groups)})
 
     def set_service(self, name: str, *, home: str = "", acts_for: bool = False) -> Answer:
-        """Make or change a service account of the department or project `home` (empty: the fleet).
-        One that `acts_for` people names them in `Headrace-On-Behalf-Of`.
+        """Make or change a service account of the department or project `home` (empty: the fleet),
+        which is called `service:home/name` everywhere. One that `acts_for` people names them in
+        `Headrace-On-Behalf-Of`.
         """
-        body = {"kind": "service", "home": home, "acts_for": acts_for}
-        return self._once("PUT", f"/v1/users/{part(name)}", body)
+        service = f"{SERVICE}{home}/{name}" if home else f"{SERVICE}{name}"
+        return self._once("PUT", _path_of(service), {"acts_for": acts_for})
 
     def remove_user(self, user: str) -> Answer:
-        """Let a user in no more."""
-        return self._once("DELETE", f"/v1/users/{part(user)}", None)
+        """Let a person, `ada`, or a service, `service:home/name`, in no more."""
+        return self._once("DELETE", _path_of(user), None)
 
     def roles(self, *, member: str = "", scope: str = "") -> list[RoleRow]:
         """Who has which role where."""
@@ -47,7 +50,7 @@ class People(Asking):
         return self._list(path, RoleRow)
 
     def grant_role(self, member: str, role: str, scope: str = "") -> Answer:
-        """Give a role to `user:ada`, `group:vision-team` or `service:airflow`, in a department or
+        """Give a role to `user:ada`, `group:vision-team` or `service:vision/airflow`, in a department or
         project (empty: the whole fleet).
         """
         return self._once("POST", "/v1/roles", {"member": member, "role": role, "scope": scope})
@@ -89,3 +92,11 @@ class People(Asking):
     def revoke_token(self, token: str) -> Answer:
         """Take an API token back, by its id."""
         return self._once("DELETE", f"/v1/tokens/{part(token)}", None)
+
+
+def _path_of(user: str) -> str:
+    """Where a user is changed: services are apart from people."""
+    if not user.startswith(SERVICE):
+        return f"/v1/users/{part(user)}"
+    words = user.removeprefix(SERVICE).split("/", 1)
+    return f"/v1/services/{'/'.join(part(word) for word in words)}"

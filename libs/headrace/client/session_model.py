@@ -12,12 +12,10 @@ class Visit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The first message of a session: how somebody wants into a job, and where to.
 
     `way` is exec (`command`, on a terminal of `rows` × `columns` if given), attach (what `process`
-    of the worker writes) or port-forward (to its `port`). `rank` is the worker. `key` is the same
-    for all connections of one visit: what is on record of it is there once.
+    of the worker writes) or port-forward (to its `port`). `rank` is the worker.
     """
 
     way: str
-    key: str
     rank: int = 0
     process: int = 0
     command: tuple[str, ...] = ()

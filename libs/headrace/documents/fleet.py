@@ -12,7 +12,7 @@ import msgspec
 
 from headrace.documents.job_file import NotYet, Number
 from headrace.documents.listed import listed
-from headrace.documents.names import name_of, pool_names
+from headrace.documents.names import RESERVED, name_of, pool_names
 from headrace.documents.nearest import nearest
 from headrace.documents.plan import TYPES, max_duration_us
 from headrace.documents.pool_file import KIND, pool_of
@@ -183,6 +183,8 @@ def _refuse_kind(kind: object, kinds: tuple[str, ...]) -> NoReturn:
 
 def _queue(document: object) -> Queue:
     asked = shaped(document, QueueDocument)
+    if asked.name in RESERVED:
+        refuse("name", "is the whole fleet's own", value=asked.name)
     evictions_max, evictions_per_us = _evictions(asked.max_evictions)
     users_equal, user_max_milli = _users(asked)
     return Queue(

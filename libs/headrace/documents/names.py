@@ -11,6 +11,8 @@ POOLS_MAX = 8
 NAME_RULE = "has 1 to 41 of a-z 0-9 and '-', not starting with '-'"
 LABEL_RULE = "has 1 to 63 letters, digits and . _ / -, beginning with a letter or digit"
 
+RESERVED = ("fleet",)  # as a project on the bus it stands for the whole fleet
+
 NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,40}")
 LABEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,62}")
 

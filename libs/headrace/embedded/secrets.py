@@ -26,15 +26,22 @@ if TYPE_CHECKING:
 KEY_BYTES = 32
 TOKEN_BYTES = 32
 PASSWORD_BYTES = 24
+METRICS_TOKEN = "metrics.token"  # noqa: S105 -- a file, which Prometheus reads too
 OPERATOR = "operator"  # the database role that reads all, for `verify`
 
 KEY_FILES = {  # who may read which key
-    "admission": ("master.key", "account.seed", "operator.seed", "bus.revoker.creds"),
-    "placement": ("master.key", "vault.key", "grant.key"),
-    "gateway": ("vault.pub", "grant.pub"),
+    "admission": (
+        "master.key",
+        "account.seed",
+        "operator.seed",
+        "bus.revoker.creds",
+        METRICS_TOKEN,
+    ),
+    "placement": ("master.key", "vault.key", "grant.key", METRICS_TOKEN),
+    "gateway": ("vault.pub", "grant.pub", METRICS_TOKEN),
     "node": ("grant.pub",),
-    "quota": (),
-    "metrics": (),
+    "quota": (METRICS_TOKEN,),
+    "metrics": (METRICS_TOKEN,),
 }
 
 
@@ -48,7 +55,8 @@ def ensure(layout: Layout, services: Sequence[str], nodes: Sequence[str] = ()) -
     for role in (*services, OPERATOR):
         _once(_password_file(layout, role), lambda: secrets.token_urlsafe(PASSWORD_BYTES).encode())
     _ensure_bus_logins(layout, services, nodes)
-    _once(token_file(layout), lambda: secrets.token_urlsafe(TOKEN_BYTES).encode())
+    for file in (token_file(layout), layout.secrets / METRICS_TOKEN):
+        _once(file, lambda: secrets.token_urlsafe(TOKEN_BYTES).encode())
 
 
 def hand_out(layout: Layout, owner: str, name: str) -> Path:

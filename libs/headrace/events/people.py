@@ -1,7 +1,8 @@
 """People and programs that use the platform: users, their roles, and the tokens they show.
 
 Rule: a token is known by the digest of its secret alone. A *member* is `user:ada`, `group:vision-team`
-or `service:airflow`; a scope is the name of a department or project, empty for the whole fleet.
+or `service:vision/airflow`; a *user* is a person, `ada`, or a service under its whole name. A scope is
+the name of a department or project, empty for the whole fleet.
 """
 
 from __future__ import annotations
@@ -21,14 +22,12 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A person (`kind` person) or a program (service). `groups` are those a person is in beside what
-    an identity provider says. A service belongs to the department or project `home` (empty: the
-    fleet); one that `acts_for` people may ask in their names.
+    """What is on record of a user beside the name, which says whether it is a person or a service,
+    and whose. `groups` are those a person is in beside what an identity provider says; a service that
+    `acts_for` people may ask in their names, in its own department or project.
     """
 
-    kind: str = "person"
     groups: tuple[str, ...] = ()
-    home: str = ""
     acts_for: bool = False
 
 
@@ -234,7 +233,7 @@ class AccessSignedIn(
 
 
 class AccessRead(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="access.read.v1"):
-    """Somebody read what another's job wrote."""
+    """Somebody read what another's job wrote (`what` is logs) or left behind (outputs)."""
 
     owner: ClassVar[str] = "admission"
     stream: ClassVar[str] = "job/{job}"

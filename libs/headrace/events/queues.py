@@ -19,7 +19,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Listed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A member (`user:ada`, `group:vision-team`, `service:airflow`) and its role in the queue."""
+    """A member (`user:ada`, `group:vision-team`, `service:vision/airflow`) and its role in the queue."""
 
     member: str
     role: str

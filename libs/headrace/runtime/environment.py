@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from headrace.runtime.health import TOKEN_FILE, MetricsToken
+
 
 class Environment(msgspec.Struct, frozen=True, kw_only=True):
     """The process's surroundings, from `HEADRACE_*` variables."""
@@ -24,6 +26,11 @@ class Environment(msgspec.Struct, frozen=True, kw_only=True):
     def key(self, name: str) -> bytes:
         """The bytes of one key file. Raises `FileNotFoundError` naming it."""
         return (self.keys_dir / name).read_bytes()
+
+    def metrics_token(self) -> MetricsToken:
+        """What the metrics are shown for; for nothing where the process was given none."""
+        path = self.keys_dir / TOKEN_FILE
+        return MetricsToken(path.read_bytes() if path.exists() else b"")
 
     @classmethod
     def read(cls, service: str) -> Environment:

@@ -1,12 +1,16 @@
 """`/livez`, `/readyz` and `/metrics` of a service, for supervisors and Prometheus.
 
-Rule: it answers from what is in memory and never blocks a turn.
+Rule: it answers from what is in memory and never blocks a turn. Anybody on the machine may ask
+whether a service lives and is ready; the numbers, which name projects, are for who shows the token of
+the metrics.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import hmac
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -14,15 +18,36 @@ import msgspec
 
 REQUEST_S = 5.0
 REQUEST_BYTES_MAX = 8_192
+METRICS = "/metrics"
+TOKEN_FILE = "metrics.token"  # noqa: S105 -- among the keys; Prometheus has it as `credentials_file`
 
 Answer = tuple[int, str, bytes]  # status, content type, body
 
+NEEDS_TOKEN: Answer = (401, "text/plain", f"needs the token in {TOKEN_FILE}\n".encode())
+
+
+class MetricsToken:
+    """The token of the metrics, of which only the digest is kept. Without a token nobody has it."""
+
+    def __init__(self, token: bytes = b"") -> None:
+        self._digest = _digest(token.strip()) if token.strip() else b""
+
+    def is_shown(self, authorization: str) -> bool:
+        """Whether this header (`Bearer …`) shows it."""
+        scheme, _, shown = authorization.partition(" ")
+        digest = _digest(shown.strip().encode("utf-8", "surrogatepass"))
+        return scheme.lower() == "bearer" and hmac.compare_digest(digest, self._digest)
+
 
 class Health:
-    """A few fixed pages over HTTP/1.0. `pages` maps a path to what answers it."""
+    """A few fixed pages over HTTP/1.0. `pages` maps a path to what answers it; that of the metrics
+    is shown to who has their `token`.
+    """
 
-    def __init__(self, pages: Mapping[str, Callable[[], Answer]]) -> None:
-        self._pages = pages
+    def __init__(
+        self, pages: Mapping[str, Callable[[], Answer]], token: MetricsToken | None = None
+    ) -> None:
+        self._pages, self._token = pages, token or MetricsToken()
         self._server: asyncio.Server | None = None
 
     async def start(self, listen: str, port_file: Path) -> None:
@@ -44,17 +69,27 @@ class Health:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError, TimeoutError, asyncio.LimitOverrunError, ValueError):
             line = await asyncio.wait_for(reader.readline(), REQUEST_S)
-            while (await asyncio.wait_for(reader.readline(), REQUEST_S)).strip():
-                pass
+            authorization = ""
+            while header := (await asyncio.wait_for(reader.readline(), REQUEST_S)).strip():
+                name, _, value = header.decode("latin-1").partition(":")
+                if name.lower() == "authorization":
+                    authorization = value.strip()
             words = line.decode("latin-1").split(" ")
-            page = self._pages.get(words[1] if len(words) > 1 else "")
-            status, kind, body = page() if page else (404, "text/plain", b"no such page\n")
+            status, kind, body = self._answer(words[1] if len(words) > 1 else "", authorization)
             head = (
                 f"HTTP/1.0 {status} \r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n"
             )
             writer.write(head.encode() + body)
             await writer.drain()
         writer.close()
+
+    def _answer(self, path: str, authorization: str) -> Answer:
+        page = self._pages.get(path)
+        if page is None:
+            return 404, "text/plain", b"no such page\n"
+        if path == METRICS and not self._token.is_shown(authorization):
+            return NEEDS_TOKEN
+        return page()
 
 
 def json_answer(status: int, body: Mapping[str, object]) -> Answer:
@@ -72,3 +107,7 @@ def counters_text(service: str, counters: Mapping[str, int], position: int) -> s
         lines.append(f"# TYPE headrace_{name}_total counter")
         lines.append(f'headrace_{name}_total{{service="{service}"}} {counters[name]}')
     return "\n".join(lines) + "\n"
+
+
+def _digest(text: bytes) -> bytes:
+    return hashlib.sha256(text).digest()

@@ -22,7 +22,7 @@ from headrace.bus.nats import NatsBus
 from headrace.decider.version import decision_version
 from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
-from headrace.runtime.health import Answer, Health, counters_text, json_answer
+from headrace.runtime.health import METRICS, Answer, Health, counters_text, json_answer
 from headrace.runtime.host import Host
 from headrace.runtime.limits import settings_of
 from headrace.runtime.relay import Relay
@@ -79,7 +79,7 @@ async def _run(name: str, service: Service, environment: Environment) -> None:
         holder=environment.instance,
         decision_version=decision_version(),
     )
-    health = Health(_pages(host))
+    health = Health(_pages(host), environment.metrics_token())
     await health.start(environment.http, environment.run_dir / f"{name}.port")
     try:
         await _until_stopped(host, lost, environment)
@@ -161,5 +161,5 @@ def _pages(host: Host) -> dict[str, Callable[[], Answer]]:
     return {
         "/livez": lambda: json_answer(200, {"service": name}),
         "/readyz": ready,
-        "/metrics": metrics,
+        METRICS: metrics,
     }

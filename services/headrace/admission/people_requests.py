@@ -12,9 +12,10 @@ import msgspec
 
 from headrace.access.names import (
     GROUP_RULE,
-    KINDS,
     is_group,
+    is_service,
     member_refusal,
+    person_refusal,
     scopes_refusal,
     user_refusal,
 )
@@ -54,15 +55,13 @@ class SetUser(Asked, frozen=True, kw_only=True):
 
     def refusal(self) -> Refusal | None:
         account = self.account
-        if account.kind not in KINDS:
-            return Refusal(field="kind", value=shown(account.kind), rule=f"is {' or '.join(KINDS)}")
         wrong = next((group for group in account.groups if not is_group(group)), None)
         if wrong is not None or len(account.groups) > GROUPS_MAX:
             rule = f"{GROUP_RULE}, and a user is in at most {GROUPS_MAX}"
             return Refusal(field="groups", value=shown(wrong), rule=rule)
-        if account.kind == "person" and (account.home or account.acts_for):
-            return Refusal(field="home", rule="only a service belongs to a project")
-        if account.kind == "service" and account.groups:
+        if account.acts_for and not is_service(self.user):
+            return Refusal(field="acts_for", rule="only a service acts for others")
+        if account.groups and is_service(self.user):
             return Refusal(field="groups", rule="a service is in none: give it roles of its own")
         return user_refusal(self.user)
 
@@ -136,7 +135,7 @@ class SignedIn(Asked, frozen=True, kw_only=True):
     groups: tuple[str, ...] = ()
 
     def refusal(self) -> Refusal | None:
-        return user_refusal(self.user)
+        return person_refusal(self.user)
 
 
 class Read(Asked, frozen=True, kw_only=True):

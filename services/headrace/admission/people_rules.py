@@ -1,12 +1,12 @@
 """Users, roles and API tokens: what is given, and what cannot be.
 
-Rule: nothing is given in a scope that does not exist, nor to a user who was removed; the same again
-is the same.
+Rule: nothing is given in a scope that does not exist, nor to a service that does not, nor to a person
+who was removed; the same again is the same.
 """
 
 from __future__ import annotations
 
-from headrace.access.names import role_refusal
+from headrace.access.names import SERVICE, home_of, is_service, role_refusal
 from headrace.admission.hearing import Hearing
 from headrace.documents.nearest import nearest
 from headrace.events import Decision, Refusal
@@ -37,14 +37,19 @@ TOKENS_PER_USER_MAX = 100  # those that expired do not count once another is mad
 
 
 def set_user(hearing: Hearing, position: int, event: UserSetRequested) -> Decision:
-    """The user is as given from now on."""
+    """The user is as given from now on. A service begins with nothing: what there is under its name
+    was meant for another.
+    """
     del position
     directory = hearing.state.directory
     before = directory.account(event.user)
-    refusal = unknown_scope(hearing, event.account.home)
-    if refusal is None and before is not None and before.kind != event.account.kind:
-        rule = f"is a {before.kind} already"
-        refusal = Refusal(field="user", value=event.user, rule=rule, instead="choose another name")
+    refusal = None
+    if is_service(event.user):
+        refusal = unknown_scope(hearing, home_of(event.user))
+        claimed = "" if before is not None else directory.claims(event.user)
+        if refusal is None and claimed:
+            instead = "choose another name, or take that back first"
+            refusal = Refusal(field="user", value=event.user, rule=claimed, instead=instead)
     if refusal is None and before is None and _users(hearing) >= USERS_MAX:
         refusal = Refusal(field="user", value=event.user, rule=f"there are {USERS_MAX} already")
     if refusal is not None:
@@ -54,11 +59,18 @@ def set_user(hearing: Hearing, position: int, event: UserSetRequested) -> Decisi
 
 
 def remove_user(hearing: Hearing, position: int, event: UserRemoveRequested) -> Decision:
-    """The user is let in no more. One who was never set may still come from an identity provider."""
+    """The user is let in no more. A person who was never set may still come from an identity
+    provider.
+    """
     del position
     directory = hearing.state.directory
-    if event.user not in directory.removed and _users(hearing) >= USERS_MAX:
+    refusal = None
+    if is_service(event.user):
+        if directory.account(event.user) is None:
+            refusal = Refusal(field="user", value=event.user, rule="is no service")
+    elif event.user not in directory.removed and _users(hearing) >= USERS_MAX:
         refusal = Refusal(field="user", value=event.user, rule=f"there are {USERS_MAX} already")
+    if refusal is not None:
         return UserRefused(user=event.user, refusal=refusal)
     return UserRemoved(user=event.user)
 
@@ -101,9 +113,7 @@ def create_token(hearing: Hearing, position: int, event: ApiTokenRequested) -> D
     """Who shows it is let in from now on. The same token again is the same token."""
     del position
     directory = hearing.state.directory
-    refusal = None
-    if event.user in directory.removed:
-        refusal = Refusal(field="user", value=event.user, rule="was removed")
+    refusal = _nobody(hearing, event.user)
     known = directory.digests.get(event.token)
     if known is not None and known != event.digest:
         refusal = Refusal(field="token", value=event.token, rule="exists already")
@@ -154,17 +164,22 @@ def _misfit(hearing: Hearing, event: RoleGrantRequested) -> Refusal | None:
 
 def _gone(hearing: Hearing, event: RoleGrantRequested) -> Refusal | None:
     kind, _, name = event.member.partition(":")
-    directory = hearing.state.directory
-    account = directory.account(name)
-    if kind != "group" and name in directory.removed:
-        rule, instead = "was removed", f"headrace user set {name}"
-    elif kind == "service" and (account is None or account.kind != "service"):
-        rule, instead = "is no service", f"headrace user set {name} --service"
-    elif kind == "user" and account is not None and account.kind == "service":
-        rule, instead = "is a service", f"service:{name}"
-    else:
+    if kind == "group":
         return None
-    return Refusal(field="member", value=event.member, rule=rule, instead=instead)
+    return _nobody(hearing, name if kind == "user" else event.member)
+
+
+def _nobody(hearing: Hearing, user: str) -> Refusal | None:
+    """A refusal for a service that is not on record, and for a person who was removed."""
+    directory = hearing.state.directory
+    if is_service(user) and directory.account(user) is None:
+        home, name = home_of(user), user.removeprefix(SERVICE).rpartition("/")[2]
+        instead = f"headrace user set {name} --service{f' -p {home}' if home else ''}"
+        return Refusal(field="user", value=user, rule="is no service", instead=instead)
+    if user in directory.removed:
+        instead = f"headrace user set {user}"
+        return Refusal(field="user", value=user, rule="was removed", instead=instead)
+    return None
 
 
 def _users(hearing: Hearing) -> int:

@@ -24,7 +24,13 @@ from headrace.gateway.follower import Follower
 from headrace.gateway.gateway import Gateway
 from headrace.gateway.keeping import erasing_files
 from headrace.gateway.oidc_settings import OidcSettings
-from headrace.gateway.server import Server, listen, raise_file_limit, write_port
+from headrace.gateway.server import (
+    Server,
+    listen,
+    raise_file_limit,
+    trusted_proxies,
+    write_port,
+)
 from headrace.gateway.trust import Trust
 from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
@@ -72,6 +78,7 @@ async def _run(environment: Environment) -> None:
         files_dir=Path(os.environ.get("HEADRACE_FILES_DIR") or environment.run_dir / "files"),
         trust=trust,
         provider=_provider(),
+        metrics_token=environment.metrics_token(),
         places=Places(os.environ.get("HEADRACE_WORKSPACE_DOMAIN", "")),
     )
     try:
@@ -84,7 +91,8 @@ async def _run(environment: Environment) -> None:
 async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event) -> None:
     raise_file_limit()
     listening = listen(environment.http)
-    server = Server(application(gateway), listening, gateway.trust)
+    proxies = trusted_proxies(os.environ.get("HEADRACE_TRUSTED_PROXIES", ""))
+    server = Server(application(gateway), listening, gateway.trust, proxies)
     write_port(environment.run_dir / "gateway.port", listening)
     await gateway.progress.listen(gateway.bus)
     following = asyncio.create_task(gateway.follower.run())

@@ -1,13 +1,15 @@
 """The HTTP application: routes, who is let in, health and OpenAPI.
 
 Rule: each route of `/v1` says in its options what one must be allowed to do to call it; one that
-says nothing is closed. What a machine that joins asks is open, and `/livez`, `/readyz`, `/metrics`
-and `/schema`, which say nothing of anybody's jobs.
+says nothing is closed. What a machine that joins asks is open, and `/livez`, `/readyz`, and `/schema`,
+which say nothing of anybody's jobs; `/metrics` is for who shows their token.
 """
 
 from __future__ import annotations
 
-from litestar import Litestar, MediaType, Response, Router, get
+from typing import Any
+
+from litestar import Litestar, MediaType, Request, Response, Router, get
 from litestar.di import Provide
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp
@@ -28,6 +30,7 @@ from headrace.gateway.origins import harmless
 from headrace.gateway.routes import PREFIX, ROUTES
 from headrace.gateway.submitting import with_submissions
 from headrace.gateway.workspaces_api import with_workspaces
+from headrace.runtime.health import NEEDS_TOKEN
 from headrace.store.interface import Unavailable
 
 
@@ -88,10 +91,13 @@ async def readyz(gateway: Gate) -> Response[dict[str, object]]:
 
 
 @get("/metrics", media_type=MediaType.TEXT, include_in_schema=False)
-async def metrics(gateway: Gate) -> str:
-    """The gateway's own numbers for Prometheus."""
+async def metrics(gateway: Gate, request: Request[Any, Any, Any]) -> Response[str]:
+    """The gateway's own numbers for Prometheus, which shows their token."""
+    if not gateway.metrics_token.is_shown(request.headers.get("authorization", "")):
+        status, kind, why = NEEDS_TOKEN
+        return Response(why.decode(), status_code=status, media_type=kind)
     projection = gateway.follower.projection
-    return (
+    return Response(
         "# TYPE headrace_log_position gauge\n"
         f'headrace_log_position{{service="gateway"}} {projection.position}\n'
         "# TYPE headrace_gateway_jobs gauge\n"

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -52,6 +53,7 @@ class Asker:
         """The answer to one request of `actor`, for whom the service account `via` asks; it carries
         the key. Raises `BadRequest`, `NoAnswer`.
         """
+        # each asker is a source of their own: nobody uses up a key, or is answered, of another
         key = key or uuid.uuid4().hex
         subject = _subject(project, verb)
         _check_key(key)
@@ -60,7 +62,7 @@ class Asker:
             headers = {
                 "ce-id": key,
                 "ce-type": f"headrace.{verb}.v1",
-                "ce-source": "/gateway",
+                "ce-source": f"/gateway/{quote(f'{actor} via {via}' if via else actor)}",
                 "ce-specversion": "1.0",
                 "traceparent": span.traceparent,
                 "Headrace-Actor": actor,

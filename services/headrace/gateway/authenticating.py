@@ -12,9 +12,9 @@ from typing import Protocol
 
 import msgspec
 
-from headrace.access.allowed import Subject
+from headrace.access.allowed import FLEET, Subject
 from headrace.access.directory import Directory, is_over
-from headrace.access.names import ADMIN, user_refusal
+from headrace.access.names import ADMIN, home_of, person_refusal
 from headrace.client.people_model import Entrance
 from headrace.events.people import Grant
 from headrace.gateway.browsers import Browsers
@@ -139,26 +139,27 @@ class Authenticator:
             identity = self.provider.verify(bearer, self._now_us() // 1_000_000)
         if identity is None:
             raise Unauthorized(WRONG_TOKEN)
-        account = self._directory.account(identity.user)
+        if person_refusal(identity.user) is not None:
+            raise Unauthorized("nobody can be called as this login is")
         subject = self._directory.subject(identity.user, identity.groups)
-        if user_refusal(identity.user) is not None or subject is None:
+        if subject is None:
             raise Unauthorized("this user is not let in here")
-        if account is not None and account.kind == "service":
-            raise Unauthorized("this is the name of a service: its tokens are made here")
         return Login(
             subject=subject, ends_at_us=identity.ends_at_s * 1_000_000, groups=identity.groups
         )
 
     def _on_behalf(self, login: Login, person: str) -> Login:
-        """The person, as far as the service account may do the same. Raises `Forbidden`."""
+        """The person, as far as the service account may do the same in what it belongs to. Who has
+        no role there might as well not exist. Raises `Forbidden`.
+        """
         service = login.subject
         account = self._directory.account(service.name)
         if account is None or not account.acts_for:
             raise Forbidden(f"{service.name} may not act for others (headrace user set --acts-for)")
-        subject = None if user_refusal(person) else self._directory.subject(person)
-        other = self._directory.account(person)
-        if subject is None or (other is not None and other.kind == "service"):
-            raise Forbidden("nobody is called so whom a service could act for")
+        home = home_of(service.name)
+        subject = None if person_refusal(person) else self._directory.within(person, home)
+        if subject is None:
+            raise Forbidden(f"nobody of that name has a role in {home or FLEET}")
         acting = msgspec.structs.replace(subject, via=service)
         return msgspec.structs.replace(login, subject=acting)
 

@@ -62,7 +62,7 @@ class Caller:
     def __init__(
         self, gateway: Gateway, headers: Mapping[str, str], permission: Permission | None
     ) -> None:
-        self._gateway = gateway
+        self.gateway = gateway
         self._headers = headers
         self._permission = permission
         self._checks: dict[tuple[Permission, Scope, str], None] = {}
@@ -90,7 +90,7 @@ class Caller:
         """
         permission = Permission(verb, noun) if verb else self._permission
         assert permission is not None, "a route that is open checks nothing"
-        scope = where if isinstance(where, Scope) else self._gateway.scope(where)
+        scope = where if isinstance(where, Scope) else self.gateway.scope(where)
         self._raise_unless(permission, scope, owner)
         self._checks[permission, scope, owner] = None
 
@@ -103,7 +103,7 @@ class Caller:
 
     def may(self, verb: str, noun: str, where: str | Scope = "", owner: str = "") -> bool:
         """Whether they may; nothing is refused by asking."""
-        scope = where if isinstance(where, Scope) else self._gateway.scope(where)
+        scope = where if isinstance(where, Scope) else self.gateway.scope(where)
         return not isinstance(allowed(self.subject, verb, noun, scope, owner), Refusal)
 
     def may_here(self, where: str, owner: str = "") -> bool:
@@ -121,7 +121,7 @@ class Caller:
         """Raise `BadRequest` for a project that is none, or none that they see: one that is misspelt
         has no rows either.
         """
-        projection = self._gateway.projection
+        projection = self.gateway.projection
         was = project in projection.deleted and self.sees(project)
         if project and not was:
             known = [name for name in projection.queues if self.sees(name)]
@@ -139,19 +139,19 @@ class Caller:
     def view(self) -> Hashable:
         """The same for all who see the same."""
         subject = msgspec.structs.replace(self.subject, name="")
-        return subject, self._gateway.directory.version
+        return subject, self.gateway.directory.version
 
     @property
     def sight(self) -> Sight:
         """What they see."""
         sees = None if self.sees("") else self.sees
-        return Sight(self._gateway.projection, sees)
+        return Sight(self.gateway.projection, sees)
 
     async def job(self, name: str, index: int | None = None) -> Job:
         """The job of this id or beginning, if they may do to it what the route does. What they may
         not see does not exist. Raises `NotFound`, `Ambiguous`, `Denied`.
         """
-        found = await self._gateway.job(name, index, None if self.sees("") else self.sees)
+        found = await self.gateway.job(name, index, None if self.sees("") else self.sees)
         if not self.sees(found.project) and not self.may_here(found.project, found.user):
             raise NotFound(
                 f"no job {name if index is None else found.job} is known (headrace ps --all)"
@@ -173,8 +173,8 @@ class Caller:
         Raises `TooMany`, `BadRequest`, `NoAnswer`.
         """
         assert self._checks, "nothing is asked for that was not checked"
-        with self._gateway.rooms[verb.partition(".")[0]].taken(project, self.name):
-            return await self._gateway.asker.ask(
+        with self.gateway.rooms[verb.partition(".")[0]].taken(project, self.name):
+            return await self.gateway.asker.ask(
                 verb,
                 project,
                 body,
@@ -190,17 +190,19 @@ class Caller:
         return not self._is_over
 
     def _would_be_allowed(self) -> bool:
-        now_us = self._gateway.follower.now_us()
+        now_us = self.gateway.follower.now_us()
         if self.login.ends_at_us and now_us >= self.login.ends_at_us:
             return False
-        if self._version == self._gateway.directory.version:
+        if self._version == self.gateway.directory.version:
             return True
-        self._version = self._gateway.directory.version
+        self._version = self.gateway.directory.version
         self._sees.clear()
         self._hears.clear()
         try:
-            self.login = self._gateway.authenticator.login(self._headers)
+            self.login = self.gateway.authenticator.login(self._headers)
         except GatewayError:
+            return False
+        if self._refused_everywhere() is not None:  # what is filtered checks no place of its own
             return False
         return all(
             not isinstance(allowed(self.subject, p.verb, p.noun, scope, owner), Refusal)
@@ -219,16 +221,19 @@ class Caller:
 
     def _deny(self, refusal: Refusal, scope: Scope) -> None:
         where = scope.path[0] if scope.path else ""
-        self._gateway.denials.note(self.subject.actor, refusal.value, where)
+        self.gateway.denials.note(self.subject.actor, refusal.value, where)
         raise Denied(refusal)
 
     def check_somewhere(self) -> None:
         """Raise `Denied` unless there is anything at all to which they may do what the route does."""
-        if self._permission is None:
-            return
-        refusal = refused_everywhere(self.subject, self._permission.verb, self._permission.noun)
+        refusal = self._refused_everywhere()
         if refusal is not None:
             self._deny(refusal, WHOLE_FLEET)
+
+    def _refused_everywhere(self) -> Refusal | None:
+        if self._permission is None:
+            return None
+        return refused_everywhere(self.subject, self._permission.verb, self._permission.noun)
 
 
 def caller_of(scope: AsgiScope, gateway: Gate) -> Caller:

@@ -25,6 +25,7 @@ from headrace.events.jobs import JobAdmitted, JobRequested, JobStarted
 from headrace.events.nodes import Device
 from headrace.events.pauses import GangPaused, GangPausing, GangResumed
 from headrace.gateway.happenings import happening, trace_of
+from headrace.gateway.seeing import STOPPING
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Stored
 
@@ -175,4 +176,4 @@ def _leave(attempt: AttemptRow, event: GangShrunk) -> None:
     for worker in attempt.workers:
         if worker.rank in event.ranks:
             gainer = f" for {event.gainer}" if event.gainer else ""
-            worker.state, worker.message = "stopping", f"{event.reason}{gainer}"
+            worker.state, worker.message = STOPPING, f"{event.reason}{gainer}"

@@ -14,6 +14,7 @@ from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
 
 from headrace.access.allowed import Scope
+from headrace.access.names import home_of, service_of
 from headrace.access.table import ROLES
 from headrace.bus.subjects import FLEET
 from headrace.client.model import Answer
@@ -131,8 +132,31 @@ def _check_applied(gateway: Gateway, by: Caller, document: dict[str, Any], kind:
         by.check(name, verb="apply", noun=kind.judged)
     scope = Scope((name, *(gateway.scope(above).path if above else ())))
     by.check(scope, verb="apply", noun=kind.judged)
-    members = document.get("members")
-    for member in members if isinstance(members, list) else ():
-        role = member.get("role") if isinstance(member, dict) else None
-        if role in ROLES:  # any other is refused by who reads the document
+    _check_members(gateway, by, document.get("members"), scope)
+
+
+def _check_members(gateway: Gateway, by: Caller, members: object, scope: Scope) -> None:
+    """Raise `Denied` unless they may give every role that the document gives, and take every one that
+    it gave before; `BadRequest` for a service of elsewhere that does not exist: whoever made it
+    would have the role.
+    """
+    entries = (
+        [entry for entry in members if isinstance(entry, dict)] if isinstance(members, list) else []
+    )
+    name, *_ = scope.path
+    before = {
+        grant.role for queues in gateway.directory.listed.values() for grant in queues.get(name, ())
+    }
+    for role in ROLES:  # any other is refused by who reads the document
+        if role in before or any(entry.get("role") == role for entry in entries):
             by.check_giving(Grant(role=role, scope=name), scope)
+    for entry in entries:
+        service = service_of("", str(entry["service"])) if "service" in entry else ""
+        is_there = gateway.directory.account(service) is not None
+        if service and not is_there and home_of(service) not in scope.path[:1]:
+            raise BadRequest(
+                "members",
+                str(entry["service"]),
+                "is no service",
+                "PROJECT/NAME (headrace user list)",
+            )

@@ -1,6 +1,9 @@
 """A way into a running job: on record when it is another's, then a wire to the worker.
 
-Rule: who did not submit the job gets in only once that is on record.
+Rule: who did not submit the job gets in only once that is on record: each program that is started
+and each look at the output, each port and workspace once an hour, as what passes there is many
+connections. Under which key it is recorded is never for who enters to say: a key that was used before
+is answered from the record, and nothing new gets there.
 """
 
 from __future__ import annotations
@@ -23,14 +26,25 @@ from headrace.gateway.projection import Job
 
 async def recorded(by: Caller, job: Job, visit: Visit) -> None:
     """Put on record that somebody who did not submit the job enters. Raises `GatewayError`."""
-    worker_of(job, visit)
-    if by.subject.actor == job.user:
-        return
+    worker = worker_of(job, visit)
     what = visit.command[0] if visit.command else str(visit.port or "")
     body = {"job": job.job, "way": visit.way, "rank": visit.rank, "what": what}
-    answer = await by.ask("job.enter", job.project, body, key=visit.key)
-    if not answer.accepted:
-        raise NotLetIn(answer)
+
+    async def record() -> None:
+        answer = await by.ask("job.enter", job.project, body)
+        if not answer.accepted:
+            raise NotLetIn(answer)
+
+    if by.subject.actor == job.user:
+        return
+    if visit.port:
+        about = (
+            by.subject.actor,
+            f"{worker.node} {job.attempt} {job.job} {visit.rank} {visit.port}",
+        )
+        await by.gateway.entries.once(about, record)
+    else:
+        await record()
 
 
 async def wire_to(gateway: Gateway, job: Job, visit: Visit) -> Wire:

@@ -33,9 +33,10 @@ from headrace.gateway.logs import LogStreams
 from headrace.gateway.node_files import NodeFiles
 from headrace.gateway.openings import Openings
 from headrace.gateway.projection import Job, Projection
-from headrace.gateway.readings import Readings, SignIns
+from headrace.gateway.readings import Readings, Recorded, SignIns
 from headrace.gateway.trust import PLAIN, Trust
 from headrace.gateway.uses import UsesSaid
+from headrace.runtime.health import MetricsToken
 from headrace.runtime.limits import limit_of
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
@@ -53,7 +54,7 @@ GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 class Gateway:
     """One gateway process. `token` is the platform's own, `vault_key` what secrets are sealed to,
     `files_dir` where files are kept, `trust` what machines that join are told, `provider` who
-    vouches for people, `places` where workspaces are.
+    vouches for people, `places` where workspaces are, `metrics_token` what its numbers are shown for.
     """
 
     def __init__(
@@ -68,9 +69,11 @@ class Gateway:
         trust: Trust = PLAIN,
         provider: Provider | None = None,
         places: Places | None = None,
+        metrics_token: MetricsToken | None = None,
     ) -> None:
         self.store, self.bus, self.follower = store, bus, follower
         self.vault_key, self.trust = vault_key, trust
+        self.metrics_token = metrics_token or MetricsToken()
         self.limiter = Limiter(time.monotonic)
         self.strangers = Limiter(time.monotonic)
         self.rooms: defaultdict[str, Room] = defaultdict(Room)  # by noun
@@ -78,6 +81,7 @@ class Gateway:
         self.asker = Asker(bus)
         self.denials = Denials(self.asker)
         self.readings = Readings(time.monotonic)
+        self.entries = Recorded(time.monotonic)
         self.sign_ins = SignIns(self.asker)
         self.browsers = Browsers(time.monotonic)
         self.authenticator = Authenticator(

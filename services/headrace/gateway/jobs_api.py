@@ -213,7 +213,7 @@ async def job_logs(
     )
     if found.ended_at_us:  # of one that lives there may be more to come
         _check_worker(await gateway.workers(found.job), rank, attempt)
-    await gateway.readings.note(by, found)
+    await gateway.readings.note(by, found, "logs")
     gateway.streams.check(by.name)
     return Stream(_lines(gateway, by, query, found), media_type=LINES)
 

@@ -1,8 +1,8 @@
 """Whom an OpenID Connect provider vouches for: the checks of an ID token, and the provider's keys.
 
 Rule: only signatures that need the provider's private key count, only for us and only now. Nothing in
-a token is believed before its signature, and a key that the provider has withdrawn is forgotten
-within `KEYS_S_MAX`. Semantics: OpenID Connect Core 1.0 §3.1.3.7, RFC 8725.
+a token is believed before its signature, and no claim of another type than the standard gives it; a
+key that the provider has withdrawn is forgotten within `KEYS_S_MAX`. Semantics: OpenID Connect Core 1.0 §3.1.3.7, RFC 8725.
 """
 
 from __future__ import annotations
@@ -129,16 +129,19 @@ class Oidc:
         audiences = audience if isinstance(audience, list) else [audience]
         if claims.get("iss") != settings.issuer or settings.audience not in audiences:
             raise Unauthorized(NOT_OURS)
-        if len(audiences) > 1 and claims.get("azp") != settings.audience:
+        azp = claims.get("azp", settings.audience if len(audiences) == 1 else None)
+        if azp != settings.audience:
             raise Unauthorized(NOT_OURS)
         ends_s = _seconds(claims.get("exp"))
-        begins_s = max(_seconds(claims.get("nbf", 0)), _seconds(claims.get("iat", 0)))
+        starts_s = [_seconds(claims.get(name, 0)) for name in ("nbf", "iat")]
+        if min(ends_s, *starts_s) < 0:
+            raise Unauthorized("this login does not say when it is good")
         if ends_s + SKEW_S <= now_s:
             raise Unauthorized(EXPIRED)
-        if begins_s > now_s + SKEW_S:
+        if max(starts_s) > now_s + SKEW_S:
             raise Unauthorized("this login begins in the future: check the clocks (NTP)")
         user = claims.get(settings.user_claim)
-        if not isinstance(user, str) or claims.get("email_verified") is False:
+        if not isinstance(user, str) or claims.get("email_verified", True) is not True:
             raise Unauthorized(
                 f"this login has no {settings.user_claim} that its provider vouches for"
             )
@@ -185,8 +188,10 @@ def _signing(found: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _seconds(value: object) -> int:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value) if is_number and 0 <= value < 2**53 else 0  # type: ignore[operator, call-overload]
+    """A NumericDate; -1 for what is none, texts and booleans among them."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 2**53:
+        return -1
+    return int(value)
 
 
 def _groups(value: object) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """`/v1/jobs/{job}/outputs`: what a job left behind.
 
-Rule: only what the log names is given out, under the project whose job it was.
+Rule: only what the log names is given out, under the project whose job it was; that somebody else's
+is read is on record first.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ PIECE_BYTES = 1_048_576
 async def job_outputs(gateway: Gate, by: By, job: JobName, index: Index = None) -> OutputsAnswer:
     """That of its last attempt, with the manifests; nothing while it runs. `job` may be a prefix."""
     found = await by.job(job, index)
+    await gateway.readings.note(by, found, "outputs")
     left = [
         Left(rank=rank, tree=tree, manifest=encode_manifest(_manifest(gateway, found, tree)))
         for rank, tree in sorted(found.outputs.items())
@@ -52,6 +54,7 @@ async def outputs_content(
     found = await by.job(job, index)
     if tree not in found.outputs.values():
         raise NotFound(f"job {found.job} left nothing of that name behind")
+    await gateway.readings.note(by, found, "outputs")
     manifest = _manifest(gateway, found, tree)
     objects = gateway.keeper.of(found.project)
     return Stream(_contents(objects, manifest), media_type="application/octet-stream")

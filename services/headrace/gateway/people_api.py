@@ -14,7 +14,8 @@ from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
 
-from headrace.access.allowed import WHOLE_FLEET, Scope
+from headrace.access.allowed import WHOLE_FLEET
+from headrace.access.names import home_of, is_service, person_refusal, service_of
 from headrace.bus.subjects import FLEET
 from headrace.client.model import Answer
 from headrace.client.people_model import Entrance, Me, RoleRow, TokenRow, UserRow
@@ -22,18 +23,33 @@ from headrace.events import Refusal
 from headrace.events.people import Account, ApiTokenCreated, Grant
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import OPEN, SIGNED_IN, By, Caller, may
-from headrace.gateway.errors import Denied, NotFound, TooMany
+from headrace.gateway.errors import BadRequest, Denied, NotFound, TooMany
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
 from headrace.gateway.listing import Paged, listed
 
 SECOND_US = 1_000_000
 
+SERVICE_PATHS = ["/services/{name:str}", "/services/{home:str}/{name:str}"]
+
+OptionalHome = FromPath[str | None]
 Within = Annotated[str, QueryParameter(name="scope")]
 
 
+class Person(msgspec.Struct, forbid_unknown_fields=True):
+    """`groups` that a person is in beside those that an identity provider names."""
+
+    groups: list[str] = []
+
+
+class Service(msgspec.Struct, forbid_unknown_fields=True):
+    """A service that `acts_for` people may ask in their names, in what it belongs to."""
+
+    acts_for: bool = False
+
+
 class NewRole(msgspec.Struct, forbid_unknown_fields=True):
-    """`member` is `user:ada`, `group:vision-team` or `service:airflow`; `scope` the name of a
+    """`member` is `user:ada`, `group:vision-team` or `service:vision/airflow`; `scope` the name of a
     department or project, empty for the whole fleet.
     """
 
@@ -86,38 +102,68 @@ async def whoami(by: By) -> Me:
 async def list_users(gateway: Gate, by: By, page: Paged) -> Response[list[UserRow]]:
     """In order of name; services only to who may see them."""
     rows = [
-        UserRow(user=name, **msgspec.structs.asdict(account))
+        _user_row(name, account)
         for name, account in gateway.directory.users.items()
-        if account.kind != "service" or by.may("read", "service", account.home)
+        if not is_service(name) or by.may("read", "service", home_of(name))
     ]
     return listed(rows, UserRow, page, lambda row: (row.user,))
 
 
-@put("/users/{user:str}", summary="Make or change a user", opt=may("set", "service"))
+@put("/users/{user:str}", summary="Make or change a person", opt=may("set", "user"))
 async def set_user(
-    gateway: Gate, by: By, user: FromPath[str], data: JSONBody[Account], key: Key = ""
+    gateway: Gate, by: By, user: FromPath[str], data: JSONBody[Person], key: Key = ""
 ) -> Response[Answer]:
-    """A person needs to be on record only for groups; a service is made here before it has roles."""
-    _check_user(by, data)
-    _check_known(by, gateway.directory.account(user) or data)
-    body = {"user": user, "account": msgspec.to_builtins(data)}
-    answer = await by.ask("user.set", FLEET, body, key=key)
-    return response_of(await gateway.visible(answer))
+    """A person needs to be on record only for groups."""
+    by.check()
+    _check_person(user)
+    return await _set(gateway, by, user, Account(groups=tuple(data.groups)), key)
 
 
 @delete(
     "/users/{user:str}",
-    summary="Let a user in no more",
+    summary="Let a person in no more",
     status_code=HTTP_200_OK,
-    opt=may("set", "service"),
+    opt=may("set", "user"),
 )
 async def remove_user(
     gateway: Gate, by: By, user: FromPath[str], key: Key = ""
 ) -> Response[Answer]:
     """Their tokens and roles go; what an identity provider says of them counts no more."""
-    _check_known(by, gateway.directory.account(user) or Account())
-    answer = await by.ask("user.remove", FLEET, {"user": user}, key=key)
-    return response_of(await gateway.visible(answer))
+    by.check()
+    _check_person(user)
+    return await _remove(gateway, by, user, key)
+
+
+@put(SERVICE_PATHS, summary="Make or change a service account", opt=may("set", "service"))
+async def set_service(
+    *,
+    gateway: Gate,
+    by: By,
+    name: FromPath[str],
+    home: OptionalHome = None,
+    data: JSONBody[Service],
+    key: Key = "",
+) -> Response[Answer]:
+    """Of the department or project `home`, or without it of the whole fleet. Its name everywhere is
+    `service:home/name` (or `service:name`), and only who may set services there makes it.
+    """
+    by.check(home or "")
+    account = Account(acts_for=data.acts_for)
+    return await _set(gateway, by, service_of(home or "", name), account, key)
+
+
+@delete(
+    SERVICE_PATHS,
+    summary="Let a service account in no more",
+    status_code=HTTP_200_OK,
+    opt=may("set", "service"),
+)
+async def remove_service(
+    *, gateway: Gate, by: By, name: FromPath[str], home: OptionalHome = None, key: Key = ""
+) -> Response[Answer]:
+    """Its tokens and roles go."""
+    by.check(home or "")
+    return await _remove(gateway, by, service_of(home or "", name), key)
 
 
 @get("/roles", summary="Who has which role where", opt=may("read", "role"))
@@ -168,7 +214,7 @@ async def list_tokens(
     """One's own, and those one may see; the oldest first."""
     tokens = gateway.directory.tokens.values()
     found = [token for token in tokens if not user or token.user == user]
-    rows = [_token_row(token) for token in found if _may_token(gateway, by, "read", token.user)]
+    rows = [_token_row(token) for token in found if _may_token(by, "read", token.user)]
     return listed(rows, TokenRow, page, lambda row: (row.created_at_us, row.token))
 
 
@@ -183,7 +229,7 @@ async def create_token(
     """One's own, or that of a service one may change."""
     user = data.user or by.subject.name
     _check_no_wider(gateway, by, data)
-    _check_token(gateway, by, "create", user)
+    _check_token(by, "create", user)
     body: dict[str, Any] = {**msgspec.structs.asdict(data), "user": user}
     answer = await by.ask("token.create", FLEET, body, key=key)
     return response_of(await gateway.visible(answer), created=True)
@@ -200,9 +246,9 @@ async def revoke_token(
 ) -> Response[Answer]:
     """By its id. What is open with it is closed."""
     known = gateway.directory.tokens.get(gateway.directory.digests.get(token, ""))
-    if known is None or not _may_token(gateway, by, "revoke", known.user):
+    if known is None or not _may_token(by, "revoke", known.user):
         raise NotFound(f"no token {token} is known (headrace token list)")
-    _check_token(gateway, by, "revoke", known.user)
+    _check_token(by, "revoke", known.user)
     answer = await by.ask("token.revoke", FLEET, {"token": token}, key=key)
     return response_of(await gateway.visible(answer))
 
@@ -214,39 +260,40 @@ async def _change_role(gateway: Gateway, by: Caller, verb: str, asked: NewRole, 
     return await gateway.visible(answer)
 
 
-def _check_user(by: Caller, account: Account) -> None:
-    if account.kind == "service":
-        by.check(account.home, verb="set", noun="service")
-    else:
-        by.check(WHOLE_FLEET, verb="set", noun="user")
+async def _set(
+    gateway: Gateway, by: Caller, user: str, account: Account, key: str
+) -> Response[Answer]:
+    body = {"user": user, "account": msgspec.to_builtins(account)}
+    answer = await by.ask("user.set", FLEET, body, key=key)
+    return response_of(await gateway.visible(answer))
 
 
-def _check_known(by: Caller, account: Account) -> None:
-    """As `_check_user`, but whose a service is that one may not see is not told."""
-    is_hidden = account.kind == "service" and not by.may("read", "service", account.home)
-    _check_user(by, Account() if is_hidden else account)
+async def _remove(gateway: Gateway, by: Caller, user: str, key: str) -> Response[Answer]:
+    answer = await by.ask("user.remove", FLEET, {"user": user}, key=key)
+    return response_of(await gateway.visible(answer))
 
 
-def _check_token(gateway: Gateway, by: Caller, verb: str, user: str) -> None:
+def _check_person(user: str) -> None:
+    """Raise `BadRequest` for what cannot be a person's name, so that no service's is changed here."""
+    refusal = person_refusal(user)
+    if refusal is not None:
+        raise BadRequest(refusal.field, refusal.value, refusal.rule)
+
+
+def _check_token(by: Caller, verb: str, user: str) -> None:
     """Raise `Denied` unless it is one's own, one may do so for all, or it is a service's of ours."""
-    home = _home(gateway, user)
-    if home is not None and by.may("set", "service", home):
-        by.check(home, verb="set", noun="service")
+    if _is_ours(by, user):
+        by.check(home_of(user), verb="set", noun="service")
     else:
         by.check(WHOLE_FLEET, user, verb=verb, noun="token")
 
 
-def _may_token(gateway: Gateway, by: Caller, verb: str, user: str) -> bool:
-    home = _home(gateway, user)
-    is_ours = home is not None and by.may("set", "service", home)
-    return is_ours or by.may(verb, "token", WHOLE_FLEET, user)
+def _may_token(by: Caller, verb: str, user: str) -> bool:
+    return _is_ours(by, user) or by.may(verb, "token", WHOLE_FLEET, user)
 
 
-def _home(gateway: Gateway, user: str) -> Scope | None:
-    account = gateway.directory.account(user)
-    if account is None or account.kind != "service":
-        return None
-    return gateway.scope(account.home)
+def _is_ours(by: Caller, user: str) -> bool:
+    return is_service(user) and by.may("set", "service", home_of(user))
 
 
 def _check_no_wider(gateway: Gateway, by: Caller, data: NewApiToken) -> None:
@@ -279,6 +326,16 @@ def _role_row(member: str, grant: Grant, *, listed: bool = False) -> RoleRow:
     return RoleRow(member=member, role=grant.role, scope=grant.scope, listed=listed)
 
 
+def _user_row(user: str, account: Account) -> UserRow:
+    return UserRow(
+        user=user,
+        kind="service" if is_service(user) else "person",
+        groups=account.groups,
+        home=home_of(user),
+        acts_for=account.acts_for,
+    )
+
+
 def _token_row(token: ApiTokenCreated) -> TokenRow:
     fields = msgspec.structs.asdict(token)
     del fields["digest"]
@@ -291,6 +348,8 @@ ROUTES = (
     list_users,
     set_user,
     remove_user,
+    set_service,
+    remove_service,
     list_roles,
     grant_role,
     revoke_role,

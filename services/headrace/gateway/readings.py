@@ -1,14 +1,14 @@
 """What is put on record of who comes and what they read.
 
-Rule: readings of what another's job wrote are on record before anything is shown, one event for each
-reader and job an hour; who signs in is, whenever their groups are others than before.
+Rule: readings of what another's job wrote or left behind are on record before anything is shown, one
+event for each reader, job and kind an hour; who signs in is, whenever their groups are others than before.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from headrace.access.directory import Directory
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from headrace.gateway.caller import Caller
 
 AGAIN_S = 3_600.0
-READERS_MAX = 10_000  # readers and jobs that are remembered; the oldest are forgotten first
+RECORDED_MAX = 10_000  # that are remembered; the oldest are forgotten first
 
 _LOG = logging.getLogger("headrace.gateway")
 
@@ -51,26 +51,43 @@ class SignIns:
             del self._telling[user]
 
 
-class Readings:
-    """What was read in the last hour. `monotonic_s` is a clock that only goes forward."""
+class Recorded:
+    """What was put on record in the last hour, and need not be again. `monotonic_s` is a clock that
+    only goes forward.
+    """
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
         self._monotonic_s = monotonic_s
         self._at_s: dict[tuple[str, str], float] = {}
 
-    async def note(self, by: Caller, job: Job) -> None:
-        """Put on record that somebody reads this job's output, unless it is their own.
-
-        Raises `NoAnswer`, `NotReady`.
-        """
-        reader = by.subject.actor
-        key, now_s = (reader, job.job), self._monotonic_s()
-        if reader == job.user or now_s - self._at_s.get(key, now_s - AGAIN_S) < AGAIN_S:
+    async def once(self, about: tuple[str, str], record: Callable[[], Awaitable[None]]) -> None:
+        """Put on record what somebody does to something, unless it was. Raises what `record` does."""
+        now_s = self._monotonic_s()
+        if now_s - self._at_s.get(about, now_s - AGAIN_S) < AGAIN_S:
             return
-        answer = await by.ask("access.read", job.project, {"job": job.job, "what": "logs"})
-        if not answer.accepted:
-            raise NotReady(answer.message)
-        self._at_s.pop(key, None)
-        self._at_s[key] = now_s
-        if len(self._at_s) > READERS_MAX:
+        await record()
+        self._at_s.pop(about, None)
+        self._at_s[about] = now_s
+        if len(self._at_s) > RECORDED_MAX:
             del self._at_s[next(iter(self._at_s))]
+
+
+class Readings:
+    """What was read of others' jobs."""
+
+    def __init__(self, monotonic_s: Callable[[], float]) -> None:
+        self._recorded = Recorded(monotonic_s)
+
+    async def note(self, by: Caller, job: Job, what: str) -> None:
+        """Put on record that somebody reads this of the job (`logs` or `outputs`), unless it is their
+        own. Raises `NoAnswer`, `NotReady`.
+        """
+
+        async def record() -> None:
+            answer = await by.ask("access.read", job.project, {"job": job.job, "what": what})
+            if not answer.accepted:
+                raise NotReady(answer.message)
+
+        reader = by.subject.actor
+        if reader != job.user:
+            await self._recorded.once((reader, f"{what} {job.job}"), record)

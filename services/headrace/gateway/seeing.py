@@ -1,7 +1,9 @@
 """What somebody may see of the platform: the rows of their projects, and of others that they exist.
 
-Rule: a project that somebody may not read is "another project" wherever it would be named, and so
-are its jobs. What is not known to be harmless is not shown.
+Rule: a project that somebody may not read is "another project" wherever the platform would name it,
+and so are its jobs. What is not known to be harmless is not shown. What a project said itself, its
+jobs' names, reports and last words, is shown as it was said: were names looked for there, a job could
+say a list of words, and what is hidden of it would tell which of them are names of others.
 """
 
 from __future__ import annotations
@@ -12,11 +14,15 @@ from typing import Any
 
 import msgspec
 
-from headrace.client.model import AttemptRow, Description, Happening, JobRow, NodeRow
+from headrace.client.model import ENDED, AttemptRow, Description, Happening, JobRow, NodeRow
 from headrace.events import CATALOGUE
 from headrace.gateway.projection import Projection
 from headrace.scheduling.explanation import Explanation
 
+OWN = frozenset(  # fields of events that have a project's own words
+    ("name", "user", "way", "what", "message", "metric", "value", "before_value", "trial")
+)
+STOPPING = "stopping"  # a worker that is to go, perhaps for another's job
 ANOTHER = "another project"
 ANOTHERS_JOB = "a job of another project"
 DASH = " — "  # between what a job file said and what it was told
@@ -37,8 +43,9 @@ class Sight:
         if self._sees is not None and row.state == "refused":
             own, dash, rest = row.why.rpartition(DASH)
             row.why = f"{own}{dash}{self._text(rest, own)}"
-        elif self._sees is not None:
-            row.why = self._text(row.why)
+        elif self._sees is not None and row.state not in ENDED:  # it ended with its own words
+            known = self._projection.job(row.job)
+            row.why = self._text(row.why, known.best if known is not None else "")
         return row
 
     def explanation(self, why: Explanation) -> Explanation:
@@ -67,11 +74,15 @@ class Sight:
             return event
         public = CATALOGUE[event.type].public
         event.data = {
-            name: self._refusal(value) if name == "refusal" else self._any(value)
-            for name, value in event.data.items()
-            if name in public
+            name: self._told(name, value) for name, value in event.data.items() if name in public
         }
         return event
+
+    def _told(self, name: str, value: Any) -> Any:
+        """A field of an event."""
+        if name in OWN:
+            return value
+        return self._refusal(value) if name == "refusal" else self._any(value)
 
     def node_row(self, row: NodeRow) -> NodeRow:
         """A node, with those who hold it only where they may be seen."""
@@ -87,7 +98,8 @@ class Sight:
         if attempt.gainer and not self._sees_job(attempt.gainer):
             attempt.gainer = ANOTHERS_JOB
         for worker in attempt.workers:
-            worker.message = self._text(worker.message)
+            if worker.state == STOPPING:  # for whom; else it is how it ended, in its own words
+                worker.message = self._text(worker.message)
 
     def _held(self, held: Mapping[str, int]) -> dict[str, int]:
         shown: dict[str, int] = {}

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ipaddress
 import resource
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,18 @@ CONNECTIONS_WAITING_MAX = 1_024  # not accepted yet
 
 
 class Server(uvicorn.Server):
-    """uvicorn over one listening socket, with TLS where there is a certificate."""
+    """uvicorn over one listening socket, with TLS where there is a certificate. What `proxies` say of
+    who asks and how (`X-Forwarded-For`, `-Proto`) is believed, and nobody else.
+    """
 
-    def __init__(self, application: Any, listening: socket.socket, trust: Trust = PLAIN) -> None:
-        super().__init__(_config(application, trust))
+    def __init__(
+        self,
+        application: Any,
+        listening: socket.socket,
+        trust: Trust = PLAIN,
+        proxies: Sequence[str] = (),
+    ) -> None:
+        super().__init__(_config(application, trust, proxies))
         self._listening = listening
         self._stopping = asyncio.Event()
         self.up = asyncio.Event()
@@ -82,7 +91,13 @@ def write_port(path: Path, listening: socket.socket) -> None:
     written.replace(path)
 
 
-def _config(application: Any, trust: Trust) -> uvicorn.Config:
+def trusted_proxies(text: str) -> tuple[str, ...]:
+    """The addresses and networks in a comma-separated list. Raises `ValueError` for what is none."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    return tuple(str(ipaddress.ip_network(word)) for word in found)
+
+
+def _config(application: Any, trust: Trust, proxies: Sequence[str]) -> uvicorn.Config:
     return uvicorn.Config(
         application,
         http=Incoming,
@@ -92,6 +107,8 @@ def _config(application: Any, trust: Trust) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         date_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=list(proxies),
         ws="websockets-sansio",
         ws_max_size=MESSAGE_BYTES_MAX,
         timeout_keep_alive=KEEP_ALIVE_S,

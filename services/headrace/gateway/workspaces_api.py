@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import uuid
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
@@ -166,6 +165,6 @@ def _visit(job: Job) -> Visit:
     if job.workspace is None:
         rule = "is no workspace"
         raise BadRequest("job", job.job, rule, f"headrace port-forward {job.job} PORT")
-    visit = Visit(way="port-forward", key=uuid.uuid4().hex, port=job.workspace.port)
+    visit = Visit(way="port-forward", port=job.workspace.port)
     worker = worker_of(job, visit)
-    return visit if visit.port else Visit(way=visit.way, key=visit.key, port=worker.port + 1)
+    return visit if visit.port else Visit(way=visit.way, port=worker.port + 1)
