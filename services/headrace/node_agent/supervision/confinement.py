@@ -10,6 +10,7 @@ import os
 from typing import Any
 
 from headrace.node_agent.supervision import device_filter, kernel
+from headrace.node_agent.supervision.beneath import Folder
 
 OOM_SCORE_ADJ = 500  # jobs go before the platform that runs them
 _MIB = 1_048_576
@@ -66,13 +67,23 @@ class Confinement:
                 os.makedirs(target, mode=0o755)
             kernel.show(source, target, is_read_only=is_read_only)
 
-    def hand_over(self, *paths: str) -> None:
-        """Let the account have these files and folders, and the way to them from the node's."""
+    def hand_over(self, attempt: Folder, paths: list[str], readable: str) -> None:
+        """Let the account have these files and folders, read one that stays the node's, and find the
+        way to them.
+        """
         if self._plan["account"] is not None:
+            user, group, _ = self._plan["account"]
             for path in paths:
-                os.chown(path, *self._plan["account"][:2])
+                attempt.hand_over(path, user, group)
+            attempt.hand_over(readable, -1, group)
             for way in (".", "..", "../.."):
-                os.chmod(way, 0o711)  # noqa: S103  (to pass through, not to look)
+                with Folder.at(way) as passed:
+                    os.fchmod(passed.descriptor, 0o711)  # to pass through, not to look
+
+    def lend(self, terminal: int) -> None:
+        """Let the account have an open terminal."""
+        if self._plan["account"] is not None:
+            os.fchown(terminal, *self._plan["account"][:2])
 
     def ran_out_of_memory(self) -> str:
         """One line for people if the groups' limit ended a process; empty if it did not."""
