@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.node_agent.supervision import device_filter, kernel
 from headrace.node_agent.supervision.beneath import Folder
+from headrace.node_agent.supervision.mountpoints import mount
 
 OOM_SCORE_ADJ = 500  # jobs go before the platform that runs them
 _MIB = 1_048_576
@@ -50,22 +51,17 @@ class Confinement:
             kernel.write(f"{folder}/cgroup.procs", b"0", flags=0)
         with contextlib.suppress(OSError):
             kernel.write("/proc/self/oom_score_adj", str(OOM_SCORE_ADJ).encode(), flags=0)
+        account = self._plan["account"]
+        if account is not None:
+            os.setgroups(account[2])
+            os.setgid(account[1])
         if self._plan["mounts"]:
-            self._mount()
-        if self._plan["account"] is not None:
-            user, group, groups = self._plan["account"]
-            os.setgroups(groups)
-            os.setgid(group)
-            os.setuid(user)
-            kernel.gain_no_privileges()
-
-    def _mount(self) -> None:
-        """Show folders and files to this process and what it starts, and to nobody else. Raises `OSError`."""
-        kernel.leave_mounts()
+            kernel.leave_mounts()
         for source, target, is_read_only in self._plan["mounts"]:
-            if not os.path.exists(target):
-                os.makedirs(target, mode=0o755)
-            kernel.show(source, target, is_read_only=is_read_only)
+            mount(source, target, account, is_read_only=is_read_only)
+        if account is not None:
+            os.setuid(account[0])
+            kernel.gain_no_privileges()
 
     def hand_over(self, attempt: Folder, paths: list[str], readable: str) -> None:
         """Let the account have these files and folders, read one that stays the node's, and find the
