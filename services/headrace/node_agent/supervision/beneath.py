@@ -168,6 +168,15 @@ class Folder:
         with self._way(path) as (folder, name):
             os.chown(name, user, group, dir_fd=folder, follow_symlinks=False)
 
+    def show(self, path: str, group: int) -> None:
+        """Let a group read a file that stays the node's."""
+        descriptor = self.open(path, os.O_WRONLY)
+        try:
+            os.fchown(descriptor, -1, group)
+            os.fchmod(descriptor, 0o640)
+        finally:
+            os.close(descriptor)
+
     def remove(self, path: str) -> None:
         """Remove what is at the path, however deep; what cannot be removed stays."""
         with self._way(path) as (folder, name):

@@ -57,7 +57,7 @@ class Confinement:
             os.setgid(account[1])
         if self._plan["mounts"]:
             kernel.leave_mounts()
-        for source, target, is_read_only in self._plan["mounts"]:
+        for source, target, is_read_only in sorted(self._plan["mounts"], key=lambda m: m[1]):
             mount(source, target, account, is_read_only=is_read_only)
         if account is not None:
             os.setuid(account[0])
@@ -71,7 +71,7 @@ class Confinement:
             user, group, _ = self._plan["account"]
             for path in paths:
                 attempt.hand_over(path, user, group)
-            attempt.hand_over(readable, -1, group)
+            attempt.show(readable, group)
             for way in (".", "..", "../.."):
                 with Folder.at(way) as passed:
                     os.fchmod(passed.descriptor, 0o711)  # to pass through, not to look

@@ -112,7 +112,7 @@ class _Attempt:
         try:
             self._confinement.create()
             with Folder.at(".") as attempt:
-                attempt.write(STOP_REASON, b"", 0o640)
+                attempt.write(STOP_REASON, b"")
                 made = [*self._made, *put_files(attempt, self._spec["files"])]
                 self._confinement.hand_over(attempt, made, STOP_REASON)
         except OSError as error:

@@ -36,14 +36,13 @@ from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.folders import read_intent
 from headrace.node_agent.machine import AttemptKey, End
 from headrace.node_agent.supervision.beneath import Folder, Reader, remove
-from headrace.node_agent.supervision.protocol import OUTPUT, WORK
+from headrace.node_agent.supervision.protocol import INPUTS, OUTPUT, WORK
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.gathering import gather
 
 NOT_KEPT = 125  # Headrace's own failure, as `docker run` has it
-INPUTS = "inputs"
 
 _LOG = logging.getLogger("headrace.node_agent")
 
