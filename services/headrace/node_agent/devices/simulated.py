@@ -102,7 +102,7 @@ class SimulatedDevices:
         if self._folder is None:
             return []
         try:
-            with Folder.at(self._folder) as folder, open(folder.regular("xids"), "rb") as file:
+            with Folder.at(self._folder) as folder, os.fdopen(folder.regular("xids"), "rb") as file:
                 file.seek(self._xids_read)
                 lines = file.read(BYTES_MAX).rpartition(b"\n")[0]
         except OSError:
