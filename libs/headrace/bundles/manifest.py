@@ -15,6 +15,7 @@ import msgspec
 
 FILES_MAX = 50_000
 BUNDLE_BYTES_MAX = 100_000_000  # of a folder that travels with a job
+OUTPUTS_BYTES_MAX = 20_000_000_000  # of what one worker left behind, and of one of its files
 PATH_BYTES_MAX = 1_024
 MANIFEST_BYTES_MAX = 16_777_216
 

@@ -15,8 +15,14 @@ from typing import IO
 
 import msgspec
 
-from headrace.bundles.gathering import OUTPUTS_BYTES_MAX
-from headrace.bundles.manifest import BadManifest, File, check_windows, parents_of, read_manifest
+from headrace.bundles.manifest import (
+    OUTPUTS_BYTES_MAX,
+    BadManifest,
+    File,
+    check_windows,
+    parents_of,
+    read_manifest,
+)
 from headrace.client.connection import Connection
 from headrace.client.errors import ClientError
 from headrace.client.files_model import Left, OutputsAnswer

@@ -2,7 +2,7 @@
 
 Rule: a volume is `name:/path[:ro]`, what an earlier job left behind `job/<id>:/path`, which is a copy
 and read-only at an absolute path. A path without `/` in front is below the working directory; it is
-never one that leads out of it.
+never one that leads out of it. Nothing is put into what is read-only.
 """
 
 from __future__ import annotations
@@ -30,6 +30,10 @@ def mounts_of(volumes: list[str]) -> tuple[Mount, ...]:
     for i, mount in enumerate(found):
         if any(mount.path == other.path for other in found[:i]):
             refuse(f"volumes[{i}]", "something is there already", value=mount.path)
+        for around in (each for each in found if mount.path.startswith(f"{each.path}/")):
+            if rule := _closed(around):
+                instead = f"a place outside {around.path}"
+                refuse(f"volumes[{i}]", rule, value=mount.path, instead=instead)
     return found
 
 
@@ -41,6 +45,15 @@ def outputs_of(outputs: list[str], workdir: str) -> tuple[str, ...]:
     if len(outputs) > OUTPUTS_MAX:
         refuse("outputs", f"has at most {OUTPUTS_MAX} paths")
     return tuple(_inside(f"outputs[{i}]", text, "model/") for i, text in enumerate(outputs))
+
+
+def _closed(around: Mount) -> str:
+    """Why nothing else can be found in there; empty where it can. Below the working directory a
+    volume is a link to the nodes' own folder, and what a job left behind is a copy.
+    """
+    if around.path.startswith("/"):
+        return f"lies in {around.path}, which is read-only" if around.read_only else ""
+    return f"lies in {around.path}, which is a volume" if around.volume else ""
 
 
 def _mount(field: str, text: str) -> Mount:

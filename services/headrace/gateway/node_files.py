@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from headrace.bundles.manifest import BadManifest, is_name
+from headrace.bundles.manifest import OUTPUTS_BYTES_MAX, BadManifest, is_name
 from headrace.bundles.objects import Damaged, Objects
 from headrace.bus import subjects
 from headrace.bus.files import (
@@ -43,7 +43,6 @@ from headrace.gateway.keeping import Keeper
 from headrace.gateway.projection import Job
 
 GROUP = "gateway"  # one of several gateways answers
-OUTPUTS_BYTES_MAX = 20_000_000_000  # of one worker, and of one of its files
 ANSWERING_MAX, ANSWERING_NODE_MAX = 256, 16  # at once, in all and for one node; nodes ask again
 BEHIND_S_MAX = 3.0  # how long a placement may not be known here yet
 

@@ -13,8 +13,7 @@ from litestar import get
 from litestar.params import FromPath
 from litestar.response import Stream
 
-from headrace.bundles.gathering import OUTPUTS_BYTES_MAX
-from headrace.bundles.manifest import Manifest, encode_manifest
+from headrace.bundles.manifest import OUTPUTS_BYTES_MAX, Manifest, encode_manifest
 from headrace.bundles.objects import Objects
 from headrace.client.files_model import Left, OutputsAnswer
 from headrace.gateway.caller import By, may

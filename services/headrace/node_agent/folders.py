@@ -9,7 +9,6 @@ import contextlib
 import fcntl
 import os
 import re
-import shutil
 import struct
 import time
 from pathlib import Path
@@ -20,6 +19,7 @@ import msgspec
 from headrace.events.gangs import Share
 from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.beneath import remove
 from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, LAUNCHER_LOG, STOP
 from headrace.node_agent.worker_reports import values_of
 
@@ -264,6 +264,6 @@ def clean(node_dir: Path, held: frozenset[AttemptKey], kept: Kept = KEPT) -> int
         or ended[-1][0] < now_s - kept.for_s
         or (ended[-1][0] < now_s - READ_S and disk_permille(node_dir) > kept.disk_permille)
     ):
-        shutil.rmtree(ended.pop()[1], ignore_errors=True)
+        remove(ended.pop()[1])
         gone += 1
     return gone

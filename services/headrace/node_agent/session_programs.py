@@ -10,7 +10,6 @@ import asyncio
 import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import struct
 import termios
@@ -22,6 +21,7 @@ import msgspec
 from headrace.bus.sessions import DATA_BYTES_MAX, Enter, Frame, size_of
 from headrace.node_agent.machine import Inside
 from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision.beneath import remove
 from headrace.node_agent.supervision.protocol import SESSIONS
 from headrace.node_agent.supervision.sessions import EXIT, PID, REQUEST
 
@@ -98,7 +98,7 @@ class Program:
         for end in (*self._ends.values(), *self._keeps):
             os.close(end)
         self._ends, self._keeps = {}, []
-        shutil.rmtree(self._folder, ignore_errors=True)
+        remove(self._folder)
 
     def _close_input(self) -> None:
         """Let the program see the end of its input, but not before it has opened that: a pipe that

@@ -7,13 +7,12 @@ its bounds.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
-import stat
 from pathlib import Path
 
 import msgspec
 
+from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.protocol import REPORTS
 
 FILES_MAX = 64  # processes of one worker that are looked at
@@ -35,23 +34,19 @@ _REPORTED = msgspec.json.Decoder(_Reported)
 
 def values_of(folder: Path) -> dict[str, str]:
     """The last of each value that the first process to report any has; decimals, by name."""
-    for process in range(FILES_MAX):
-        values = _read(f"{folder}/{REPORTS}/{process}.json")
-        if values:
-            return values
+    with contextlib.suppress(OSError), Folder.at(folder / REPORTS) as reports:
+        for process in range(FILES_MAX):
+            values = _read(reports, f"{process}.json")
+            if values:
+                return values
     return {}
 
 
-def _read(path: str) -> dict[str, str]:
+def _read(reports: Folder, name: str) -> dict[str, str]:
     with contextlib.suppress(OSError, msgspec.MsgspecError):
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        try:
-            if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                said = _REPORTED.decode(os.read(descriptor, BYTES_MAX)).values
-                named = [(name, said[name]) for name in sorted(said)[:VALUES_MAX]]
-                return {name: value for name, value in named if _is_value(name, value)}
-        finally:
-            os.close(descriptor)
+        said = _REPORTED.decode(reports.read(name, BYTES_MAX)).values
+        named = [(name, said[name]) for name in sorted(said)[:VALUES_MAX]]
+        return {name: value for name, value in named if _is_value(name, value)}
     return {}
 
 

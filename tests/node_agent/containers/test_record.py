@@ -19,7 +19,9 @@ def test_code_and_what_earlier_jobs_left_are_where_the_container_shows_them(tmp_
     moves = ((str(tmp_path / "first"), "work/in/0"), (str(tmp_path / "second"), "inputs/1"))
     place = Workplace(tree=str(tmp_path / "code"), moves=moves)
     folder = tmp_path / "attempt"
-    record.prepare(folder, INTENT, record.Kept(image="busybox", grace_s=1), place)
+    record.prepare(
+        folder, INTENT, record.Kept(image="busybox", grace_s=1), place, files={}, account=None
+    )
     found = {path: (folder / path / "x").read_text() for path in ("work", "work/in/0", "inputs/1")}
     assert found == {"work": "code", "work/in/0": "first", "inputs/1": "second"}
     assert sorted(path.name for path in tmp_path.iterdir()) == ["attempt"]

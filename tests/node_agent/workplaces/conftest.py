@@ -1,12 +1,16 @@
 """A real gateway and a real agent on one bus, a folder to send, a repository to clone."""
 
+import os
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from tests.gateway.world import served_world
 from tests.node_agent.rig import Node
 
 from headrace.node_agent import agent
+from headrace.node_agent.isolation.accounts import Accounts
 
 
 @pytest.fixture
@@ -24,6 +28,20 @@ async def node(world, tmp_path, monkeypatch):
     await made.ready()
     yield made
     await made.close()
+
+
+@pytest.fixture
+async def shared(world):
+    """A node whose jobs run in accounts, in a folder that everybody can get to."""
+    with tempfile.TemporaryDirectory(prefix="headrace-node-") as folder:
+        os.chmod(folder, 0o711)
+        node = Node(Path(folder), world.broker)
+        node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon"})
+        await node.placement.open()
+        await node.start()
+        await node.ready()
+        yield node
+        await node.close()
 
 
 @pytest.fixture

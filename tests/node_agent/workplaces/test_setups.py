@@ -4,15 +4,11 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
-from pathlib import Path
 
 import pytest
 from tests.node_agent.placement_twin import until
-from tests.node_agent.rig import Node
 from tests.node_agent.workplaces.jobs import kept, place, ran, shell
 
-from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.workplaces import setups
 
 SHELL = ("/bin/sh", "-euc")
@@ -123,20 +119,6 @@ async def test_the_interpreter_that_is_asked_for_runs_the_job_without_the_nodes_
     show = "import sys, importlib.util as u; print(sys.version_info[:2], u.find_spec('pytest'))"
     said, _ = await ran(node, "one", "python", "-c", show, python=version)
     assert said == f"{sys.version_info[:2]} None\n"
-
-
-@pytest.fixture
-async def shared(world):
-    """A node whose jobs run in accounts, in a folder that everybody can get to."""
-    with tempfile.TemporaryDirectory(prefix="headrace-node-") as folder:
-        os.chmod(folder, 0o711)
-        node = Node(Path(folder), world.broker)
-        node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon"})
-        await node.placement.open()
-        await node.start()
-        await node.ready()
-        yield node
-        await node.close()
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="accounts take root")

@@ -16,12 +16,15 @@ from pathlib import Path
 import msgspec
 
 from headrace.node_agent import folders
-from headrace.node_agent.containers.plan import SETUP_FAILED
+from headrace.node_agent.containers.plan import SETUP_FAILED, top_of
 from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.machine import Workplace
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.beneath import Folder
+from headrace.node_agent.supervision.own_files import put_files
 from headrace.node_agent.supervision.protocol import (
     EXIT,
+    INPUTS,
     INTENT,
     OUTPUT,
     REPORTS,
@@ -29,6 +32,7 @@ from headrace.node_agent.supervision.protocol import (
     WORK,
 )
 from headrace.node_agent.supervision.record import EXIT_AGAIN_S, EXIT_ROOM_BYTES, EXIT_TRIES
+from headrace.node_agent.supervision.workplace import furnish
 
 KEPT = "container.json"
 BEGINNING_BYTES = 4_096
@@ -48,40 +52,35 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     init: bool = False
 
 
-def prepare(folder: Path, intent: folders.Intent, kept: Kept, place: Workplace) -> None:
-    """Make the attempt's folder with what is meant, and with what was made ready for it. Raises
-    `OSError`.
+def prepare(
+    folder: Path,
+    intent: folders.Intent,
+    kept: Kept,
+    place: Workplace,
+    *,
+    files: Mapping[str, tuple[int, str]],
+    account: Account | None,
+) -> None:
+    """Make the attempt's folder with what is meant, and with what was made ready for it and `files`
+    (by path: mode and content), for this account. Raises `OSError`.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     kernel.write(f"{folder}/{EXIT}.new", b" " * EXIT_ROOM_BYTES)
     keep(folder, kept)
     kernel.write(f"{folder}/{INTENT}", msgspec.json.encode(intent) + b"\n")
-    if place.tree:
-        os.rename(place.tree, folder / WORK)
-    else:
-        (folder / WORK).mkdir(exist_ok=True)
-    for name in (OUTPUT, REPORTS):
-        (folder / name).mkdir(exist_ok=True)
-    for source, path in place.moves:
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        os.rename(source, folder / path)
-
-
-def hand_over(folder: Path, files: Mapping[str, tuple[int, str]], account: Account | None) -> None:
-    """Put there what will be mounted (`files` by path, with mode and content), for this account.
-    Raises `OSError`.
-    """
-    for name in (STOP_REASON, SETUP_FAILED):
-        kernel.write(f"{folder}/{name}", b"")
-    names = [WORK, OUTPUT, REPORTS, STOP_REASON, SETUP_FAILED]
-    for name, (mode, content) in files.items():
-        (folder / name).parent.mkdir(mode=0o700, exist_ok=True)
-        kernel.write(f"{folder}/{name}", content.encode())
-        (folder / name).chmod(mode)
-        names += [name] if "/" not in name else [name.partition("/")[0], name]
-    if account is not None:
-        for name in names:
-            os.chown(folder / name, *account[:2])
+    with Folder.at(folder) as attempt:
+        for name in (WORK, OUTPUT, REPORTS, INPUTS, STOP_REASON, SETUP_FAILED, *top_of(files)):
+            with contextlib.suppress(FileNotFoundError):  # of an agent that came no further
+                attempt.remove(name)
+        made = furnish(attempt, {"tree": place.tree, "moves": place.moves, "links": ()})
+        attempt.write(STOP_REASON, b"")
+        attempt.write(SETUP_FAILED, b"")
+        made += [SETUP_FAILED, *put_files(attempt, files)]
+        if account is not None:
+            user, group, _ = account
+            for path in made:
+                attempt.hand_over(path, user, group)
+            attempt.show(STOP_REASON, group)
 
 
 def keep(folder: Path, kept: Kept) -> None:

@@ -80,8 +80,8 @@ def prepare(
         memory_bytes=assignment.memory_bytes,
         init=facts.init,
     )
-    record.prepare(held.folder, held.intent, held.kept, place)
-    record.hand_over(held.folder, around.files, around.account)
+    files, account = around.files, around.account
+    record.prepare(held.folder, held.intent, held.kept, place, files=files, account=account)
 
 
 def _around(

@@ -20,12 +20,14 @@ import msgspec
 from headrace.events.gangs import Share
 from headrace.events.nodes import Device
 from headrace.node_agent.devices import Sample, Trouble, nvidia_binding, xid
+from headrace.node_agent.supervision.beneath import Folder
 
 CPU_MILLI_PER_GPU = 12_000
 MEMORY_BYTES_PER_GPU = 128_000_000_000
 COUNT_MAX = 1_024
 FOLDER_VARIABLE = "HEADRACE_SIMULATED_GPUS"
 BYTES_MAX = 65_536  # read of what is announced at a time
+SAID_BYTES_MAX = 200  # of one file
 
 _SPEC = re.compile(r"^simulated:([0-9]{1,4})x([A-Za-z0-9]+)-([0-9]{1,4})GB$")
 _HELD = re.compile(r"^(GPU-[0-9a-f-]+)\.([0-9]{1,10})$")
@@ -100,7 +102,7 @@ class SimulatedDevices:
         if self._folder is None:
             return []
         try:
-            with (self._folder / "xids").open("rb") as file:
+            with Folder.at(self._folder) as folder, os.fdopen(folder.regular("xids"), "rb") as file:
                 file.seek(self._xids_read)
                 lines = file.read(BYTES_MAX).rpartition(b"\n")[0]
         except OSError:
@@ -111,14 +113,14 @@ class SimulatedDevices:
 
     def _xids_size(self) -> int:
         with contextlib.suppress(OSError):
-            return (self._folder / "xids").stat().st_size if self._folder is not None else 0
+            return os.lstat(self._folder / "xids").st_size if self._folder is not None else 0
         return 0
 
     def _as_it_is(self, device: Device) -> Device:
         assert self._folder is not None  # it was read just now
         fault = "it is said to be faulty"
         with contextlib.suppress(OSError):
-            fault = (self._folder / f"{device.device}.fault").read_text().strip() or fault
+            fault = _said(self._folder, f"{device.device}.fault").strip() or fault
         return msgspec.structs.replace(device, healthy=False, fault=fault)
 
     def _names(self) -> frozenset[str]:
@@ -136,9 +138,15 @@ class SimulatedDevices:
             if match is None or not os.path.exists(f"/proc/{match[2]}"):
                 continue
             with contextlib.suppress(OSError, ValueError):
-                held_bytes = int((Path(self._folder or "") / name).read_text()[:20])
+                held_bytes = int(_said(Path(self._folder or ""), name)[:20])
                 held[match[1]] = (*held.get(match[1], ()), (int(match[2]), held_bytes))
         return held
+
+
+def _said(folder: Path, name: str) -> str:
+    """What a file says that any job may have written. Raises `OSError`."""
+    with Folder.at(folder) as opened:
+        return opened.read(name, SAID_BYTES_MAX).decode("utf-8", "replace")
 
 
 def uuid_of(node: str, index: int) -> str:

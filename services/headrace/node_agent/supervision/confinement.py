@@ -10,6 +10,8 @@ import os
 from typing import Any
 
 from headrace.node_agent.supervision import device_filter, kernel
+from headrace.node_agent.supervision.beneath import Folder
+from headrace.node_agent.supervision.mountpoints import mount
 
 OOM_SCORE_ADJ = 500  # jobs go before the platform that runs them
 _MIB = 1_048_576
@@ -49,30 +51,35 @@ class Confinement:
             kernel.write(f"{folder}/cgroup.procs", b"0", flags=0)
         with contextlib.suppress(OSError):
             kernel.write("/proc/self/oom_score_adj", str(OOM_SCORE_ADJ).encode(), flags=0)
+        account = self._plan["account"]
+        if account is not None:
+            os.setgroups(account[2])
+            os.setgid(account[1])
         if self._plan["mounts"]:
-            self._mount()
-        if self._plan["account"] is not None:
-            user, group, groups = self._plan["account"]
-            os.setgroups(groups)
-            os.setgid(group)
-            os.setuid(user)
+            kernel.leave_mounts()
+        for source, target, is_read_only in sorted(self._plan["mounts"], key=lambda m: m[1]):
+            mount(source, target, account, is_read_only=is_read_only)
+        if account is not None:
+            os.setuid(account[0])
             kernel.gain_no_privileges()
 
-    def _mount(self) -> None:
-        """Show folders and files to this process and what it starts, and to nobody else. Raises `OSError`."""
-        kernel.leave_mounts()
-        for source, target, is_read_only in self._plan["mounts"]:
-            if not os.path.exists(target):
-                os.makedirs(target, mode=0o755)
-            kernel.show(source, target, is_read_only=is_read_only)
-
-    def hand_over(self, *paths: str) -> None:
-        """Let the account have these files and folders, and the way to them from the node's."""
+    def hand_over(self, attempt: Folder, paths: list[str], readable: str) -> None:
+        """Let the account have these files and folders, read one that stays the node's, and find the
+        way to them.
+        """
         if self._plan["account"] is not None:
+            user, group, _ = self._plan["account"]
             for path in paths:
-                os.chown(path, *self._plan["account"][:2])
+                attempt.hand_over(path, user, group)
+            attempt.show(readable, group)
             for way in (".", "..", "../.."):
-                os.chmod(way, 0o711)  # noqa: S103  (to pass through, not to look)
+                with Folder.at(way) as passed:
+                    os.fchmod(passed.descriptor, 0o711)  # to pass through, not to look
+
+    def lend(self, terminal: int) -> None:
+        """Let the account have an open terminal."""
+        if self._plan["account"] is not None:
+            os.fchown(terminal, *self._plan["account"][:2])
 
     def ran_out_of_memory(self) -> str:
         """One line for people if the groups' limit ended a process; empty if it did not."""

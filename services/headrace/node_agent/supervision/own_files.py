@@ -1,21 +1,17 @@
 """What a worker finds in its attempt's folder before it starts: a list of hosts, programs."""
 
-import os
+from collections.abc import Mapping
 
-from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.beneath import Folder
 
 
-def put_files(files: dict[str, tuple[int, str]]) -> list[str]:
+def put_files(attempt: Folder, files: Mapping[str, tuple[int, str]]) -> list[str]:
     """Write each (mode and content, by path in this folder), and the folders they are in; all paths
     that there are now. Raises `OSError`.
     """
     paths: list[str] = []
     for path, (mode, content) in files.items():
-        folder = os.path.dirname(path)
-        if folder and folder not in paths:
-            os.mkdir(folder)
-            paths.append(folder)
-        kernel.write(path, content.encode())
-        os.chmod(path, mode)
+        paths += attempt.make_way(path)
+        attempt.write(path, content.encode(), mode)
         paths.append(path)
     return paths

@@ -10,6 +10,7 @@ import signal
 from collections.abc import Callable
 
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.beneath import LINK
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell has it
 _TRIED_NEXT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
@@ -117,4 +118,5 @@ def _cannot_start(said: str) -> CannotStart:
     if code == errno.EINVAL and what.startswith(("embedded", "illegal")):
         return CannotStart(f"cannot start: {what}", NOT_EXECUTABLE)
     exit_code = NOT_FOUND if code == errno.ENOENT else NOT_EXECUTABLE
-    return CannotStart(f"cannot start: {what}: {os.strerror(code)}", exit_code)
+    why = LINK if code == errno.ELOOP else os.strerror(code)
+    return CannotStart(f"cannot start: {what}: {why}", exit_code)

@@ -31,6 +31,7 @@ PAUSE = "pause.json"  # written by the agent: see `pausing.record`
 STOP_REASON = "stop-reason"  # what the worker reads to learn why it is asked to end
 WORK = "work"  # where the command runs unless it has a folder of its own
 OUTPUT = "output"
+INPUTS = "inputs"  # what earlier jobs left behind, to be mounted: the node's own
 REPORTS = "reports"  # what the program says about itself: see `worker_reports`
 SESSIONS = "sessions"  # sessions/<id>/: a program that somebody runs beside the worker
 

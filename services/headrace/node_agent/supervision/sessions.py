@@ -53,14 +53,14 @@ class Sessions:
         request = json.loads(kernel.read(f"{folder}/{REQUEST}", REQUEST_BYTES_MAX))
         command, terminal = request["command"], request["terminal"]
         environment = _environment(worker) | request["env"]
-        if terminal:
-            self._confinement.hand_over(terminal)
         modes = {"in": os.O_RDONLY, "out": os.O_WRONLY, "err": os.O_WRONLY}
         streams = [
             _open(terminal or f"{folder}/{name}", os.O_RDWR if terminal else mode)
             for name, mode in modes.items()
         ]
         try:
+            if terminal:
+                self._confinement.lend(streams[0])
             pid = processes.start(
                 command,
                 environment,

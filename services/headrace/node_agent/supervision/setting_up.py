@@ -1,9 +1,11 @@
 """What prepares a worker, once for all attempts on this node that are prepared alike.
 
-    FOLDER.lock    held by whoever prepares it, and shared by whoever runs on it
-    FOLDER/done    it is prepared; written last
+    FOLDER.lock    held by whoever prepares it, and shared by whoever runs on it; not empty: it is
+                   prepared
+    FOLDER/        the job's own, where the setup's programs write
 
-Rule: the lock is the truth: it goes with the process that holds it, whatever ends that.
+Rule: the lock is the truth: it goes with the process that holds it, whatever ends that. Nothing is
+written into the folder from here, and nothing that is in it is believed.
 """
 
 import contextlib
@@ -11,8 +13,9 @@ import fcntl
 import os
 from typing import Any, Protocol
 
-from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.beneath import Folder, remove
 
+PREPARED = b"prepared\n"
 READY, MINE, BUSY = "ready", "mine", "busy"
 LIMIT_S = 3_600  # for a setup to end, unless the job says sooner (max_duration)
 LOOK_S = 0.2  # at what another attempt prepares
@@ -35,51 +38,50 @@ class Preparing:
                 os.chmod(way, 0o711)  # noqa: S103  (to pass through, not to look)
         self._lock = os.open(f"{self._folder}.lock", os.O_RDWR | os.O_CREAT, 0o600)
         os.utime(self._lock)  # used now
-        self._done = f"{self._folder}/done"
 
     def claim(self) -> str:
         """Whether it is ready, to be prepared by this attempt, or being prepared by another."""
         try:
-            if os.path.exists(self._done):
+            if self._is_done():
                 fcntl.lockf(self._lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-                return READY if os.path.exists(self._done) else BUSY
+                return READY if self._is_done() else BUSY
             fcntl.lockf(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             return BUSY
-        if os.path.exists(self._done):
+        if self._is_done():
             fcntl.lockf(self._lock, fcntl.LOCK_SH)
             return READY
-        _remove(self._folder)
-        os.mkdir(self._folder)
-        if self._account is not None:
-            os.chown(self._folder, *self._account[:2])
+        remove(self._folder)
+        with Folder.at(os.path.dirname(self._folder)) as above:
+            name = os.path.basename(self._folder)
+            above.make(name)
+            if self._account is not None:
+                above.hand_over(name, *self._account[:2])
         return MINE
 
     def begun_ns(self) -> int:
         """Now, by the clock of the file system."""
-        kernel.write(f"{self._folder}/begun", b"")
-        return os.stat(f"{self._folder}/begun").st_ctime_ns
+        os.utime(self._lock)
+        return os.fstat(self._lock).st_ctime_ns
 
     def end(self, *, well: bool) -> None:
         """It is prepared, and stays as long as anybody runs on it; or nothing of it is left."""
         if well:
-            kernel.write(self._done, b"")
+            os.write(self._lock, PREPARED)
             fcntl.lockf(self._lock, fcntl.LOCK_SH)
         else:
-            _remove(self._folder)
+            remove(self._folder)
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+    def _is_done(self) -> bool:
+        return os.fstat(self._lock).st_size > 0
 
     @property
     def has_changes(self) -> bool:
         """Whether the setup left anything in the working directory."""
-        return os.path.isdir(f"{self._folder}/changes")
-
-
-def _remove(folder: str) -> None:
-    """All of it. What that needs is loaded here: the launcher must stay small to fork quickly."""
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
+        with contextlib.suppress(OSError), Folder.at(self._folder) as folder:
+            return folder.has("changes")
+        return False
 
 
 def set_up(setup: Setup, work: str, account: "list[Any] | None", shim: "Shim") -> bool:
@@ -132,10 +134,10 @@ def judge(end: "dict[str, Any]", log: str, *, is_ours: bool) -> None:
 def last_words(log: str) -> str:
     """The last lines of a log, on one."""
     with contextlib.suppress(OSError):
-        size = os.stat(log).st_size
         with open(log, "rb") as file:
-            file.seek(max(0, size - SAID_BYTES))
-            lines = [line.strip() for line in file.read().decode(errors="replace").splitlines()]
+            file.seek(max(0, os.fstat(file.fileno()).st_size - SAID_BYTES))
+            said = file.read(SAID_BYTES).decode(errors="replace")
+        lines = [line.strip() for line in said.splitlines()]
         said = " | ".join(line for line in lines[-SAID_LINES:] if line)
         return f": {said}" if said else ""
     return ""

@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
+from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.confinement import Confinement, kill, remove
 from headrace.node_agent.supervision.deadline import Deadline
 from headrace.node_agent.supervision.output import Output
@@ -23,8 +24,6 @@ from headrace.node_agent.supervision.own_files import put_files
 from headrace.node_agent.supervision.protocol import (
     GRACE_S,
     LEASE,
-    OUTPUT,
-    REPORTS,
     STOP,
     STOP_REASON,
     WORK,
@@ -86,9 +85,10 @@ class _Attempt:
         """Start, supervise to the end, and say how it ended."""
         try:
             self._record.meant(self._spec, self._end["boot"])
-            self._made = furnish(self._spec)
+            with Folder.at(".") as attempt:
+                self._made = furnish(attempt, self._spec)
         except OSError as error:
-            why = f"its folder cannot be written: {error.strerror}"
+            why = f"{error.filename or 'its folder'}: {error.strerror}"
             self._tell(refused_line(self._spec["folder"], why))
             return
         self._note("start")
@@ -111,9 +111,10 @@ class _Attempt:
         """Make room for the worker alone. Raises `CannotStart`."""
         try:
             self._confinement.create()
-            kernel.write(STOP_REASON, b"")
-            made = (*self._made, *put_files(self._spec["files"]))
-            self._confinement.hand_over(WORK, OUTPUT, REPORTS, STOP_REASON, *made)
+            with Folder.at(".") as attempt:
+                attempt.write(STOP_REASON, b"")
+                made = [*self._made, *put_files(attempt, self._spec["files"])]
+                self._confinement.hand_over(attempt, made, STOP_REASON)
         except OSError as error:
             message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
             raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None

@@ -1,39 +1,31 @@
 """The folders of an attempt as its worker finds them.
 
 Rule: what was made ready elsewhere on the node is moved here, never copied: the attempt has it alone.
+Whoever made it may have put links into it, so that everything is done `beneath`.
 """
 
-import os
 from typing import Any
 
+from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.protocol import OUTPUT, REPORTS, WORK
 
 
-def furnish(spec: dict[str, Any]) -> list[str]:
+def furnish(attempt: Folder, spec: dict[str, Any]) -> list[str]:
     """In the attempt's folder: make its working directory and what is beside and linked below it;
-    the folders that were made on the way. Raises `OSError`.
+    what of that the worker is to own. Raises `OSError`.
     """
     if spec["tree"]:
-        os.rename(spec["tree"], WORK)
+        attempt.take(spec["tree"], WORK)
     else:
-        os.mkdir(WORK)
-    os.mkdir(OUTPUT)
-    os.mkdir(REPORTS)
-    made: list[str] = []
+        attempt.make(WORK)
+    attempt.make(OUTPUT)
+    attempt.make(REPORTS)
+    made = [WORK, OUTPUT, REPORTS]
     for source, path in spec["moves"]:
-        _make_way(path, made)
-        os.rename(source, path)
+        way = attempt.make_way(path)
+        made += way if path.startswith(f"{WORK}/") else []  # what will be mounted stays the node's
+        attempt.take(source, path)
     for path, target in spec["links"]:
-        _make_way(f"{WORK}/{path}", made)
-        os.symlink(target, f"{WORK}/{path}")
+        made += attempt.make_way(f"{WORK}/{path}")
+        attempt.link(target, f"{WORK}/{path}")
     return made
-
-
-def _make_way(path: str, made: list[str]) -> None:
-    """Make the folders above."""
-    parts = path.split("/")
-    for end in range(1, len(parts)):
-        above = "/".join(parts[:end])
-        if not os.path.isdir(above):
-            os.mkdir(above)
-            made.append(above)

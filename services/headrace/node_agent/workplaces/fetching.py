@@ -13,9 +13,9 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from headrace.bundles.gathering import OUTPUTS_BYTES_MAX
 from headrace.bundles.manifest import (
     BUNDLE_BYTES_MAX,
+    OUTPUTS_BYTES_MAX,
     BadManifest,
     File,
     Manifest,

@@ -7,17 +7,22 @@ failure that says so. The working directory goes when nobody needs it any more.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
-from headrace.bundles.gathering import gather
-from headrace.bundles.manifest import BadManifest, Manifest, encode_manifest, name_of
+from headrace.bundles.manifest import (
+    FILES_MAX,
+    BadManifest,
+    Manifest,
+    encode_manifest,
+    manifest_of,
+    name_of,
+)
 from headrace.bus.files import (
     PART_BYTES_MAX,
     PARTS_MAX,
@@ -30,13 +35,14 @@ from headrace.bus.files import (
 from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.folders import read_intent
 from headrace.node_agent.machine import AttemptKey, End
-from headrace.node_agent.supervision.protocol import OUTPUT, WORK
+from headrace.node_agent.supervision.beneath import Folder, Reader, remove
+from headrace.node_agent.supervision.protocol import INPUTS, OUTPUT, WORK
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Files
+from headrace.node_agent.workplaces.gathering import gather
 
 NOT_KEPT = 125  # Headrace's own failure, as `docker run` has it
-INPUTS = "inputs"
 
 _LOG = logging.getLogger("headrace.node_agent")
 
@@ -87,9 +93,10 @@ class Leavings:
         intent = read_intent(folder)
         paths = tuple(intent.outputs) if intent is not None else ()
         try:
-            kept = await asyncio.to_thread(_gathered, folder, paths)
-            if kept is not None:
-                end = await self._send(key, end, *kept)
+            with _Left(folder) as left:
+                kept = await asyncio.to_thread(left.gathered, paths)
+                if kept is not None:
+                    end = await self._send(key, end, kept, left)
         except (BadManifest, Unprepared, OSError) as error:
             line = getattr(error, "strerror", None) or str(error)
             _LOG.warning("outputs not kept job=%s rank=%d: %s", key.job, key.rank, line)
@@ -99,15 +106,13 @@ class Leavings:
             end = msgspec.structs.replace(end, exit_code=code, message=message)
         return end
 
-    async def _send(
-        self, key: AttemptKey, end: End, manifest: Manifest, where: dict[str, str]
-    ) -> End:
+    async def _send(self, key: AttemptKey, end: End, manifest: Manifest, left: _Left) -> End:
         data = encode_manifest(manifest)
         digests = list(manifest.digests())
         for at in range(0, len(digests), PARTS_MAX):
             asked = AskMissing(job=key.job, digests=tuple(digests[at : at + PARTS_MAX]))
             for digest in (await self._files.ask("missing", asked, Missing)).digests:
-                await self._put(key, digest, where[digest])
+                await self._put(key, digest, left.content(digest))
         for part in _parts_of(key, name_of(data), data):
             await self._files.ask("put", part, Put)
         await self._files.ask("keep", KeepTree(job=key.job, tree=name_of(data)), Put)
@@ -118,8 +123,8 @@ class Leavings:
             outputs_bytes=manifest.bytes,
         )
 
-    async def _put(self, key: AttemptKey, digest: str, path: str) -> None:
-        with open(path, "rb", buffering=0) as file:  # noqa: ASYNC230  (a few ms at most)
+    async def _put(self, key: AttemptKey, digest: str, content: int) -> None:
+        with os.fdopen(content, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
             offset = 0
             while True:
@@ -137,25 +142,40 @@ def _parts_of(key: AttemptKey, digest: str, data: bytes) -> Iterator[PutPart]:
         yield PutPart(job=key.job, digest=digest, size=len(data), offset=offset, data=piece)
 
 
-def _gathered(folder: Path, paths: tuple[str, ...]) -> tuple[Manifest, dict[str, str]] | None:
-    """What is kept of the attempt; None when it is nothing. From here on the account that it ran as
-    gets no more into its folders. Raises `BadManifest`, `OSError`.
+class _Left:
+    """What one attempt left behind. From here on its account finds no way into its folders any more;
+    another attempt of that account may still have them open. Raises `OSError`.
     """
-    for name in (WORK, OUTPUT):
-        os.chown(folder / name, os.geteuid(), os.getegid(), follow_symlinks=False)
-        os.chmod(folder / name, 0o700)
-    manifest, where = gather(folder / WORK, paths)
-    left = tuple(sorted(os.listdir(folder / OUTPUT)))
-    more, more_where = gather(folder / OUTPUT, left)
-    files = {file.path: file for file in (*more.files, *manifest.files)}
-    if not files and not paths:
-        return None
-    merged = Manifest(files=tuple(files[path] for path in sorted(files)))
-    return merged, more_where | where
+
+    def __init__(self, folder: Path) -> None:
+        self._attempt = Folder.at(folder)
+        os.fchmod(self._attempt.descriptor, 0o700)
+        about = self._attempt.about(WORK)
+        self._reader = Reader(about.st_uid, about.st_gid)
+        self._where: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._attempt.close()
+
+    def gathered(self, paths: tuple[str, ...]) -> Manifest | None:
+        """What is kept of it; None when it is nothing. Raises `BadManifest`, `OSError`."""
+        listed, where = gather(self._attempt, WORK, paths, self._reader)
+        with self._attempt.folder(OUTPUT) as output:
+            names = output.names(FILES_MAX + 1)
+        more, more_where = gather(self._attempt, OUTPUT, names, self._reader)
+        self._where = more_where | where
+        files = {file.path: file for file in (*more.files, *listed.files)}
+        return manifest_of(files.values()) if files or paths else None
+
+    def content(self, digest: str) -> int:
+        """A descriptor to read this content from, if nobody has changed it. Raises `OSError`."""
+        return self._attempt.regular(self._where[digest], self._reader)
 
 
 def _clear(folder: Path) -> None:
     """What only the worker needed."""
     for name in (WORK, OUTPUT, INPUTS, "setups"):
-        with contextlib.suppress(OSError):
-            shutil.rmtree(folder / name)
+        remove(folder / name)

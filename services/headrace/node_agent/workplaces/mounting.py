@@ -11,10 +11,10 @@ import os
 import re
 
 from headrace.events.asked import Mount
-from headrace.node_agent.supervision.protocol import WORK
+from headrace.node_agent.supervision.protocol import INPUTS, WORK
 from headrace.node_agent.workplaces import Unprepared
 
-INPUTS = "{}/inputs"  # of the attempt, whose folder takes the place of {}
+_INPUTS = f"{{}}/{INPUTS}"  # of the attempt, whose folder takes the place of {}
 
 
 def volume_at(mount: Mount, path: str, *, contained: bool) -> tuple[str, str, bool] | None:
@@ -47,7 +47,7 @@ def input_at(mount: Mount, number: int) -> tuple[str, str, bool] | None:
     if not mount.path.startswith("/"):
         return None
     if os.geteuid() == 0:
-        return f"{INPUTS}/{number}", mount.path, True
+        return f"{_INPUTS}/{number}", mount.path, True
     rule = f"only an agent that is root can show it at {mount.path}"
     raise Unprepared(f"job/{mount.job}: {rule}; ask for job/{mount.job}:{mount.path.strip('/')}")
 

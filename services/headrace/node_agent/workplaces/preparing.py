@@ -23,7 +23,7 @@ from headrace.documents.workdir import GIT, bundle_of
 from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.machine import AttemptKey, End, Workplace
 from headrace.node_agent.reconcile import key_of
-from headrace.node_agent.supervision.protocol import WORK
+from headrace.node_agent.supervision.protocol import INPUTS, WORK
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Fetcher, Files
@@ -152,7 +152,7 @@ class Workplaces:
             is_below = not mount.path.startswith("/")
             if mount.job:
                 shown = input_at(mount, number)
-                where = f"{WORK}/{mount.path}" if is_below else f"inputs/{number}"
+                where = f"{WORK}/{mount.path}" if is_below else f"{INPUTS}/{number}"
                 moves.append((await self._input(assignment, mount.job, number, owner), where))
             else:
                 path = launch.volumes.get(mount.volume, "")

@@ -1,6 +1,6 @@
 """What a job's setup is on this node, and where its result is kept.
 
-    bundles/<project>/setups/<key>/     venv/, what it wrote into the working directory, `done`
+    bundles/<project>/setups/<key>/     venv/, what it wrote into the working directory
 
 Rule: the same key is the same result. It is made of the setup's text and the job's own environment,
 the interpreter, the platform, the account, and the files that could matter: those that the text
@@ -23,6 +23,7 @@ from headrace.bundles.laying import Owner
 from headrace.bundles.manifest import Manifest, name_of
 from headrace.bus.agents import Launch
 from headrace.node_agent.programs import SETUP_ENVIRONMENT
+from headrace.node_agent.supervision.beneath import remove
 
 DECLARING = (".txt", ".toml", ".lock", ".yml", ".yaml", ".cfg", ".in", ".json")
 SETUPS_MAX = 16  # kept of one project, besides those in use
@@ -103,7 +104,8 @@ def tidy(folder: Path, *, before_s: float = 0.0) -> None:
             continue
         with contextlib.suppress(OSError), lock.open("r+") as held:
             fcntl.lockf(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.with_suffix(""), ignore_errors=True)
+            held.truncate(0)  # whoever has opened it finds that nothing is prepared
+            remove(lock.with_suffix(""))
             lock.unlink()
 
 

@@ -1,0 +1,126 @@
+"""Makes a manifest of what a worker left behind, at the paths that it was asked for.
+
+Rule: whoever wrote there is not trusted, and may still be writing. No link is followed, nothing is
+taken that the worker's own account may not read, and nothing but files and links that stay inside.
+What was not written is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterable
+
+from headrace.bundles.manifest import (
+    FILES_MAX,
+    OUTPUTS_BYTES_MAX,
+    BadManifest,
+    File,
+    Manifest,
+    check_length,
+    check_size,
+    leads_out,
+    manifest_of,
+)
+from headrace.bundles.packing import READ_BYTES
+from headrace.node_agent.supervision.beneath import Folder, Reader
+
+FOLDERS_MAX = 50_000
+SHOWN_LENGTH_MAX = 100  # of a name in a message
+
+
+def gather(
+    attempt: Folder, top: str, paths: Iterable[str], reader: Reader
+) -> tuple[Manifest, dict[str, str]]:
+    """What is at these paths of the folder `top` of an attempt, and at which path of the attempt each
+    content is. Raises `BadManifest`, `OSError`.
+    """
+    gathering = _Gathering(attempt, top, reader)
+    for path in paths:
+        if attempt.has(f"{top}/{path}"):
+            gathering.take(path)
+    return manifest_of(gathering.files.values()), gathering.where
+
+
+class _Gathering:
+    """One walk through a folder."""
+
+    def __init__(self, attempt: Folder, top: str, reader: Reader) -> None:
+        self._attempt, self._top, self._reader = attempt, top, reader
+        self._folders = self._bytes = 0
+        self.files: dict[str, File] = {}
+        self.where: dict[str, str] = {}
+
+    def take(self, name: str) -> None:
+        """Whatever is there."""
+        check_length(name)
+        path = f"{self._top}/{name}"
+        try:
+            about = self._attempt.about(path)
+            if stat.S_ISDIR(about.st_mode):
+                self._take_folder(name, path)
+            elif stat.S_ISLNK(about.st_mode):
+                self._take_link(name, path)
+            elif stat.S_ISREG(about.st_mode):
+                self._take_file(name, path)
+            else:
+                raise BadManifest(f"{shown(name)} is neither a file nor a folder nor a link")
+        except OSError as error:
+            raise BadManifest(f"{shown(name)} cannot be read: {error.strerror}") from None
+
+    def _take_folder(self, name: str, path: str) -> None:
+        self._folders += 1
+        if self._folders > FOLDERS_MAX:
+            raise BadManifest(f"more than {FOLDERS_MAX} folders; at most so many are kept")
+        with self._attempt.folder(path) as folder:
+            if not self._reader.may_read(folder.about()):
+                raise PermissionError(0, "it belongs to another account")
+            names = folder.names(FILES_MAX + 1)
+        for each in sorted(names):
+            self.take(f"{name}/{each}")
+
+    def _take_link(self, name: str, path: str) -> None:
+        target = self._attempt.target(path)
+        if leads_out(name, target):
+            raise BadManifest(f"{shown(name)} is a link out of the working directory")
+        self._keep(File(_text(name), target=_text(target)))
+
+    def _take_file(self, name: str, path: str) -> None:
+        descriptor = self._attempt.regular(path, self._reader)
+        try:
+            about = os.fstat(descriptor)
+            check_size(len(self.files) + 1, self._bytes + about.st_size, OUTPUTS_BYTES_MAX)
+            digest = _hash(descriptor, about.st_size)
+        finally:
+            os.close(descriptor)
+        is_program = bool(about.st_mode & stat.S_IXUSR)
+        self._keep(File(_text(name), about.st_size, digest, is_program))
+        self.where[digest] = path
+
+    def _keep(self, file: File) -> None:
+        self.files[file.path] = file
+        self._bytes += file.size
+        check_size(len(self.files), self._bytes, OUTPUTS_BYTES_MAX)
+
+
+def shown(name: str) -> str:
+    """A name that a job chose, for people."""
+    return "".join(c if c.isprintable() else "?" for c in name[:SHOWN_LENGTH_MAX])
+
+
+def _text(name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise BadManifest(f"{shown(name)}: not UTF-8") from None
+    return name
+
+
+def _hash(descriptor: int, size: int) -> str:
+    """The content's name. Whoever makes the file longer meanwhile does not make this longer."""
+    digest, left = hashlib.sha256(), size
+    while left and (data := os.read(descriptor, min(left, READ_BYTES))):
+        digest.update(data)
+        left -= len(data)
+    return digest.hexdigest()
