@@ -45,6 +45,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     http: str
     attempt_journal: str
     isolation: str
+    hidden: tuple[Path, ...]  # folders of the platform that no job sees, beside the agent's own
+    owner: str  # the user whose account the agent runs as, where it is not root
     network: str
     accounts: Accounts
     kept: Kept
@@ -81,6 +83,8 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 http=env.get("HEADRACE_HTTP", "127.0.0.1:0"),
                 attempt_journal=_absolute(env.get("HEADRACE_ATTEMPT_JOURNAL", "")),
                 isolation=_choice("HEADRACE_NODE_ISOLATION", env, CHOICES),
+                hidden=tuple(map(Path, _words(env.get("HEADRACE_NODE_HIDDEN", "")))),
+                owner=env.get("HEADRACE_NODE_OWNER", ""),
                 network=_choice("HEADRACE_NODE_NETWORK", env, network.CHOICES),
                 accounts=_accounts(env),
                 kept=_kept(env),

@@ -53,20 +53,21 @@ class Enforcer:
             for device, limit in limits.items():
                 facts |= self._mps.environment(device, *limit)
             folders = tuple(str(self._mps.pipe(device)) for device in limits)
-        caps, denied = ladder.caps_of(limits, self._known), self._denied(shares)
+        caps, refused = ladder.caps_of(limits, self._known), self._refused(shares)
+        denied = tuple(map(_kernels_name, refused))
         known = self.devices.files()
         files = dict.fromkeys(known[share.device] for share in shares if share.device in known)
-        return Bound(level, facts, caps, denied, folders, tuple(files))
+        return Bound(level, facts, caps, denied, folders, tuple(files), refused)
 
     def devices_of(self, shares: Sequence[Share]) -> list[Device]:
         """The devices of these shares that are known, in order."""
         return [self._known[share.device] for share in shares if share.device in self._known]
 
-    def _denied(self, shares: Sequence[Share]) -> tuple[str, ...]:
+    def _refused(self, shares: Sequence[Share]) -> tuple[str, ...]:
         """The files of the devices that are not among these."""
         files = self.devices.files()
         own = {files.get(share.device) for share in shares}
-        return tuple(filter(None, map(_kernels_name, sorted(set(files.values()) - own))))
+        return tuple(filter(_kernels_name, sorted(set(files.values()) - own)))
 
     def is_ready(self, assignment: Assignment) -> bool:
         """Whether what would hold this worker is there, or cannot be had."""
