@@ -124,6 +124,7 @@ class Namespaces:
         mounts = [(_held(source), target, only) for source, target, only in self._mounts]
         temporary = _held(TMP)
         os.chdir("/")
+        os.umask(0o022)  # everybody may get to what is shown
         places = [(path, _BOUND, temporary, False) for path in TEMPORARY if _is_folder(path)]
         places += [(path, _COVERED, "", False) for path in view["hidden"]]
         places += [(path, _BOUND, source, only) for source, path, only in (*shown, *mounts)]
