@@ -200,7 +200,7 @@ def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Mach
     isolation = probe(settings.node, settings.isolation)
     loopback = probe_loopback(settings.node, isolation)
     hidden = (settings.keys_dir, settings.run_dir, *settings.hidden)
-    seen = views.probe(settings.node_dir, hidden, settings.owner)
+    seen = views.probe(settings.node_dir, hidden, settings.shown, settings.trusted)
     what = f"{isolation.level}{seen.recorded if seen is not None else ''}"
     what += LOOPBACK_RECORDED if loopback else ""
     _LOG.info("jobs are kept apart level=%s", what)

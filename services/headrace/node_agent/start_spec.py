@@ -123,7 +123,7 @@ def _confinement(
         level += views.recorded
         plan["view"] = views.of(
             assignment.user,
-            _given(path, place, bound, files),
+            _given(path, place, bound, files, home_of(account).get("HOME", "")),
             cwd=place.cwd,
             refused=bound.denied_files,
             shm_bytes=assignment.memory_bytes,
@@ -132,7 +132,9 @@ def _confinement(
     return plan | {"mounts": mounts, "level": level + place.recorded}
 
 
-def _given(path: str, place: Workplace, bound: Bound, files: Files) -> list[tuple[str, bool]]:
+def _given(
+    path: str, place: Workplace, bound: Bound, files: Files, home: str
+) -> list[tuple[str, bool]]:
     """What the attempt has of the node's folder, and whether it is read-only: of its own folder not
     what the shim writes there.
     """
@@ -142,6 +144,7 @@ def _given(path: str, place: Workplace, bound: Bound, files: Files) -> list[tupl
     given = [(f"{path}/{name}", only) for name, only in (own | dict.fromkeys(moved, False)).items()]
     elsewhere = [*(target for _, target in place.links), *bound.folders]
     elsewhere += [place.setup["folder"]] if place.setup else []
+    elsewhere += [home] if os.path.isdir(home) else []
     return given + [(folder, False) for folder in elsewhere]
 
 

@@ -16,16 +16,16 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.node_agent.conftest import offered
 from tests.node_agent.placement_twin import until
-from tests.node_agent.rig import Node
+from tests.node_agent.rig import Node, kill
 
-from headrace.node_agent import agent, folders
+from headrace.node_agent import agent
 from headrace.node_agent.devices.static import Described, StaticDevices
 from headrace.node_agent.isolation import views
 from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.isolation.cgroups import probe_loopback
 from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import SOCKET
 
 HERE = Path(__file__).parent
@@ -33,6 +33,7 @@ PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executab
 SECRET = "what-only-the-victim-knows"
 IS_ROOT = os.geteuid() == 0
 PLAIN_UID = 61_234  # an account that no host has
+as_plain_user = pytest.mark.skipif(IS_ROOT, reason="of an agent that is not root")
 as_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")
 
 SAME_ACCOUNT = (
@@ -169,11 +170,11 @@ async def test_what_listens_on_loopback_is_reached_by_its_own_account_only(
 
 @as_root
 async def test_devices_that_a_job_was_not_given_cannot_be_opened_without_groups(
-    node: Node, tmp_path_factory: pytest.TempPathFactory
+    node: Node,
 ) -> None:
     place = Path(tempfile.mkdtemp(prefix="chips-", dir="/dev"))
     try:
-        place.chmod(0o755)
+        os.chmod(place, 0o755)
         for number, minor in enumerate((5, 7)):  # as /dev/zero and /dev/full
             os.mknod(place / f"chip{number}", 0o666 | stat.S_IFCHR, os.makedev(1, minor))
             os.chmod(place / f"chip{number}", 0o666)
@@ -219,38 +220,97 @@ def reachable(path: str) -> str:
     return ""
 
 
-async def test_only_the_owner_of_the_account_sees_its_home(
-    node: Node, monkeypatch: pytest.MonkeyPatch
+@as_plain_user
+@pytest.mark.parametrize(("user", "sees"), [("bob", False), ("ada", True)])
+async def test_only_jobs_of_the_trusted_user_see_the_accounts_home(
+    node: Node, monkeypatch: pytest.MonkeyPatch, user: str, sees: bool
 ) -> None:
-    if IS_ROOT:
-        pytest.skip("jobs of an agent that is root have accounts of their own")
-    with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="home-") as home:
-        (Path(home) / "id_rsa").write_text("private")
-        monkeypatch.setenv("HOME", home)
-        keep_apart(node, owner="ada")
-        node.views = views.Views(
-            **{name: getattr(node.views, name) for name in ("kind", "scopes_sockets", "owner")},
-            hidden=node.views.hidden if node.views else (),
-            home=home,
-        )
-        await started(node)
-        key = await node.placement.want("job-1", "/bin/sh", "-c", f"ls {home}", user="bob")
-        await node.placement.ended(key)
-        assert b"id_rsa" not in (await node.placement.logs(key)).data
-
-
-async def test_the_account_of_a_job_has_a_name_and_a_temporary_folder_that_goes_with_it(
-    node: Node,
-) -> None:
-    keep_apart(node)
-    if IS_ROOT:
-        monkey = Accounts(jobs_user="nobody")
-        node.accounts = monkey
+    home = node.dir.parent / "home"
+    home.mkdir()
+    (home / "id_rsa").write_text("private")
+    monkeypatch.setenv("HOME", str(home))
+    keep_apart(node, shown=(home,), trusted="ada")
     await started(node)
-    script = "mkdir -p /tmp/a/b/c; ln -s / /tmp/a/root; echo x > /var/tmp/a/b/c/d; id -u; ls /tmp"
-    key = await node.placement.want("job-1", "/bin/sh", "-c", script)
+    key = await node.placement.want("job-1", "/bin/cat", f"{home}/id_rsa", user=user)
+
     end = await node.placement.ended(key)
+
+    assert (end.exit_code == 0) is sees
+    assert ((await node.placement.logs(key)).data == b"private") is sees
+
+
+@as_root
+async def test_a_job_may_not_name_a_folder_that_is_hidden(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    key = await node.placement.want("job-1", "/bin/ls", workdir=str(node.dir))
+
+    await node.placement.ended(key)
+
+    assert (await node.placement.logs(key)).data.split() == [b"attempts"]  # the way to its own
+
+
+async def test_what_a_job_leaves_in_its_temporary_folder_goes_with_it(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    deep = "d=/tmp; for i in $(seq 300); do d=$d/x; mkdir $d; done; ln -s / /tmp/root; touch $d/y"
+    script = f"{deep}; test -e /var/tmp/x && ! test -e {node.dir.parent}/keys/grant.pub"
+    key = await node.placement.want("job-1", "/bin/sh", "-c", script)
+
+    end = await node.placement.ended(key)
+
     assert end.exit_code == 0, (await node.placement.logs(key)).data
     assert not (node.folder(key) / "tmp").exists()
-    assert folders.read_exit(node.folder(key)) is not None
-    assert offered  # the same rig as its neighbours
+
+
+@as_root
+async def test_an_account_without_a_name_has_one_in_its_job(node: Node) -> None:
+    keep_apart(node)
+    node.accounts = Numbered()
+    await started(node)
+    key = await node.placement.want(
+        "job-1", "/bin/sh", "-c", "id -un; id -gn; echo $USER; cd ~; pwd"
+    )
+
+    await node.placement.ended(key)
+
+    name = f"headrace-{PLAIN_UID}"
+    said = (await node.placement.logs(key)).data.decode().split()
+    assert said == [name, name, name, str(node.folder(key) / "work")]
+
+
+class Numbered(Accounts):
+    """Every job runs as an account that exists as a number alone."""
+
+    def of(self, user: str) -> tuple[int, int, list[int]]:
+        del user
+        return PLAIN_UID, PLAIN_UID, []
+
+
+async def test_what_a_job_leaves_running_is_asked_to_end_and_then_ended(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    asked = "trap 'echo asked; exit 0' TERM; touch ready; while :; do sleep 0.01; done"
+    script = f'(setsid sh -c "{asked}" &) ; until test -e ready; do sleep 0.01; done'
+    key = await node.placement.want("job-1", "/bin/sh", "-c", script)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("exited", 0)
+    assert (await node.placement.logs(key)).data.endswith(b"asked\n")
+    assert node.left_of(node.intent(key).marker) == []
+
+
+async def test_everything_of_a_job_dies_with_its_shim(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    script = "(setsid env -i sleep 1000 &); touch ready; sleep 1000"
+    key = await node.placement.want("job-1", "/bin/sh", "-c", script)
+    await until((node.folder(key) / "work" / "ready").exists, "it runs")
+    pids = tree.descendants(node.shim(key))
+    assert len(pids) >= 3  # init among them
+
+    kill(node.shim(key))
+
+    assert (await node.placement.ended(key)).reason == "lost"
+    await until(lambda: not any(map(kernel.start_time, pids)), "nothing is left")

@@ -3,6 +3,7 @@
 Writes where it can be found to `facts.json` in its working directory, and lives until it is ended.
 """
 
+import contextlib
 import ctypes
 import json
 import os
@@ -16,7 +17,7 @@ IPC_CREAT = 0o1000
 
 
 def main():
-    facts = {"abstract": "\0headrace-victim-%d" % SHARED_MEMORY_KEY, "key": SHARED_MEMORY_KEY}
+    facts = {"abstract": f"\0headrace-victim-{SHARED_MEMORY_KEY}", "key": SHARED_MEMORY_KEY}
     for folder in ("/tmp", "/var/tmp", "/dev/shm", os.getcwd()):
         with open(f"{folder}/victim-{SHARED_MEMORY_KEY}", "w") as file:
             file.write(SECRET)
@@ -42,10 +43,8 @@ def main():
         for one in select.select(sockets, [], [])[0]:
             if one.type == socket.SOCK_STREAM:
                 connection, _ = one.accept()
-                try:
+                with contextlib.suppress(OSError):
                     connection.sendall(SECRET.encode())
-                except OSError:
-                    pass
                 connection.close()
             else:
                 _, sender = one.recvfrom(100)

@@ -66,7 +66,10 @@ def home_of(account: Account | None) -> dict[str, str]:
     """What the account's own environment says."""
     if account is None:
         return {}
-    entry = pwd.getpwuid(account[0])
+    try:
+        entry = pwd.getpwuid(account[0])
+    except KeyError:
+        return {}
     return {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name}
 
 

@@ -23,6 +23,7 @@ from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.supervision.namespaces import ROOT, TEMPORARY
 
 PROBE_S_MAX = 10.0
+EVERYBODY = "*"
 RECORDED = {ROOT: "+namespaces", "user": "+user-namespaces"}
 SOCKETS_RECORDED = "+sockets"
 ENGINES = ("/run/docker.sock", "/run/podman/podman.sock", "/var/snap/lxd/common/lxd/unix.socket")
@@ -32,15 +33,17 @@ Shown = tuple[str, bool]  # path, and whether it is read-only
 
 @dataclass(frozen=True, kw_only=True)
 class Views:
-    """The node's. `kind` is whose namespaces they are, `hidden` what no job sees, `home` the folder
-    that only jobs of `owner` see: an agent that is not root shares its account with its jobs.
+    """The node's. `kind` is whose namespaces they are, `hidden` what no job sees, `shown` what every
+    job sees in the shared places, `home` the folder that only jobs of the user `trusted` see (`*`:
+    everybody's): an agent that is not root shares its account with its jobs.
     """
 
     kind: str
     scopes_sockets: bool
     hidden: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
     home: str = ""
-    owner: str = ""
+    trusted: str = ""
 
     @property
     def recorded(self) -> str:
@@ -61,12 +64,16 @@ class Views:
         `given` these paths, and works in `cwd` if that is a folder of the node's.
         """
         hidden = [*self.hidden]
-        if self.home and user != self.owner:
+        if self.home and self.trusted not in (user, EVERYBODY):
             hidden.append(self.home)
         covered = (*hidden, *TEMPORARY)
         shown = [(path, only) for path, only in (*_programs(), *given) if _is_in(path, covered)]
-        if cwd.startswith("/") and _is_in(cwd, TEMPORARY) and not _is_in(cwd, hidden):
-            shown.append((cwd, False))
+        of_the_host = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
+        shown += [
+            (path, False)
+            for path in sorted(of_the_host)
+            if _is_in(path, TEMPORARY) and not _is_in(path, hidden) and os.path.exists(path)
+        ]
         return {
             "kind": self.kind,
             "hidden": hidden,
@@ -78,9 +85,11 @@ class Views:
         }
 
 
-def probe(node_dir: Path, hidden: Iterable[Path], owner: str = "") -> Views | None:
+def probe(
+    node_dir: Path, hidden: Iterable[Path], shown: Iterable[Path] = (), trusted: str = ""
+) -> Views | None:
     """The views that this host grants, by making one; None where it grants none. `hidden` are the
-    platform's other folders, `owner` is the user whose account the agent runs as.
+    platform's folders beside the node's; for the rest see `Views`.
     """
     with tempfile.TemporaryDirectory(prefix="probe-", dir=node_dir) as folder:
         program = [sys.executable, "-I", "-S", os.path.dirname(str(supervision.__file__))]
@@ -107,7 +116,8 @@ def probe(node_dir: Path, hidden: Iterable[Path], owner: str = "") -> Views | No
         scopes_sockets="sockets" in more,
         hidden=tuple(sorted(map(os.path.realpath, paths))),
         home=home if home != "/" else "",
-        owner=owner,
+        shown=tuple(map(str, shown)),
+        trusted=trusted,
     )
 
 

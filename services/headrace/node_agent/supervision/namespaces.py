@@ -140,11 +140,11 @@ class Namespaces:
         for path in view["refused"]:
             kernel.show(path, path)
             kernel.restrict(path, kernel.NO_DEVICES)
+        if view["names"]:
+            _name(view["names"])
         if os.path.isdir(SHARED_MEMORY):
             size = f",size={view['shm_bytes']}" if view["shm_bytes"] else ""
             kernel.mount("tmpfs", SHARED_MEMORY, f"mode=1777{size}")
-        if view["names"] and covers:
-            _name(covers[0], view["names"])
         for path in covers:
             kernel.restrict(path, kernel.READ_ONLY, is_recursive=False)
         if os.path.isdir(GROUPS):
@@ -182,12 +182,15 @@ def _show(source: str, target: str, *, is_read_only: bool) -> None:
         kernel.restrict(target, kernel.READ_ONLY)
 
 
-def _name(folder: str, lines: list[str]) -> None:
-    """Have the account in the files in which programs look for its name."""
+def _name(lines: list[str]) -> None:
+    """Have the account in the files in which programs look for its name. They are where the shared
+    memory will be mounted, so that nobody gets to them in another way.
+    """
+    kernel.mount("tmpfs", SHARED_MEMORY, COVER)
     for path, line in zip(("/etc/passwd", "/etc/group"), lines, strict=True):
         with open(path, "rb") as file:
             known = file.read()
-        own = f"{folder}/{os.path.basename(path)}"
+        own = f"{SHARED_MEMORY}/{os.path.basename(path)}"
         kernel.write(own, known.rstrip(b"\n") + b"\n" + line.encode() + b"\n")
         os.chmod(own, 0o644)
         kernel.show(own, path)
