@@ -150,7 +150,12 @@ async def _run(settings: NodeSettings) -> None:
 
 def _enforcer(settings: NodeSettings) -> Enforcer:
     devices = devices_of(settings.gpus, settings.node, settings.node_dir / "simulated")
-    return Enforcer(devices, settings.node_dir, Mps(settings.node_dir / "mps"))
+    return Enforcer(
+        devices,
+        settings.node_dir,
+        Mps(settings.node_dir / "mps"),
+        lambda assignment: settings.accounts.number_of(assignment.user),
+    )
 
 
 def _prober(settings: NodeSettings, keys: NodeKeys) -> Prober:

@@ -12,7 +12,7 @@ from headrace.bus.agents import Assignment, Launch
 from headrace.documents import frameworks
 from headrace.events.gangs import Share
 from headrace.events.nodes import Device
-from headrace.node_agent.enforcement import Bound
+from headrace.node_agent.enforcement import MPS, Bound
 from headrace.node_agent.folders import KEPT, Kept, name_of
 from headrace.node_agent.gang_files import Files, files_of, shown
 from headrace.node_agent.isolation import (
@@ -127,6 +127,7 @@ def _confinement(
             cwd=place.cwd,
             refused=bound.denied_files,
             shm_bytes=assignment.memory_bytes,
+            shares_memory=bound.enforcement == MPS,  # its clients meet the daemon there
             names=names_of(account, f"{path}/{WORK}"),
         )
     return plan | {"mounts": mounts, "level": level + place.recorded}

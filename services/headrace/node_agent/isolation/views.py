@@ -58,6 +58,7 @@ class Views:
         cwd: str = "",
         refused: Sequence[str] = (),
         shm_bytes: int = 0,
+        shares_memory: bool = False,
         names: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         """What the shim is told (see `supervision.namespaces.View`) for a job of this user that was
@@ -80,6 +81,7 @@ class Views:
             "shown": shown,
             "refused": list(refused),
             "shm_bytes": shm_bytes,
+            "shares_memory": shares_memory,
             "names": names,
             "scopes_sockets": self.scopes_sockets,
         }

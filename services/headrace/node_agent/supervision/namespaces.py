@@ -19,6 +19,7 @@ ROOT, USER = "root", "user"  # whose: of an agent that is root, or of one that i
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a folder of the attempt is shown there)
 TMP = "tmp"  # that folder, in the attempt's
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
+PROCESSES = "/proc"
 GROUPS = "/sys/fs/cgroup"
 COVER = "size=1m,nr_inodes=4096,mode=755"
 SAID_BYTES_MAX = 1024
@@ -30,7 +31,8 @@ LEAVE, END = signal.SIGHUP, signal.SIGTERM  # to init, from its shim
 View = dict[str, Any]
 """What the attempt's processes see: `kind` (root or user), `hidden` (paths that are empty for them),
 `shown` (each `[path, is_read_only]`: what of it they see nevertheless), `refused` (devices' files that
-they cannot open), `shm_bytes` (0: half of the memory), `names` (`[line of passwd, line of group]` or
+they cannot open), `shm_bytes` (0: half of the memory), `shares_memory` (its /dev/shm is the host's),
+`names` (`[line of passwd, line of group]` or
 None: the account has them), `scopes_sockets`."""
 
 Mounts = list[tuple[str, str, bool]]
@@ -142,14 +144,14 @@ class Namespaces:
             kernel.restrict(path, kernel.NO_DEVICES)
         if view["names"]:
             _name(view["names"])
-        if os.path.isdir(SHARED_MEMORY):
+        if os.path.isdir(SHARED_MEMORY) and not view["shares_memory"]:
             size = f",size={view['shm_bytes']}" if view["shm_bytes"] else ""
             kernel.mount("tmpfs", SHARED_MEMORY, f"mode=1777{size}")
         for path in covers:
             kernel.restrict(path, kernel.READ_ONLY, is_recursive=False)
         if os.path.isdir(GROUPS):
             kernel.restrict(GROUPS, kernel.READ_ONLY)
-        kernel.mount("proc", "/proc")
+        kernel.mount("proc", PROCESSES)
 
 
 def _be_alone_of_this_user() -> None:
@@ -183,14 +185,14 @@ def _show(source: str, target: str, *, is_read_only: bool) -> None:
 
 
 def _name(lines: list[str]) -> None:
-    """Have the account in the files in which programs look for its name. They are where the shared
-    memory will be mounted, so that nobody gets to them in another way.
+    """Have the account in the files in which programs look for its name. They are where processes
+    will be seen, so that nobody gets to them in another way.
     """
-    kernel.mount("tmpfs", SHARED_MEMORY, COVER)
+    kernel.mount("tmpfs", PROCESSES, COVER)
     for path, line in zip(("/etc/passwd", "/etc/group"), lines, strict=True):
         with open(path, "rb") as file:
             known = file.read()
-        own = f"{SHARED_MEMORY}/{os.path.basename(path)}"
+        own = f"{PROCESSES}/{os.path.basename(path)}"
         kernel.write(own, known.rstrip(b"\n") + b"\n" + line.encode() + b"\n")
         os.chmod(own, 0o644)
         kernel.show(own, path)
@@ -226,7 +228,7 @@ def try_out(folder: str) -> None:
     os.chdir(folder)
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
     view: View = {"kind": USER if os.geteuid() else ROOT, "hidden": [folder], "shown": []}
-    view |= {"refused": [], "shm_bytes": 0, "names": None}
+    view |= {"refused": [], "shm_bytes": 0, "shares_memory": False, "names": None}
     view["scopes_sockets"] = kernel.can_scope_sockets()
     namespaces = Namespaces(view, [])
     namespaces.open(os.geteuid(), os.getegid())
