@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 from tests.node_agent.placement_twin import until
 from tests.node_agent.rig import Node, kill
+from tests.node_agent.test_sessions import heard, session, to_the_end
 
 from headrace.node_agent import agent
 from headrace.node_agent.devices.static import Described, StaticDevices
@@ -314,3 +315,35 @@ async def test_everything_of_a_job_dies_with_its_shim(node: Node) -> None:
 
     assert (await node.placement.ended(key)).reason == "lost"
     await until(lambda: not any(map(kernel.start_time, pids)), "nothing is left")
+
+
+async def test_what_a_setup_prepared_cannot_be_changed_by_those_that_run_on_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{os.path.dirname(PYTHON)}:{os.environ['PATH']}")
+    keep_apart(node)
+    await started(node)
+    setup = ("/bin/sh", "-euc", "echo prepared > $VIRTUAL_ENV/prepared")
+    script = "cat $VIRTUAL_ENV/prepared; ! touch $VIRTUAL_ENV/mine 2> why && cat why"
+    for job in ("first", "next"):
+        key = await node.placement.want(job, "/bin/sh", "-c", script, setup=setup)
+        end = await node.placement.ended(key)
+        said = (await node.placement.logs(key)).data.decode()
+        assert end.exit_code == 0, (end, said)
+        assert "prepared" in said
+        assert "Read-only file system" in said
+
+
+async def test_a_program_beside_a_worker_is_in_its_namespaces(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    key = await node.placement.want("job-1", "/bin/sh", "-c", "touch /tmp/mine; sleep 1000")
+    await node.placement.started(key)
+    await until(lambda: os.listdir(node.folder(key) / "tmp"), "the worker's file")
+
+    async with session(node, key, "exec", command=("/bin/sh", "-c", "ls /tmp; ls /proc")) as wire:
+        said = (await heard(wire, to_the_end))["data"]
+
+    names = said.decode().split()
+    assert "mine" in names
+    assert str(node.intent(key).pids[0]) not in names

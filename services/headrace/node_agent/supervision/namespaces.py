@@ -86,6 +86,10 @@ class Namespaces:
 
     def seal(self, path: str) -> None:
         """Show this from now on so that nobody can write there. Raises `OSError`."""
+        if not self.init:
+            shown = self._view["shown"]
+            self._view["shown"] = [(each, only or each == path) for each, only in shown]
+            return
         pid = os.fork()
         if pid == 0:
             code = 1

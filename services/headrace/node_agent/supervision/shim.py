@@ -140,7 +140,7 @@ class _Attempt:
     def _seal(self, folder: str) -> None:
         """What was prepared is other attempts' too: the worker cannot change it."""
         namespaces = self._confinement.namespaces
-        if namespaces is None or not namespaces.init:
+        if namespaces is None:
             return
         try:
             namespaces.seal(folder)
