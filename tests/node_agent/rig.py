@@ -24,6 +24,7 @@ from headrace.node_agent.gang_network.network import GangNetwork
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.isolation import Isolation, Processes
 from headrace.node_agent.isolation.accounts import Accounts
+from headrace.node_agent.isolation.views import Views
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
 from headrace.node_agent.machine import AttemptKey, Machine
@@ -58,6 +59,8 @@ class Node:
         self.boot = kernel.boot_id()
         self.output_bytes_max = 1_000_000
         self.isolation: Isolation = Processes()
+        self.views: Views | None = None
+        self.loopback = ""
         self.accounts = Accounts(root_allowed=True)
         self.driver: Driver = NoDriver()
         self.task: asyncio.Task[None] | None = None
@@ -80,6 +83,8 @@ class Node:
                 journal=str(self.attempt_journal),
                 output_bytes_max=self.output_bytes_max,
                 isolation=self.isolation,
+                views=self.views,
+                loopback=self.loopback,
                 accounts=self.accounts,
                 driver=self.driver,
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},

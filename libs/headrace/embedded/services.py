@@ -15,6 +15,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import headrace.events
 from headrace.embedded import secrets
 from headrace.embedded.accounts import private_folder
+from headrace.embedded.contexts import config_file
 from headrace.embedded.layout import Layout
 from headrace.embedded.settings import Settings, reachable_host, url_of
 from headrace.embedded.units import LOOPBACK, Unit, run_dir, service_unit
@@ -110,6 +111,8 @@ def _of_node(
         "HEADRACE_NODE_DIR": str(private_folder(layout.node(node))),
         "HEADRACE_NODE_PORTS": settings.node_ports(node),
         "HEADRACE_NODE_ISOLATION": "processes",  # one machine plays several, and is its user's own
+        "HEADRACE_NODE_HIDDEN": f"{layout.data_dir}{os.pathsep}{config_file().parent}",
+        "HEADRACE_NODE_TRUSTED": "admin",  # the person whose account this is
         "HEADRACE_NODE_NETWORK": "none",
         "HEADRACE_NODE_ROOT_JOBS": "allow",
     }

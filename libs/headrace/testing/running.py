@@ -46,6 +46,7 @@ class RunningPlatform:
             **{name: value for name, value in os.environ.items() if name not in OTHERS},
             "XDG_CONFIG_HOME": str(home / "config"),
             "HEADRACE_PROJECT": "default",
+            "HEADRACE_NODE_SHOWN": tempfile.gettempdir(),  # jobs and tests meet there
         }
 
     @property

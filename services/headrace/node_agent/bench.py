@@ -16,6 +16,7 @@ from pathlib import Path
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent import folders
+from headrace.node_agent.isolation import views
 from headrace.node_agent.machine import AttemptKey, Workplace
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
@@ -47,7 +48,9 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 async def measure(node_dir: Path, starts: int) -> None:
     """Run every measurement and print its line."""
-    machine, ended = ProcessMachine(MachineSettings(node_dir=node_dir)), _Ends()
+    settings = MachineSettings(node_dir=node_dir, views=views.probe(node_dir, ()))
+    print(f"kept apart by processes{settings.views.recorded if settings.views else ''}")
+    machine, ended = ProcessMachine(settings), _Ends()
     await machine.open(lambda key: ended.look(machine, key))
     await _run(machine, ended, "warm", 20, 1)
     launcher = folders.holder_of(node_dir / LAUNCHER_LOCK)

@@ -35,7 +35,8 @@ from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.gang_network import network as gang_network
 from headrace.node_agent.identity import NodeKeys
-from headrace.node_agent.isolation.cgroups import probe
+from headrace.node_agent.isolation import LOOPBACK_RECORDED, views
+from headrace.node_agent.isolation.cgroups import probe, probe_loopback
 from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
@@ -150,7 +151,12 @@ async def _run(settings: NodeSettings) -> None:
 
 def _enforcer(settings: NodeSettings) -> Enforcer:
     devices = devices_of(settings.gpus, settings.node, settings.node_dir / "simulated")
-    return Enforcer(devices, settings.node_dir, Mps(settings.node_dir / "mps"))
+    return Enforcer(
+        devices,
+        settings.node_dir,
+        Mps(settings.node_dir / "mps"),
+        lambda assignment: settings.accounts.number_of(assignment.user),
+    )
 
 
 def _prober(settings: NodeSettings, keys: NodeKeys) -> Prober:
@@ -198,7 +204,12 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
 
 def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Machine:
     isolation = probe(settings.node, settings.isolation)
-    _LOG.info("jobs are kept apart level=%s", isolation.level)
+    loopback = probe_loopback(settings.node, isolation)
+    hidden = (settings.keys_dir, settings.run_dir, *settings.hidden)
+    seen = views.probe(settings.node_dir, hidden, settings.shown, settings.trusted)
+    what = f"{isolation.level}{seen.recorded if seen is not None else ''}"
+    what += LOOPBACK_RECORDED if loopback else ""
+    _LOG.info("jobs are kept apart level=%s", what)
     if lack := settings.accounts.lack():
         _LOG.warning("%s: until there is, they fail here: %s", lack, settings.accounts.fix())
     given = MachineSettings(
@@ -208,6 +219,8 @@ def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Mach
         devices_of=enforcer.devices_of,
         journal=settings.attempt_journal,
         isolation=isolation,
+        views=seen,
+        loopback=loopback,
         accounts=settings.accounts,
         driver=driver,
         kept=settings.kept,

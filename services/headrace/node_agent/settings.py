@@ -45,6 +45,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     http: str
     attempt_journal: str
     isolation: str
+    hidden: tuple[Path, ...]  # folders of the platform that no job sees, beside the agent's own
+    shown: tuple[Path, ...]  # what every job sees in /tmp, /var/tmp beside its own
+    trusted: str  # whose jobs see the home of an agent that is not root; `*`: everybody's
     network: str
     accounts: Accounts
     kept: Kept
@@ -81,6 +84,9 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 http=env.get("HEADRACE_HTTP", "127.0.0.1:0"),
                 attempt_journal=_absolute(env.get("HEADRACE_ATTEMPT_JOURNAL", "")),
                 isolation=_choice("HEADRACE_NODE_ISOLATION", env, CHOICES),
+                hidden=_folders(env.get("HEADRACE_NODE_HIDDEN", "")),
+                shown=_folders(env.get("HEADRACE_NODE_SHOWN", "")),
+                trusted=env.get("HEADRACE_NODE_TRUSTED", ""),
                 network=_choice("HEADRACE_NODE_NETWORK", env, network.CHOICES),
                 accounts=_accounts(env),
                 kept=_kept(env),
@@ -142,6 +148,10 @@ def _accounts(env: Mapping[str, str]) -> Accounts:
         ),
         root_allowed=_choice("HEADRACE_NODE_ROOT_JOBS", env, ("never", "allow")) == "allow",
     )
+
+
+def _folders(text: str) -> tuple[Path, ...]:
+    return tuple(Path(path).absolute() for path in text.split(os.pathsep) if path)
 
 
 def _words(text: str) -> tuple[str, ...]:

@@ -12,15 +12,28 @@ from headrace.bus.agents import Assignment, Launch
 from headrace.documents import frameworks
 from headrace.events.gangs import Share
 from headrace.events.nodes import Device
-from headrace.node_agent.enforcement import Bound
+from headrace.node_agent.enforcement import MPS, Bound
 from headrace.node_agent.folders import KEPT, Kept, name_of
 from headrace.node_agent.gang_files import Files, files_of, shown
-from headrace.node_agent.isolation import Isolation, Limits, Processes, plan_of
+from headrace.node_agent.isolation import (
+    DEVICES_RECORDED,
+    Isolation,
+    Limits,
+    Processes,
+    plan_of,
+)
 from headrace.node_agent.isolation.accounts import Accounts, home_of
+from headrace.node_agent.isolation.views import Views, names_of
 from headrace.node_agent.machine import Workplace
 from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.reconcile import key_of
-from headrace.node_agent.supervision.protocol import OUTPUT_BYTES_MAX
+from headrace.node_agent.supervision.protocol import (
+    OUTPUT,
+    OUTPUT_BYTES_MAX,
+    REPORTS,
+    STOP_REASON,
+    WORK,
+)
 from headrace.node_agent.worker_environment import environment_of, place_of, processes_of
 from headrace.node_agent.workplaces.setups import environment_of as prepared_by
 
@@ -28,7 +41,8 @@ from headrace.node_agent.workplaces.setups import environment_of as prepared_by
 @dataclass(frozen=True, kw_only=True)
 class MachineSettings:
     """`bind` tells how a worker is bound to its devices, `devices_of` which these are; `journal` a
-    file outside Headrace that every attempt's start and end is written to, or ""; `driver` moves
+    file outside Headrace that every attempt's start and end is written to, or ""; `views` and `loopback`
+    what the host offers beside `isolation` (None, "": nothing), see `plan_of`; `driver` moves
     processes off their GPUs; `base_environment` is the agent's own.
     """
 
@@ -38,6 +52,8 @@ class MachineSettings:
     devices_of: Callable[[tuple[Share, ...]], Sequence[Device]] = lambda _shares: ()
     journal: str = ""
     isolation: Isolation = field(default_factory=Processes)
+    views: Views | None = None
+    loopback: str = ""
     accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
     output_bytes_max: int = OUTPUT_BYTES_MAX
     driver: Driver = field(default_factory=NoDriver)
@@ -59,11 +75,12 @@ def spec_of(
     _check(launch)
     folder = name_of(key_of(assignment))
     bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
-    limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
     path = str(settings.node_dir / folder)
     base = settings.base_environment | home_of(account)
+    names = names_of(account, f"{path}/{WORK}")
+    if settings.views is not None:
+        base = base | {"TMPDIR": ""} | _named(names)
     env = environment_of(assignment, launch, bound, base=base, folder=path, marker=marker)
-    plan = plan_of(settings.isolation, os.path.basename(folder), limits, account)
     files = files_of(place_of(assignment, launch, path), launch.framework)
     return (
         _granted(assignment)
@@ -71,7 +88,7 @@ def spec_of(
         | {
             "folder": folder,
             "enforcement": bound.enforcement,
-            "confinement": plan | _kept_apart(plan, place, files, path),
+            "confinement": _confinement(settings, assignment, place, bound, files),
             "marker": marker,
             "command": launch.command,
             "env": env
@@ -85,11 +102,62 @@ def spec_of(
     )
 
 
-def _kept_apart(plan: dict[str, Any], place: Workplace, files: Files, path: str) -> dict[str, Any]:
-    """What its workplace adds to the host's plan."""
+def _confinement(
+    settings: MachineSettings,
+    assignment: Assignment,
+    place: Workplace,
+    bound: Bound,
+    files: Files,
+) -> dict[str, Any]:
+    """The host's plan, and what the workplace adds to it: see `supervision.confinement.Plan`."""
+    path = str(settings.node_dir / name_of(key_of(assignment)))
+    account = settings.accounts.of(assignment.user)
+    limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
+    plan = plan_of(settings.isolation, os.path.basename(path), limits, account, settings.loopback)
+    level, views = plan["level"], settings.views
     mounts = [(_at(path, source), *how) for source, *how in place.mounts]
-    mounts += shown(files, path) if os.geteuid() == 0 else []
-    return {"mounts": mounts, "level": plan["level"] + place.recorded}
+    if mounts and views is None:
+        places = ", ".join(target for _, target, _ in mounts)
+        raise ValueError(f"nothing can be shown at {places}: this host grants no mount namespaces")
+    mounts += shown(files, path) if views is not None else []
+    if views is not None:
+        if bound.denied_files and DEVICES_RECORDED not in level:
+            level += DEVICES_RECORDED
+        level += views.recorded
+        plan["view"] = views.of(
+            assignment.user,
+            _given(path, place, bound, files, home_of(account).get("HOME", "")),
+            cwd=place.cwd,
+            refused=bound.denied_files,
+            shm_bytes=assignment.memory_bytes,
+            shares_memory=bound.enforcement == MPS,  # its clients meet the daemon there
+            names=names_of(account, f"{path}/{WORK}"),
+        )
+    return plan | {"mounts": mounts, "level": level + place.recorded}
+
+
+def _given(
+    path: str, place: Workplace, bound: Bound, files: Files, home: str
+) -> list[tuple[str, bool]]:
+    """What the attempt has of the node's folder, and whether it is read-only: of its own folder not
+    what the shim writes there.
+    """
+    own = {WORK: False, OUTPUT: False, REPORTS: False, STOP_REASON: True}
+    own |= dict.fromkeys((file.partition("/")[0] for file in files), True)
+    moved = {to.partition("/")[0] for _, to in place.moves} - own.keys()
+    given = [(f"{path}/{name}", only) for name, only in (own | dict.fromkeys(moved, False)).items()]
+    elsewhere = [*(target for _, target in place.links), *bound.folders]
+    elsewhere += [place.setup["folder"]] if place.setup else []
+    elsewhere += [home] if os.path.isdir(home) else []
+    return given + [(folder, False) for folder in elsewhere]
+
+
+def _named(names: list[str] | None) -> dict[str, str]:
+    """What the environment says of an account that has its name in its own view only."""
+    if names is None:
+        return {}
+    name, *_, home, _shell = names[0].split(":")
+    return {"HOME": home, "USER": name, "LOGNAME": name}
 
 
 def _placed(place: Workplace) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """One MPS daemon per shared GPU, for as long as somebody shares it."""
 
 import asyncio
+import os
 from pathlib import Path
 
+import msgspec
 import pytest
 from tests.node_agent.enforcement.fake_mps import FakeMps
 from tests.node_agent.rig import until
@@ -17,6 +19,7 @@ from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.machine import AttemptKey, End, Seen
 
 GPU = "GPU-0"
+OWN, OTHER = os.geteuid(), 4711
 
 
 @pytest.fixture
@@ -36,23 +39,23 @@ def mps(fake, monkeypatch):
 
 async def test_a_daemon_is_started_once_and_ended_when_nobody_needs_it(fake, mps):
     assert mps.may_serve(GPU)
-    assert not mps.serves(GPU)
-    await asyncio.gather(mps.start(GPU), mps.start(GPU))
-    assert mps.serves(GPU)
+    assert not mps.serves(GPU, OWN)
+    await asyncio.gather(mps.start(GPU, OWN), mps.start(GPU, OWN))
+    assert mps.serves(GPU, OWN)
     assert fake.starts() == [GPU]
     (pid,) = fake.pids()
 
     assert await mps.settle([GPU]) == []
     assert fake.pids() == [pid]
     assert await mps.settle([]) == []
-    assert not mps.serves(GPU)
+    assert not mps.serves(GPU, OWN)
     await until(lambda: not Path(f"/proc/{pid}").exists(), "the daemon has gone")
     assert fake.pids() == []
 
 
 async def test_a_worker_is_bound_to_its_devices_daemon_within_its_share(fake, mps):
     told = mps.environment(GPU, 250, 20 * 2**30)
-    await mps.start(GPU)
+    await mps.start(GPU, OWN)
     (file,) = fake.folder.glob("*/*.pid")
     assert told["CUDA_MPS_PIPE_DIRECTORY"] == str(file.parent)
     assert told["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"] == "25"
@@ -61,39 +64,39 @@ async def test_a_worker_is_bound_to_its_devices_daemon_within_its_share(fake, mp
 
 
 async def test_an_agent_that_is_started_anew_finds_the_daemons_that_are_needed(fake, mps):
-    await mps.start(GPU)
+    await mps.start(GPU, OWN)
     anew = Mps(fake.folder, str(fake.program))
     assert await anew.settle([GPU]) == []
-    assert anew.serves(GPU)
+    assert anew.serves(GPU, OWN)
     assert fake.starts() == [GPU]
     await anew.settle([])
 
 
 async def test_an_agent_that_is_started_anew_ends_the_daemons_that_are_not(fake, mps):
-    await mps.start(GPU)
+    await mps.start(GPU, OWN)
     await Mps(fake.folder, str(fake.program)).settle([])
     assert fake.pids() == []
 
 
 async def test_a_daemon_waits_for_who_asked_for_it(fake, mps, monkeypatch):
     monkeypatch.setattr(module, "LINGER_S", 1_000.0)
-    await mps.start(GPU)
+    await mps.start(GPU, OWN)
     await mps.settle([])
-    assert mps.serves(GPU)
+    assert mps.serves(GPU, OWN)
     assert len(fake.pids()) == 1
 
 
 async def test_a_daemon_that_died_is_noticed_once_and_started_again_for_the_next(fake, mps):
-    await mps.start(GPU)
+    await mps.start(GPU, OWN)
     (pid,) = fake.pids()
     fake.kill()
     await until(lambda: not _lives(pid), "the daemon has gone")
 
     assert await mps.settle([GPU]) == [GPU]
     assert await mps.settle([GPU]) == []
-    assert not mps.serves(GPU)
-    await mps.start(GPU)
-    assert mps.serves(GPU)
+    assert not mps.serves(GPU, OWN)
+    await mps.start(GPU, OWN)
+    assert mps.serves(GPU, OWN)
     assert fake.starts() == [GPU, GPU]
 
 
@@ -102,15 +105,15 @@ async def test_a_device_whose_daemon_does_not_start_is_left_alone_for_a_while(
 ):
     monkeypatch.setattr(module, "START_S", 0.2)
     fake.refuses.touch()
-    await mps.start(GPU)
-    assert not mps.serves(GPU)
+    await mps.start(GPU, OWN)
+    assert not mps.serves(GPU, OWN)
     assert not mps.may_serve(GPU)
     monkeypatch.setattr(module, "AGAIN_S", 0.0)
     monkeypatch.setattr(module, "START_S", 60.0)
     fake.refuses.unlink()
     assert mps.may_serve(GPU)
-    await mps.start(GPU)
-    assert mps.serves(GPU)
+    await mps.start(GPU, OWN)
+    assert mps.serves(GPU, OWN)
 
 
 async def test_without_the_program_nothing_is_served(tmp_path):
@@ -167,6 +170,41 @@ async def test_a_daemon_lives_as_long_as_a_worker_that_it_holds_and_its_death_is
     assert end.message == "exit code 1; the MPS daemon of GPU-0 had died"
     await enforcer.settle({})
     assert fake.pids() == []
+
+
+async def test_a_daemon_serves_one_account_and_the_next_when_nobody_needs_it(fake, mps):
+    await mps.start(GPU, OWN)
+    assert not mps.serves(GPU, OTHER)
+    assert mps.serves_another(GPU, OTHER)
+    await mps.start(GPU, OTHER)
+    assert fake.starts() == [GPU]
+    anew = Mps(fake.folder, str(fake.program))
+    await anew.settle([GPU])
+    assert anew.serves_another(GPU, OTHER)
+
+    await mps.settle([])
+    await mps.start(GPU, OTHER)
+
+    assert mps.serves(GPU, OTHER)
+    assert fake.starts() == [GPU, GPU]
+    await mps.settle([])
+
+
+async def test_beside_another_accounts_workers_a_part_is_watched_and_starts_at_once(
+    tmp_path, fake, mps
+):
+    accounts = {"ada": OWN, "bob": OTHER}
+    devices = Whole("simulated:2xH100-80GB", "n1", tmp_path / "s")
+    enforcer = Enforcer(devices, tmp_path, mps, lambda worker: accounts[worker.user])
+    ada = msgspec.structs.replace(assignment((GPU, 500)), user="ada")
+    bob = msgspec.structs.replace(ada, job="b", user="bob")
+    await enforcer.prepare(ada)
+
+    assert enforcer.is_ready(bob)
+    assert enforcer.bind(bob).enforcement == "watch"
+    assert "CUDA_MPS_PIPE_DIRECTORY" not in enforcer.bind(bob).facts
+    assert enforcer.bind(ada).enforcement == "mps"
+    await enforcer.settle({})
 
 
 async def test_a_part_is_watched_where_no_daemon_can_be_had(tmp_path, fake, mps, monkeypatch):

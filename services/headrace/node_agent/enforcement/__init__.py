@@ -24,8 +24,8 @@ class Limit(NamedTuple):
 
 class Bound(NamedTuple):
     """How a worker is bound to its devices. The job's own environment wins over `caps`, never over
-    `facts`. `denied` are the devices that it was not given, as the kernel names them (`c 195:3`). A
-    worker elsewhere than in the host's file system needs its `folders` and its devices' `files` there.
+    `facts`. `denied` are the devices that it was not given, as the kernel names them (`c 195:3`), and
+    `denied_files` their files. A worker elsewhere than in the host's file system needs its `folders` and its devices' `files` there.
     """
 
     enforcement: str = NONE
@@ -34,3 +34,4 @@ class Bound(NamedTuple):
     denied: tuple[str, ...] = ()
     folders: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
+    denied_files: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from headrace.bus.agents import Assignment
@@ -23,12 +23,18 @@ OUTPUTS_MAX = 16  # of one worker
 
 class Enforcer:
     """One node's. `node_dir` is where attempts have their folders; without it nobody's processes
-    are known. `mps` is None where there is none.
+    are known. `mps` is None where there is none; `account_of` tells as which account (a number) a
+    worker runs.
     """
 
     def __init__(
-        self, devices: Devices, node_dir: Path | None = None, mps: Mps | None = None
+        self,
+        devices: Devices,
+        node_dir: Path | None = None,
+        mps: Mps | None = None,
+        account_of: Callable[[Assignment], int] = lambda _assignment: os.geteuid(),
     ) -> None:
+        self._account_of = account_of
         self.devices, self._node_dir, self._mps = devices, node_dir, mps
         self._known: dict[str, Device] = {d.device: d for d in devices.list()}
         self._died: dict[str, None] = {}  # devices whose MPS daemon went away under its workers
@@ -43,7 +49,7 @@ class Enforcer:
         level = ladder.rung(
             shares,
             self._known,
-            has_mps=self._mps is not None and all(self._mps.serves(s.device) for s in shares),
+            has_mps=self._is_served(assignment),
             can_watch=self.devices.can_watch and self._node_dir is not None,
         )
         limits = ladder.limits_of(shares, self._known)
@@ -53,20 +59,21 @@ class Enforcer:
             for device, limit in limits.items():
                 facts |= self._mps.environment(device, *limit)
             folders = tuple(str(self._mps.pipe(device)) for device in limits)
-        caps, denied = ladder.caps_of(limits, self._known), self._denied(shares)
+        caps, refused = ladder.caps_of(limits, self._known), self._refused(shares)
+        denied = tuple(map(_kernels_name, refused))
         known = self.devices.files()
         files = dict.fromkeys(known[share.device] for share in shares if share.device in known)
-        return Bound(level, facts, caps, denied, folders, tuple(files))
+        return Bound(level, facts, caps, denied, folders, tuple(files), refused)
 
     def devices_of(self, shares: Sequence[Share]) -> list[Device]:
         """The devices of these shares that are known, in order."""
         return [self._known[share.device] for share in shares if share.device in self._known]
 
-    def _denied(self, shares: Sequence[Share]) -> tuple[str, ...]:
+    def _refused(self, shares: Sequence[Share]) -> tuple[str, ...]:
         """The files of the devices that are not among these."""
         files = self.devices.files()
         own = {files.get(share.device) for share in shares}
-        return tuple(filter(None, map(_kernels_name, sorted(set(files.values()) - own))))
+        return tuple(filter(_kernels_name, sorted(set(files.values()) - own)))
 
     def is_ready(self, assignment: Assignment) -> bool:
         """Whether what would hold this worker is there, or cannot be had."""
@@ -76,12 +83,23 @@ class Enforcer:
         device = parts[0].device
         known = self._known.get(device)
         is_ours = known is not None and known.kind == "nvml" and not known.profile
-        return self._mps.serves(device) or not (is_ours and self._mps.may_serve(device))
+        if self._is_served(assignment) or self._mps.serves_another(
+            device, self._account_of(assignment)
+        ):
+            return True  # by MPS, or, beside another account's workers, by the watch
+        return not (is_ours and self._mps.may_serve(device))
 
     async def prepare(self, assignment: Assignment) -> None:
         """See to it; after this the assignment is ready."""
         if self._mps is not None:
-            await self._mps.start(assignment.shares[0].device)
+            await self._mps.start(assignment.shares[0].device, self._account_of(assignment))
+
+    def _is_served(self, assignment: Assignment) -> bool:
+        """Whether MPS serves this worker's account all that it has a part of."""
+        if self._mps is None or not ladder.parts_of(assignment.shares):
+            return False
+        account = self._account_of(assignment)
+        return all(self._mps.serves(share.device, account) for share in assignment.shares)
 
     async def settle(self, live: Mapping[AttemptKey, Seen]) -> None:
         """Keep what these attempts need, and nothing else."""

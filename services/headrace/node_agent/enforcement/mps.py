@@ -2,7 +2,8 @@
 
 Rule: a daemon has a folder of its own under the node's, and what is in that folder is the truth: an
 agent that is started anew finds the daemons of the one before. The daemon is a child of nobody: like
-the workers that need it, it outlives the agent.
+the workers that need it, it outlives the agent. A daemon serves one account: it lets another's
+processes wait until the first one's have all ended.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 PROGRAM = "nvidia-cuda-mps-control"
-DEVICE = "device"  # the file in a daemon's folder that names what it serves
+DEVICE = "device"  # the file in a daemon's folder that names what it serves, and whom
 START_S = 5.0  # for a daemon to answer
 QUIT_S = 5.0
 LOOK_S = 0.02  # between two looks at whether it is there
@@ -35,6 +36,7 @@ class Mps:
         self._folder = folder
         self.program = shutil.which(program)
         self._serving: dict[str, int] = {}  # device: pid of its daemon
+        self._accounts: dict[str, int] = {}  # device: whom its daemon serves
         self._asked_s: dict[str, float] = {}
         self._tried_s: dict[str, float] = {}
         self._starting: dict[str, asyncio.Task[None]] = {}
@@ -44,18 +46,25 @@ class Mps:
         tried_s = self._tried_s.get(device)
         return self.program is not None and (tried_s is None or _now_s() - tried_s >= AGAIN_S)
 
-    def serves(self, device: str) -> bool:
-        """Whether a daemon of ours serves it now."""
-        return device in self._serving
+    def serves(self, device: str, account: int) -> bool:
+        """Whether a daemon of ours serves it to this account (a number) now."""
+        return device in self._serving and self._accounts.get(device) == account
 
-    async def start(self, device: str) -> None:
-        """Make a daemon serve this device, or note that none does."""
-        self._asked_s[device] = _now_s()
+    def serves_another(self, device: str, account: int) -> bool:
+        """Whether a daemon of ours serves it to another account now."""
+        return device in self._serving and self._accounts.get(device) != account
+
+    async def start(self, device: str, account: int) -> None:
+        """Make a daemon serve this device to this account, or note that none does; one that serves
+        it to another stays.
+        """
         task = self._starting.get(device)
-        if task is None:
-            task = self._starting[device] = asyncio.create_task(self._start(device))
+        if task is None and not self.serves_another(device, account):
+            self._asked_s[device] = _now_s()
+            task = self._starting[device] = asyncio.create_task(self._start(device, account))
             task.add_done_callback(lambda _done: self._starting.pop(device, None))
-        await asyncio.shield(task)
+        if task is not None:
+            await asyncio.shield(task)
 
     async def settle(self, needed: Collection[str]) -> list[str]:
         """End the daemons nobody needs; the devices whose daemon has died although needed."""
@@ -64,6 +73,7 @@ class Mps:
             alive = self._alive(device)
             if alive and device in needed:
                 self._serving[device] = alive  # also one of an earlier agent
+                self._accounts[device] = self._account_of(device)
             elif not alive and self._serving.pop(device, 0):
                 died.append(device)
                 _LOG.error("the MPS daemon of a shared GPU has died device=%s", device)
@@ -88,23 +98,24 @@ class Mps:
             "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT": f"0={memory_bytes // 2**20}M",
         }
 
-    async def _start(self, device: str) -> None:
+    async def _start(self, device: str, account: int) -> None:
         if not self._alive(device):
-            await self._spawn(device)
+            await self._spawn(device, account)
         pid = self._alive(device)
         if pid:
             self._serving[device] = pid
+            self._accounts[device] = self._account_of(device)
             self._tried_s.pop(device, None)
             return
         self._tried_s[device] = _now_s()
         _LOG.warning("no MPS daemon for a shared GPU device=%s", device)
 
-    async def _spawn(self, device: str) -> None:
+    async def _spawn(self, device: str, account: int) -> None:
         """Start it and wait until it is there, at most `START_S`."""
         pipe = self.pipe(device)
         shutil.rmtree(pipe, ignore_errors=True)  # of one that has died: clients would wait for it
         pipe.mkdir(mode=0o755, parents=True)
-        (pipe / DEVICE).write_text(device)
+        (pipe / DEVICE).write_text(f"{device} {account}")
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(START_S):
                 await self._ask(device, ["-d"], b"")
@@ -116,8 +127,15 @@ class Mps:
         found = []
         for path in sorted(self._folder.glob(f"*/{DEVICE}")):
             with contextlib.suppress(OSError, UnicodeDecodeError):
-                found.append(path.read_text())
+                found.append(path.read_text().partition(" ")[0])
         return found
+
+    def _account_of(self, device: str) -> int:
+        """Whom the daemon in this device's folder was started for; -1 where that is not known."""
+        try:
+            return int((self.pipe(device) / DEVICE).read_text().partition(" ")[2])
+        except (OSError, ValueError):
+            return -1
 
     async def _quit(self, device: str) -> None:
         if self._alive(device):

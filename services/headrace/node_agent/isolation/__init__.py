@@ -8,7 +8,8 @@ every attempt. Levels, best first:
 * `cgroup1`: writable cgroup v1 hierarchies
 * `processes`: sessions, no core files; neither memory nor CPU is limited
 
-Where groups also keep a worker from the devices it was not given, the record says `+devices`.
+Behind it stands what else there is: `+devices` (it cannot open those it was not given),
+`+namespaces` or `+user-namespaces` (`views`), `+sockets` (abstract ones), `+loopback` (ports).
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+DEVICES_RECORDED, LOOPBACK_RECORDED = "+devices", "+loopback"
 
 
 @dataclass(frozen=True)
@@ -81,20 +84,34 @@ class Processes:
 
 
 def plan_of(
-    isolation: Isolation, name: str, limits: Limits, account: tuple[int, int, list[int]] | None
+    isolation: Isolation,
+    name: str,
+    limits: Limits,
+    account: tuple[int, int, list[int]] | None,
+    loopback: str = "",
 ) -> dict[str, Any]:
-    """What the shim is told: see `supervision.confinement.Plan`."""
+    """What the shim is told: see `supervision.confinement.Plan`. `loopback` is the folder of version 2
+    below which groups reach only their own account's ports, "" where there is none.
+    """
     is_limited, denied = bool(limits.memory_bytes), list(limits.denied)
     if not isolation.keeps_devices:
         denied = []
     limits = replace(limits, denied=denied)
     folder = isolation.filtered(name)
+    level = isolation.level + (DEVICES_RECORDED if denied else "")
+    groups = isolation.groups(name, limits)
+    fenced = f"{loopback}/{name}" if loopback and account is not None else ""
+    if fenced:
+        level += LOOPBACK_RECORDED
+        groups += [(fenced, [])] if fenced not in dict(groups) else []
     return {
-        "level": f"{isolation.level}+devices" if denied else isolation.level,
-        "groups": isolation.groups(name, limits),
+        "level": level,
+        "groups": groups,
         "oom": isolation.oom_file(name) if is_limited else "",
         "memory_bytes": limits.memory_bytes,
         "account": account,
         "mounts": [],
         "filter": [folder, denied] if folder and denied else None,
+        "loopback": fenced,
+        "view": None,
     }

@@ -43,6 +43,14 @@ class Accounts:
             return None
         raise NoAccount(f"{self.lack()}; an administrator of the node makes it: {self.fix()}")
 
+    def number_of(self, user: str) -> int:
+        """The number of this user's account; the agent's own where there is none."""
+        try:
+            account = self.of(user)
+        except NoAccount:
+            account = None
+        return account[0] if account is not None else os.geteuid()
+
     def require(self) -> None:
         """Raises `NoAccount` where no job of anybody could run."""
         if (lack := self.lack()) and not self.users:
@@ -66,7 +74,10 @@ def home_of(account: Account | None) -> dict[str, str]:
     """What the account's own environment says."""
     if account is None:
         return {}
-    entry = pwd.getpwuid(account[0])
+    try:
+        entry = pwd.getpwuid(account[0])
+    except KeyError:
+        return {}
     return {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name}
 
 

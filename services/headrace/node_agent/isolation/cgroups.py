@@ -106,6 +106,30 @@ def probe(node: str, choice: str = AUTO) -> Isolation:
     return Processes()
 
 
+def probe_loopback(node: str, isolation: Isolation) -> str:
+    """The folder of version 2 below which a program in the kernel keeps the ports of an account's jobs
+    from other jobs, beside whichever version limits them; "" where this host grants none.
+    """
+    if isinstance(isolation, Cgroup2):
+        base = isolation.base
+    else:
+        try:
+            mounted = _mounts(_text("/proc/self/mountinfo"))["cgroup2"]
+            base = f"{mounted}/headrace-{node}"
+            os.makedirs(base, exist_ok=True)
+        except (OSError, KeyError):
+            return ""
+    plan = plan_of(Processes(), "probe-loopback", Limits(), (os.geteuid(), os.getegid(), []), base)
+    confinement = Confinement(plan)
+    try:
+        confinement.create()
+    except OSError:
+        return ""
+    finally:
+        remove(confinement.folders)
+    return base
+
+
 def _version2(here: Path, node: str) -> Isolation:
     """Raises `OSError` where the tree is not ours, or lacks a controller."""
     offered = (here / "cgroup.controllers").read_text(encoding="ascii").split()

@@ -9,17 +9,20 @@ import contextlib
 import os
 from typing import Any
 
-from headrace.node_agent.supervision import device_filter, kernel
+from headrace.node_agent.supervision import device_filter, kernel, loopback_filter
 from headrace.node_agent.supervision.beneath import Folder
-from headrace.node_agent.supervision.mountpoints import mount
+from headrace.node_agent.supervision.beneath import remove as remove_folder
+from headrace.node_agent.supervision.namespaces import TMP, USER, Namespaces
 
 OOM_SCORE_ADJ = 500  # jobs go before the platform that runs them
 _MIB = 1_048_576
 
 Plan = dict[str, Any]
 """`level` (its name), `groups` (each `[folder, [[file, value, is_needed], …]]`), `oom` (a file with a
-line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `mounts` (each `[source, target, is_read_only]`), `account` (`[uid, gid, [groups]]` or None),
-`filter` (`[folder, [device, …]]`: what a group of version 2 is kept from, or None)."""
+line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `account` (`[uid, gid, [groups]]` or None),
+`filter` (`[folder, [device, …]]`: what a group of version 2 is kept from, or None), `loopback` (a group of
+version 2 that reaches its own account's ports only, or ""), `view` (see `namespaces.View`; None: all that
+the host has), `mounts` (each `[source, target, is_read_only]`, with a view)."""
 
 
 class Confinement:
@@ -28,6 +31,7 @@ class Confinement:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
         self.folders: list[str] = [folder for folder, _ in plan["groups"]]
+        self.namespaces = Namespaces(plan["view"], plan["mounts"]) if plan["view"] else None
 
     def create(self) -> None:
         """Make the groups with their limits. Raises `OSError`."""
@@ -42,26 +46,42 @@ class Confinement:
                         raise
         if self._plan["filter"] is not None:
             device_filter.attach(*self._plan["filter"])
+        if self._plan["loopback"]:
+            loopback_filter.attach(self._plan["loopback"], self._plan["account"][0])
 
-    def enter(self) -> None:
-        """In a new process: join the groups, stand in line, and be the account from now on. Raises
-        `OSError`.
+    def prepare(self) -> None:
+        """Before the first process: make what it enters. Raises `OSError`."""
+        if self.namespaces is not None:
+            self.namespaces.start(self._plan["account"])
+
+    def enter(self, parent: int) -> None:
+        """In a new process, which `parent` has forked: join groups and namespaces, stand in line, be
+        the account from now on, and end with the parent. Raises `OSError`.
         """
         for folder in self.folders:
             kernel.write(f"{folder}/cgroup.procs", b"0", flags=0)
         with contextlib.suppress(OSError):
             kernel.write("/proc/self/oom_score_adj", str(OOM_SCORE_ADJ).encode(), flags=0)
-        account = self._plan["account"]
-        if account is not None:
-            os.setgroups(account[2])
-            os.setgid(account[1])
-        if self._plan["mounts"]:
-            kernel.leave_mounts()
-        for source, target, is_read_only in sorted(self._plan["mounts"], key=lambda m: m[1]):
-            mount(source, target, account, is_read_only=is_read_only)
-        if account is not None:
-            os.setuid(account[0])
+        if self.namespaces is not None:
+            self.namespaces.enter()
+        if self._plan["account"] is not None:
+            user, group, groups = self._plan["account"]
+            os.setgroups(groups)
+            os.setgid(group)
+            os.setuid(user)
+        if self._plan["account"] is not None or self._is_of_a_user:
             kernel.gain_no_privileges()
+        if self.namespaces is None:
+            kernel.die_with(parent)  # last: another account would forget it
+
+    @property
+    def init(self) -> int:
+        """The process that ends with the shim and takes all others along; 0: there is none."""
+        return self.namespaces.init if self.namespaces is not None else 0
+
+    @property
+    def _is_of_a_user(self) -> bool:
+        return self._plan["view"] is not None and self._plan["view"]["kind"] == USER
 
     def hand_over(self, attempt: Folder, paths: list[str], readable: str) -> None:
         """Let the account have these files and folders, read one that stays the node's, and find the
@@ -80,6 +100,12 @@ class Confinement:
         """Let the account have an open terminal."""
         if self._plan["account"] is not None:
             os.fchown(terminal, *self._plan["account"][:2])
+
+    def clear(self) -> None:
+        """Nothing is left: take the groups away, and what was in the temporary folder."""
+        remove(self.folders)
+        if self.init:
+            remove_folder(TMP)
 
     def ran_out_of_memory(self) -> str:
         """One line for people if the groups' limit ended a process; empty if it did not."""

@@ -3,6 +3,8 @@
 import ctypes
 import os
 import signal
+import struct
+import sys
 import time
 from typing import Any
 
@@ -13,15 +15,18 @@ _FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int6
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _PR_SET_NO_NEW_PRIVS = 38
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
-
-
-_CLONE_NEWNS = 0x20000
-_MS_REC, _MS_SLAVE = 16384, 1 << 19
+NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x20000, 0x8000000, 0x10000000, 0x20000000
+READ_ONLY, NO_DEVICES = 1, 4  # of `restrict`: `MOUNT_ATTR_*` of linux/mount.h
+_MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
+_MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 442, 444, 446  # the same on every machine
+_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_LANDLOCK_VERSION, _SCOPES_SINCE, _ABSTRACT_SOCKETS = 1, 6, 1
+_MOUNT = _LIBC.mount
 
 
 def syscall(number: int, *arguments: Any) -> int:
     """What the kernel answers to a call that the C library has no function for. Raises `OSError`."""
-    answer = int(_LIBC.syscall(number, *arguments))
+    answer = int(_LIBC.syscall(ctypes.c_long(number), *arguments))
     if answer < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return answer
@@ -29,9 +34,14 @@ def syscall(number: int, *arguments: Any) -> int:
 
 def die_with(parent: int) -> None:
     """Have this process killed when `parent`, which forked it, ends; exit if it has ended."""
-    _PRCTL(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    die_with_parent()
     if os.getppid() != parent:
         os._exit(1)
+
+
+def die_with_parent() -> None:
+    """Have this process killed when its parent ends, if that has not ended yet."""
+    _PRCTL(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def adopt_orphans() -> None:
@@ -57,12 +67,21 @@ def rename(name: str) -> None:
     _PRCTL(_PR_SET_NAME, name.encode(), 0, 0, 0)
 
 
+def unshare(kinds: int) -> None:
+    """Have namespaces of one's own from now on (of processes: for one's children). Raises `OSError`."""
+    _checked(_LIBC.unshare(kinds), "namespaces")
+
+
+def join(process: int, kinds: int) -> None:
+    """Enter the namespaces of a process, given as a pidfd (Linux 5.8). Raises `OSError`."""
+    _checked(_LIBC.setns(process, kinds), "namespaces")
+
+
 def leave_mounts() -> None:
-    """What this process mounts from now on nobody else sees; what is mounted on the machine later it
-    sees, such as a file system that is mounted on demand. Raises `OSError`.
+    """In a mount namespace of one's own: what is mounted here nobody else sees; what is mounted on
+    the machine later is seen here too, such as what is mounted on demand. Raises `OSError`.
     """
-    _checked(_LIBC.unshare(_CLONE_NEWNS))
-    _checked(_LIBC.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None))
+    _checked(_MOUNT(b"none", b"/", None, _MS_REC | _MS_SLAVE, None), "/")
 
 
 def have_files_of(user: int, group: int) -> None:
@@ -71,10 +90,53 @@ def have_files_of(user: int, group: int) -> None:
     _LIBC.setfsuid(user)
 
 
-def _checked(result: int, name: str = "") -> None:
+def mount(kind: str, target: str, options: str = "") -> None:
+    """Mount a file system without devices or programs of other rights. Raises `OSError`."""
+    flags = _MS_NOSUID | _MS_NODEV | (_MS_NOEXEC if kind == "proc" else 0)
+    name, there = kind.encode(), os.fsencode(target)
+    _checked(_MOUNT(name, there, name, flags, options.encode()), target)
+
+
+def show(source: str, target: str) -> None:
+    """Have one folder or file at another's place, with what is mounted in it. Raises `OSError`."""
+    there = os.fsencode(target)
+    _checked(_MOUNT(os.fsencode(source), there, None, _MS_BIND | _MS_REC, None), target)
+
+
+def restrict(target: str, to: int, *, is_recursive: bool = True) -> None:
+    """Make the mount at this place, and those in it, read-only or without devices. Raises `OSError`,
+    also before Linux 5.12.
+    """
+    attributes = ctypes.create_string_buffer(to.to_bytes(8, sys.byteorder), 32)
+    flags = _AT_RECURSIVE if is_recursive else 0
+    there, size = os.fsencode(target), ctypes.c_size_t(len(attributes))
+    syscall(_MOUNT_SETATTR, _AT_FDCWD, there, flags, attributes, size)
+
+
+def can_scope_sockets() -> bool:
+    """Whether the kernel keeps abstract sockets apart (Landlock's scopes: Linux 6.12)."""
+    try:
+        version = syscall(_LANDLOCK_CREATE, None, ctypes.c_size_t(0), _LANDLOCK_VERSION)
+    except OSError:
+        return False
+    return version >= _SCOPES_SINCE
+
+
+def scope_sockets() -> None:
+    """Reach abstract sockets of this process and its children only, from now on. Raises `OSError`."""
+    handled = bytes(16)  # nothing of files, nothing of the network
+    rules = ctypes.create_string_buffer(handled + struct.pack("=Q", _ABSTRACT_SOCKETS), 24)
+    made = syscall(_LANDLOCK_CREATE, rules, ctypes.c_size_t(len(rules)), 0)
+    try:
+        syscall(_LANDLOCK_RESTRICT, made, 0)
+    finally:
+        os.close(made)
+
+
+def _checked(result: int, name: str) -> None:
     if result:
         code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), name or "a mount of its own")
+        raise OSError(code, os.strerror(code), name)
 
 
 def discard(descriptor: int, offset: int, length: int) -> bool:

@@ -190,7 +190,7 @@ class Launcher:
                 else:
                     was_killed = True  # one more of those left behind: it may have had children
         if was_killed:
-            strays = [pid for pid in tree.children(os.getpid()) if pid not in self._shims]
+            strays = [pid for pid in tree.children({os.getpid()}) if pid not in self._shims]
             tree.send(strays, signal.SIGKILL)
 
 

@@ -47,25 +47,40 @@ class _Reached(NamedTuple):
     is_top: bool
 
 
-def mount(source: str, target: str, account: Account, *, is_read_only: bool) -> None:
-    """In a mount namespace of one's own: show a folder or a file, with what is mounted in it, at
-    another path. Raises `OSError` with the path at fault.
+class Held(NamedTuple):
+    """What is to be shown: a mount that is nowhere yet, by its descriptor."""
+
+    tree: int
+    is_folder: bool
+
+
+def hold(source: str, *, is_read_only: bool) -> Held:
+    """In a mount namespace of one's own: a folder or a file as it is now, with what is mounted in it,
+    whatever covers it later. Raises `OSError` with the path at fault.
     """
-    with contextlib.ExitStack() as closing:
-        found = _reached(source)
-        closing.callback(os.close, found.descriptor)
+    found = _reached(source)
+    try:
         if found.missing:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), source)
         is_folder = stat.S_ISDIR(os.fstat(found.descriptor).st_mode)
-        place = _place(target, account, is_folder=is_folder)
-        closing.callback(os.close, place)
         tree = _clone(found.descriptor, "")
-        closing.callback(os.close, tree)
-        if is_read_only:
-            attributes = _ATTRIBUTES.pack(_READ_ONLY, 0, 0, 0)
-            size = ctypes.c_size_t(_ATTRIBUTES.size)
-            kernel.syscall(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH | _RECURSIVE, attributes, size)
-        _attach(tree, place)
+    finally:
+        os.close(found.descriptor)
+    if is_read_only:
+        attributes = _ATTRIBUTES.pack(_READ_ONLY, 0, 0, 0)
+        size = ctypes.c_size_t(_ATTRIBUTES.size)
+        kernel.syscall(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH | _RECURSIVE, attributes, size)
+    return Held(tree, is_folder)
+
+
+def mount(held: Held, target: str, account: Account) -> None:
+    """Show it at a path, and let go of it. Raises `OSError` with the path at fault."""
+    place = _place(target, account, is_folder=held.is_folder)
+    try:
+        _attach(held.tree, place)
+    finally:
+        os.close(place)
+        os.close(held.tree)
 
 
 def _reached(path: str) -> _Reached:

@@ -34,15 +34,15 @@ def start(
     env: dict[str, str],
     folder: str,
     streams: tuple[int, int, int],
-    enter: Callable[[], None],
+    enter: Callable[[int], None],
     *,
     on_terminal: bool = False,
 ) -> int:
     """Start the command in a session of its own, with these descriptors as its standard input,
     output and error, which are its controlling terminal if they are one at all; its pid. `enter` is
-    what the new process does first.
+    what the new process does first, given its parent's pid: it ends with that.
 
-    It dies when the caller does. Raises `CannotStart` with one line for people.
+    Raises `CannotStart` with one line for people.
     """
     me = os.getpid()
     failed, fail = os.pipe()
@@ -52,8 +52,7 @@ def start(
             os.setsid()
             if on_terminal:
                 kernel.control_by(streams[0])
-            enter()
-            kernel.die_with(me)  # last: another account would forget it
+            enter(me)
             _stand(folder, streams)
             _execute(argv, env)
         except OSError as error:

@@ -27,6 +27,11 @@ class Sessions:
         self._confinement = confinement
         self._running: dict[int, str] = {}
 
+    @property
+    def are_running(self) -> bool:
+        """Whether one of them has not ended."""
+        return bool(self._running)
+
     def begin(self, worker: int) -> None:
         """Start what was asked for and is not started, as the process `worker` was."""
         for name in sorted(_names()):

@@ -1,7 +1,8 @@
 """The shim: supervises one attempt's worker on this node, from its first process to its last.
 
 Rule: it writes `exit.json` when it has proof that nothing of the attempt is left, and not before.
-It is the subreaper of everything the attempt starts, so "no child left" is that proof. It runs an
+It is the subreaper of everything the attempt starts, so "no child left" is that proof; where the
+attempt has namespaces of its own, one of these children is their init (see `namespaces`). It runs an
 attempt once: the lock on `intent.json` keeps out a second shim, what is in it one that comes later.
 
 Files are not synced to disk: a crash of the machine ends every attempt, and what is missing after
@@ -17,8 +18,9 @@ from typing import Any
 
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
 from headrace.node_agent.supervision.beneath import Folder
-from headrace.node_agent.supervision.confinement import Confinement, kill, remove
+from headrace.node_agent.supervision.confinement import Confinement, kill
 from headrace.node_agent.supervision.deadline import Deadline
+from headrace.node_agent.supervision.namespaces import END, LEAVE
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.own_files import put_files
 from headrace.node_agent.supervision.protocol import (
@@ -74,6 +76,8 @@ class _Attempt:
         self._end: dict[str, Any] = {"reason": "exited", "exit_code": 0, "message": ""}
         self._end |= {"process": -1, "boot": boot}
         self._ending = False
+        self._has_let_go = False  # of init
+        self._has_lost_one = False  # a child, since it was last looked
         self._asked: set[int] = set()
         self._kill_at_ns = 0
         self._trim_at_ns = 0
@@ -103,7 +107,7 @@ class _Attempt:
         while self._turn():
             pass
         self._note("end")
-        remove(self._confinement.folders)
+        self._confinement.clear()
         self._end.update(processes=self._ended, ended_at_us=kernel.now_us())
         self._record.ended(self._end)
 
@@ -131,7 +135,19 @@ class _Attempt:
                 return False
             self._deadline = of_job
             self._ended.clear()
+            self._seal(self._spec["setup"]["folder"])
         return not self._ending
+
+    def _seal(self, folder: str) -> None:
+        """What was prepared is other attempts' too: the worker cannot change it."""
+        namespaces = self._confinement.namespaces
+        if namespaces is None:
+            return
+        try:
+            namespaces.seal(folder)
+        except OSError as error:
+            why = f"cannot start: what its setup prepared cannot be sealed: {error.strerror}"
+            raise processes.CannotStart(why, processes.NOT_EXECUTABLE) from None
 
     def run_first(self, command: list[str]) -> bool:
         """Run a program as the worker would be, to its end; whether it ended well."""
@@ -158,6 +174,11 @@ class _Attempt:
         folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
         output = self._output.of(index)
         streams, enter = (0, output, output), self._confinement.enter
+        try:
+            self._confinement.prepare()
+        except OSError as error:
+            why = f"cannot start: {error.filename}: {error.strerror}"
+            raise processes.CannotStart(why, processes.NOT_EXECUTABLE) from None
         pid = processes.start(command, env, folder, streams, enter)
         self._alive[pid] = index
 
@@ -165,10 +186,26 @@ class _Attempt:
         """Reap, then wait for something to happen; False when nothing of the attempt is left."""
         if not self._reap():
             return False
-        if not self._alive and not self._ending:
-            self._stop_all("", LEFTOVERS_GRACE_S)
+        if self._ending and self._has_lost_one:
+            self._ask_orphans()
+        if not self._alive:
+            self._end_leftovers()
         self._wait()
         return True
+
+    def _end_leftovers(self) -> None:
+        """The worker's own processes have ended. Init ends what else is in its namespace, and goes."""
+        was_ending, namespaces = self._ending, self._confinement.namespaces
+        if self._has_let_go or not self._confinement.init or self._sessions.are_running:
+            if not was_ending:
+                self._stop_all("", LEFTOVERS_GRACE_S)
+            return
+        assert namespaces is not None  # whose init it is
+        self._has_let_go = True
+        namespaces.tell(LEAVE if was_ending else END)
+        if not was_ending:
+            self._ending = True
+            self._kill_at_ns = kernel.boottime_ns() + int(LEFTOVERS_GRACE_S * 1e9)
 
     def _reap(self) -> bool:
         """Collect what has ended; whether anything is left."""
@@ -209,8 +246,7 @@ class _Attempt:
                 self._sessions.begin(next(iter(self._alive)))
         elif received is not None and received.si_signo != signal.SIGCHLD:
             self._stop_asked()
-        elif received is not None and self._ending:
-            self._ask_orphans()
+        self._has_lost_one = received is not None and received.si_signo == signal.SIGCHLD
         now_ns = kernel.boottime_ns()
         if self._ending and now_ns >= self._kill_at_ns:
             kill(self._confinement.folders)
@@ -276,7 +312,7 @@ class _Attempt:
         if reason:
             with contextlib.suppress(OSError):
                 kernel.write(STOP_REASON, reason.encode())
-        asked = tree.descendants(os.getpid())
+        asked = [pid for pid in tree.descendants(os.getpid()) if pid != self._confinement.init]
         self._asked.update(asked)
         tree.send(asked, by)
         tree.send(asked, signal.SIGCONT)  # one that is stopped could not hear it
@@ -285,7 +321,9 @@ class _Attempt:
         """A process that was born just before its parent was asked to end has not heard it. What a
         living parent starts in order to end well is left alone.
         """
-        orphans = [pid for pid in tree.children(os.getpid()) if pid not in self._asked]
+        parents = {os.getpid(), self._confinement.init}
+        orphans = [pid for pid in tree.children(parents) if pid not in self._asked]
+        orphans = [pid for pid in orphans if pid not in parents]
         self._asked.update(orphans)
         tree.send(orphans, signal.SIGTERM)
 

@@ -7,6 +7,7 @@ Rule: a process that has ended but is not reaped yet (a zombie) does not count: 
 import os
 import signal
 import time
+from collections.abc import Collection
 
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.confinement import kill, pids_in, remove
@@ -33,9 +34,9 @@ def descendants(root: int) -> list[int]:
     return _descendants({root}, processes())
 
 
-def children(parent: int) -> list[int]:
-    """The living processes that `parent` would reap."""
-    return [pid for pid, (of, _) in processes().items() if of == parent]
+def children(parents: Collection[int]) -> list[int]:
+    """The living processes that one of these would reap."""
+    return [pid for pid, (of, _) in processes().items() if of in parents]
 
 
 def of_attempt(marker: str, sessions: list[int], groups: list[str]) -> list[int]:

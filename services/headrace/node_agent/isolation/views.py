@@ -1,0 +1,147 @@
+"""What a worker sees of its host: probed once, then planned for each attempt.
+
+Rule: of the platform's folders an attempt sees what it was given and nothing else; what that is, the
+agent says, never the job. A folder that a job names itself is shown in the shared places only, and
+never where it would uncover what is hidden.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import headrace
+from headrace.node_agent import supervision
+from headrace.node_agent.isolation.accounts import Account
+from headrace.node_agent.supervision.namespaces import ROOT, TEMPORARY
+
+PROBE_S_MAX = 10.0
+EVERYBODY = "*"
+RECORDED = {ROOT: "+namespaces", "user": "+user-namespaces"}
+SOCKETS_RECORDED = "+sockets"
+ENGINES = ("/run/docker.sock", "/run/podman/podman.sock", "/var/snap/lxd/common/lxd/unix.socket")
+
+Shown = tuple[str, bool]  # path, and whether it is read-only
+
+
+@dataclass(frozen=True, kw_only=True)
+class Views:
+    """The node's. `kind` is whose namespaces they are, `hidden` what no job sees, `shown` what every
+    job sees in the shared places, `home` the folder that only jobs of the user `trusted` see (`*`:
+    everybody's): an agent that is not root shares its account with its jobs.
+    """
+
+    kind: str
+    scopes_sockets: bool
+    hidden: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+    home: str = ""
+    trusted: str = ""
+
+    @property
+    def recorded(self) -> str:
+        """What the record says of it, behind the level."""
+        return RECORDED[self.kind] + (SOCKETS_RECORDED if self.scopes_sockets else "")
+
+    def of(
+        self,
+        user: str,
+        given: Iterable[Shown],
+        *,
+        cwd: str = "",
+        refused: Sequence[str] = (),
+        shm_bytes: int = 0,
+        shares_memory: bool = False,
+        names: Sequence[str] | None = None,
+    ) -> dict[str, Any]:
+        """What the shim is told (see `supervision.namespaces.View`) for a job of this user that was
+        `given` these paths, and works in `cwd` if that is a folder of the node's.
+        """
+        hidden = [*self.hidden]
+        if self.home and self.trusted not in (user, EVERYBODY):
+            hidden.append(self.home)
+        covered = (*hidden, *TEMPORARY)
+        shown = [(path, only) for path, only in (*_programs(), *given) if _is_in(path, covered)]
+        of_the_host = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
+        shown += [
+            (path, False)
+            for path in sorted(of_the_host)
+            if _is_in(path, TEMPORARY) and not _is_in(path, hidden) and os.path.exists(path)
+        ]
+        return {
+            "kind": self.kind,
+            "hidden": hidden,
+            "shown": shown,
+            "refused": list(refused),
+            "shm_bytes": shm_bytes,
+            "shares_memory": shares_memory,
+            "names": names,
+            "scopes_sockets": self.scopes_sockets,
+        }
+
+
+def probe(
+    node_dir: Path, hidden: Iterable[Path], shown: Iterable[Path] = (), trusted: str = ""
+) -> Views | None:
+    """The views that this host grants, by making one; None where it grants none. `hidden` are the
+    platform's folders beside the node's; for the rest see `Views`.
+    """
+    with tempfile.TemporaryDirectory(prefix="probe-", dir=node_dir) as folder:
+        program = [sys.executable, "-I", "-S", os.path.dirname(str(supervision.__file__))]
+        try:
+            tried = subprocess.run(
+                [*program, "--try-namespaces", folder],
+                capture_output=True,
+                text=True,
+                timeout=PROBE_S_MAX,
+                check=False,
+            )
+        except (OSError, subprocess.SubprocessError):
+            return None
+    kind, *more = tried.stdout.split() or [""]
+    if tried.returncode or kind not in RECORDED:
+        return None
+    paths = {str(node_dir), *map(str, hidden)}
+    home = ""
+    if kind != ROOT:
+        home = os.path.realpath(os.path.expanduser("~"))
+        paths |= {f"/run/user/{os.getuid()}", *ENGINES}
+    return Views(
+        kind=kind,
+        scopes_sockets="sockets" in more,
+        hidden=tuple(sorted(map(os.path.realpath, paths))),
+        home=home if home != "/" else "",
+        shown=tuple(map(str, shown)),
+        trusted=trusted,
+    )
+
+
+def names_of(account: Account | None, home: str) -> list[str] | None:
+    """The lines of passwd and group of an account that has none on this host."""
+    if account is None:
+        return None
+    user, group, _ = account
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        name = f"headrace-{user}"
+        return [f"{name}:x:{user}:{group}:Headrace job:{home}:/bin/sh", f"{name}:x:{group}:"]
+    return None
+
+
+def _programs() -> list[Shown]:
+    """What workers run of the agent's own: its interpreter, and Headrace for `headrace.client`."""
+    folders = {sys.prefix, sys.base_prefix, *headrace.__path__}
+    return [(path, True) for path in sorted(folders)]
+
+
+def _is_in(path: str, folders: Iterable[str]) -> bool:
+    real = os.path.realpath(path)
+    return any(f"{real}/".startswith(f"{folder}/") for folder in folders)

@@ -1,0 +1,252 @@
+"""The namespaces of one attempt: its processes see each other and no others, files of their own in
+the shared places, and nothing of the platform.
+
+Rule: they are made once, by the attempt's first process of its own, its *init*, which every later
+process joins. Init ends what is left when the shim ends, and nothing outlives init: the kernel kills
+what is in a PID namespace whose first process has gone, and lets init's parent learn of its end after
+that. So init's end is the proof that nothing is left.
+Source: pid_namespaces(7), mount_namespaces(7), user_namespaces(7).
+"""
+
+import contextlib
+import os
+import signal
+from typing import Any
+
+from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.beneath import Folder
+from headrace.node_agent.supervision.mountpoints import Account, hold, mount
+
+ROOT, USER = "root", "user"  # whose: of an agent that is root, or of one that is not
+TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a folder of the attempt is shown there)
+TMP = "tmp"  # that folder, in the attempt's
+SHARED_MEMORY = "/dev/shm"  # noqa: S108
+PROCESSES = "/proc"
+GROUPS = "/sys/fs/cgroup"
+COVER = "size=1m,nr_inodes=4096,mode=755"
+SAID_BYTES_MAX = 1024
+_COVERED, _BOUND = 0, 1  # at one path, it is covered first
+FILES_MAX = 4096  # descriptors that init may have inherited
+WAITED_FOR = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP)
+LEAVE, END = signal.SIGHUP, signal.SIGTERM  # to init, from its shim
+
+View = dict[str, Any]
+"""What the attempt's processes see: `kind` (root or user), `hidden` (paths that are empty for them),
+`shown` (each `[path, is_read_only]`: what of it they see nevertheless), `refused` (devices' files that
+they cannot open), `shm_bytes` (0: half of the memory), `shares_memory` (its /dev/shm is the host's),
+`names` (`[line of passwd, line of group]` or
+None: the account has them), `scopes_sockets`."""
+
+Mounts = list[tuple[str, str, bool]]
+
+
+class Namespaces:
+    """One attempt's. `mounts` are each (source, target, is_read_only)."""
+
+    def __init__(self, view: View, mounts: Mounts) -> None:
+        self._view, self._mounts = view, mounts
+        self._kinds = kernel.NEW_MOUNTS | kernel.NEW_IPC
+        self.init = 0  # its pid, once it was started
+        self._joined = -1
+
+    def start(self, account: Account) -> None:
+        """Start init, once. The attempt's folder for temporary files is made for this account.
+        Raises `OSError` with the path or the kind of thing that could not be had.
+        """
+        if self.init:
+            return
+        with Folder.at(".") as attempt:
+            attempt.make(TMP)
+            if account is not None:
+                attempt.hand_over(TMP, account[0], account[1])
+        if self._view["kind"] == USER:
+            _be_alone_of_this_user()
+        else:
+            kernel.unshare(kernel.NEW_PIDS)
+        if self._view["scopes_sockets"]:
+            kernel.scope_sockets()
+        told, tell = os.pipe()
+        self.init = os.fork()
+        if self.init == 0:
+            self._be_init(tell, account)
+        os.close(tell)
+        said = os.read(told, SAID_BYTES_MAX)
+        os.close(told)
+        if said != b"ready":
+            number, _, rest = said.decode(errors="replace").partition("\0")
+            why, _, what = rest.partition("\0")
+            raise OSError(int(number or 0), why or "it was killed", what or "init")
+        self._joined = os.pidfd_open(self.init)
+
+    def enter(self) -> None:
+        """In a new process, which has been in the PID namespace from its start. Raises `OSError`."""
+        kernel.join(self._joined, self._kinds)
+
+    def tell(self, what: int) -> None:
+        """Have init leave when it has no children, or end them all first."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.init, what)
+
+    def seal(self, path: str) -> None:
+        """Show this from now on so that nobody can write there. Raises `OSError`."""
+        if not self.init:
+            shown = self._view["shown"]
+            self._view["shown"] = [(each, only or each == path) for each, only in shown]
+            return
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                self.enter()
+                kernel.restrict(path, kernel.READ_ONLY)
+                code = 0
+            except OSError as error:
+                code = error.errno or code
+            finally:
+                os._exit(code)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        if code:
+            raise OSError(code, os.strerror(code), path)
+
+    def _be_init(self, tell: int, account: Account) -> None:
+        """Never returns."""
+        try:
+            kernel.die_with_parent()
+            kernel.rename("headrace-init")
+            os.closerange(3, tell)
+            os.closerange(tell + 1, FILES_MAX)
+            kernel.unshare(self._kinds)
+            kernel.leave_mounts()
+            self._arrange(account)
+            os.closerange(3, tell)
+            os.closerange(tell + 1, FILES_MAX)
+            os.write(tell, b"ready")  # ends this process if the shim had gone before it could tell
+            os.close(tell)
+            _reap()
+        except OSError as error:
+            said = f"{error.errno or 0}\0{error.strerror}\0{error.filename or ''}"
+            os.write(tell, said.encode()[:SAID_BYTES_MAX])
+        finally:
+            os._exit(1)
+
+    def _arrange(self, account: Account) -> None:
+        """What is shown is opened before anything is covered. Raises `OSError`."""
+        view = self._view
+        shown = [(_held(path), os.path.realpath(path), only) for path, only in view["shown"]]
+        mounts = [
+            (target, hold(source, is_read_only=only)) for source, target, only in self._mounts
+        ]
+        temporary = _held(TMP)
+        os.chdir("/")
+        os.umask(0o022)  # everybody may get to what is shown
+        places = [(path, _BOUND, temporary, False) for path in TEMPORARY if _is_folder(path)]
+        places += [(path, _COVERED, "", False) for path in view["hidden"]]
+        places += [(path, _BOUND, source, only) for source, path, only in shown]
+        covers = []
+        for path, how, source, is_read_only in sorted(places):  # what is in another after that
+            if how == _BOUND:
+                _show(source, path, is_read_only=is_read_only)
+            elif _is_folder(path):
+                kernel.mount("tmpfs", path, COVER)
+                covers.append(path)
+            elif os.path.exists(path):
+                kernel.show("/dev/null", path)
+        for target, held in sorted(mounts):
+            mount(held, target, account)
+        for path in view["refused"]:
+            kernel.show(path, path)
+            kernel.restrict(path, kernel.NO_DEVICES)
+        if view["names"]:
+            _name(view["names"])
+        if os.path.isdir(SHARED_MEMORY) and not view["shares_memory"]:
+            size = f",size={view['shm_bytes']}" if view["shm_bytes"] else ""
+            kernel.mount("tmpfs", SHARED_MEMORY, f"mode=1777{size}")
+        for path in covers:
+            kernel.restrict(path, kernel.READ_ONLY, is_recursive=False)
+        if os.path.isdir(GROUPS):
+            kernel.restrict(GROUPS, kernel.READ_ONLY)
+        kernel.mount("proc", PROCESSES)
+
+
+def _be_alone_of_this_user() -> None:
+    """Have a user namespace in which there is this process's account and no other. Raises `OSError`."""
+    user, group = os.geteuid(), os.getegid()
+    kernel.unshare(kernel.NEW_USER | kernel.NEW_PIDS)
+    kernel.write("/proc/self/setgroups", b"deny", flags=0)
+    kernel.write("/proc/self/uid_map", b"%d %d 1" % (user, user), flags=0)
+    kernel.write("/proc/self/gid_map", b"%d %d 1" % (group, group), flags=0)
+
+
+def _held(path: str) -> str:
+    """A path to what is there now, whatever covers it later."""
+    return f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_CLOEXEC)}"
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _show(source: str, target: str, *, is_read_only: bool) -> None:
+    if not os.path.exists(target):
+        if os.path.isdir(source):
+            os.makedirs(target, mode=0o755)
+        else:
+            os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
+            kernel.write(target, b"")
+    kernel.show(source, target)
+    if is_read_only:
+        kernel.restrict(target, kernel.READ_ONLY)
+
+
+def _name(lines: list[str]) -> None:
+    """Have the account in the files in which programs look for its name. They are where processes
+    will be seen, so that nobody gets to them in another way.
+    """
+    kernel.mount("tmpfs", PROCESSES, COVER)
+    for path, line in zip(("/etc/passwd", "/etc/group"), lines, strict=True):
+        with open(path, "rb") as file:
+            known = file.read()
+        own = f"{PROCESSES}/{os.path.basename(path)}"
+        kernel.write(own, known.rstrip(b"\n") + b"\n" + line.encode() + b"\n")
+        os.chmod(own, 0o644)
+        kernel.show(own, path)
+        kernel.restrict(path, kernel.READ_ONLY)
+
+
+def _reap() -> None:
+    """Be the parent of whoever has lost their own, until the shim says so and nobody is left. Only
+    the shim is outside the namespace, where no number is known for it (`si_pid` is 0).
+    """
+    is_leaving = False
+    while True:
+        received = signal.sigwaitinfo(WAITED_FOR)
+        is_told = received.si_signo != signal.SIGCHLD and received.si_pid == 0
+        is_leaving = is_leaving or is_told
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            if is_leaving:
+                os._exit(0)
+            continue
+        if is_told and received.si_signo == END:
+            for number in (signal.SIGTERM, signal.SIGCONT):
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(-1, number)
+
+
+def try_out(folder: str) -> None:
+    """Make the namespaces of an attempt in this empty folder, and print which could be had: their
+    kind, and `sockets`. Raises `OSError` where there are none.
+    """
+    os.chdir(folder)
+    signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
+    view: View = {"kind": USER if os.geteuid() else ROOT, "hidden": [folder], "shown": []}
+    view |= {"refused": [], "shm_bytes": 0, "shares_memory": False, "names": None}
+    view["scopes_sockets"] = kernel.can_scope_sockets()
+    namespaces = Namespaces(view, [])
+    namespaces.start(None)
+    namespaces.seal("/proc")  # a process joins, and may do there what a shim needs
+    namespaces.tell(LEAVE)
+    os.waitpid(namespaces.init, 0)
+    print(view["kind"], *(["sockets"] if view["scopes_sockets"] else []))

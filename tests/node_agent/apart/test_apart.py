@@ -1,0 +1,349 @@
+"""What a job reaches that is not its own: every attack really tried, on a node that keeps jobs apart
+and, so that it is known to be one, on a node that does not.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.node_agent.placement_twin import until
+from tests.node_agent.rig import Node, kill
+from tests.node_agent.test_sessions import heard, session, to_the_end
+
+from headrace.node_agent import agent
+from headrace.node_agent.devices.static import Described, StaticDevices
+from headrace.node_agent.isolation import views
+from headrace.node_agent.isolation.accounts import Accounts
+from headrace.node_agent.isolation.cgroups import probe_loopback
+from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision.protocol import SOCKET
+
+HERE = Path(__file__).parent
+PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
+SECRET = "what-only-the-victim-knows"
+IS_ROOT = os.geteuid() == 0
+PLAIN_UID = 61_234  # an account that no host has
+as_plain_user = pytest.mark.skipif(IS_ROOT, reason="of an agent that is not root")
+as_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")
+
+SAME_ACCOUNT = (
+    "environments", "signals", "tracing", "everybody_else", "its_folder", "shared_places",
+    "the_platforms_files", "own_record", "the_launcher", "shared_memory", "abstract_sockets",
+)  # fmt: skip
+ALWAYS_TRIED = (
+    *SAME_ACCOUNT,
+    "init",
+    "uncovering",
+    "other_namespaces",
+    "its_group",
+    "making_devices",
+)
+PORTS = ("tcp4", "tcp6", "udp4", "udp6")
+
+
+@pytest.fixture
+async def node(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
+    """A node that is not started yet, in a folder that every account can get to."""
+    monkeypatch.setattr(agent, "BEFORE_HELLO_S", 0.1)
+    with tempfile.TemporaryDirectory(prefix="headrace-node-") as folder:
+        os.chmod(folder, 0o711)
+        node = Node(Path(folder))
+        await node.placement.open()
+        yield node
+        await node.close()
+
+
+async def started(node: Node) -> None:
+    await node.start()
+    await node.ready()
+
+
+def keep_apart(node: Node, **more: object) -> None:
+    """As an agent does that has just started, in this account."""
+    found = views.probe(node.dir, (node.keys_dir,), **more)
+    if found is None:
+        pytest.skip("this host grants no namespaces")
+    node.views = found
+    if IS_ROOT:
+        node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon"})
+
+
+async def victim(node: Node, user: str = "ada") -> tuple[AttemptKey, dict[str, object]]:
+    """A job with a secret, running; and where to look for it."""
+    number = os.getpid()
+    key = await node.placement.want(
+        "victim-1", PYTHON, str(HERE / "victim.py"), str(number), user=user, env={"SECRET": SECRET}
+    )
+    facts = node.folder(key) / "work" / "facts.json"
+    await until(lambda: facts.exists() or node.placement.end_of(key), "the victim is there")
+    end = node.placement.end_of(key)
+    assert end is None, (end, (await node.placement.logs(key)).data)
+    platform = [node.dir / "node.key", node.keys_dir / "grant.pub", node.dir / "journal.jsonl"]
+    own = {
+        "secret": SECRET,
+        "pids": [node.shim(key), *node.intent(key).pids],
+        "platform": [str(path) for path in platform],
+        "launcher": str(node.dir / SOCKET),
+        "covers": [str(node.dir), str(node.keys_dir), "/tmp", "/var/tmp", "/dev/shm", "/proc"],
+        "uid": 65_534 if IS_ROOT else os.geteuid(),
+        "devices": [],
+    }
+    assert any(path.exists() for path in platform)
+    return key, json.loads(facts.read_text()) | own
+
+
+async def attacked(
+    node: Node, facts: dict[str, object], *attacks: str, user: str = "bob"
+) -> set[str]:
+    """Which of these attacks a second job succeeds with."""
+    key = await node.placement.want(
+        "attacker-1", PYTHON, str(HERE / "attacker.py"), *attacks, user=user, gpus=0,
+        env={"FACTS": json.dumps(facts)},
+    )  # fmt: skip
+    end = await node.placement.ended(key)
+    said = (await node.placement.logs(key)).data.decode()
+    assert end.exit_code == 0, (end.message, said)
+    answer = json.loads(said.splitlines()[-1])
+    assert answer["tried"] == len(attacks)
+    return set(answer["succeeded"])
+
+
+async def test_a_job_reaches_nothing_of_another_job_nor_of_the_platform(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    key, facts = await victim(node)
+
+    assert await attacked(node, facts, *ALWAYS_TRIED) == set()
+
+    assert node.placement.end_of(key) is None
+    level = node.placement.of(key)[0].isolation
+    assert f"+{'' if IS_ROOT else 'user-'}namespaces" in level
+
+
+async def test_without_it_one_account_is_one_job(node: Node) -> None:
+    """So that these attacks are known to be some."""
+    await started(node)
+    _, facts = await victim(node)
+
+    assert await attacked(node, facts, *SAME_ACCOUNT) == set(SAME_ACCOUNT)
+
+
+@as_root
+async def test_jobs_of_one_account_are_kept_apart_too(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    _, facts = await victim(node, user="bob")
+
+    assert await attacked(node, facts, *ALWAYS_TRIED) == set()
+
+
+@as_root
+@pytest.mark.parametrize("user", ["bob", "ada"])
+async def test_what_listens_on_loopback_is_reached_by_its_own_account_only(
+    node: Node, user: str
+) -> None:
+    keep_apart(node)
+    node.loopback = probe_loopback(f"test-{os.getpid()}", node.isolation)
+    if not node.loopback:
+        pytest.skip("this host has no cgroup v2 for programs")
+    await started(node)
+    key, facts = await victim(node, user="ada")
+
+    reached = await attacked(node, facts, *PORTS, user=user)
+
+    assert reached == (set(PORTS) if user == "ada" else set())
+    assert node.placement.of(key)[0].isolation.endswith("+loopback+namespaces+sockets")
+    await node.placement.stop(key, grace_s=0)
+    await node.placement.ended(key)
+    os.rmdir(node.loopback)
+
+
+@as_root
+async def test_devices_that_a_job_was_not_given_cannot_be_opened_without_groups(
+    node: Node,
+) -> None:
+    place = Path(tempfile.mkdtemp(prefix="chips-", dir="/dev"))
+    try:
+        os.chmod(place, 0o755)
+        for number, minor in enumerate((5, 7)):  # as /dev/zero and /dev/full
+            os.mknod(place / f"chip{number}", 0o666 | stat.S_IFCHR, os.makedev(1, minor))
+            os.chmod(place / f"chip{number}", 0o666)
+        chips = Described(
+            model="Chip", count=2, memory="1GB", environment="CHIPS", file=f"{place}/chip{{}}"
+        )
+        node.devices = lambda: StaticDevices(chips, "n1")
+        keep_apart(node)
+        await started(node)
+        _, facts = await victim(node)
+        facts["devices"] = [f"{place}/chip0", f"{place}/chip1"]
+
+        assert await attacked(node, facts, "refused_devices") == set()
+    finally:
+        shutil.rmtree(place)
+
+
+@as_root
+def test_the_same_holds_where_the_agent_is_not_root() -> None:
+    """This file once more, in an account without rights that can get to the interpreter."""
+    with tempfile.TemporaryDirectory(prefix="headrace-plain-") as folder:
+        os.chown(folder, PLAIN_UID, PLAIN_UID)
+        run = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", __file__]
+        plain = ["setpriv", f"--reuid={PLAIN_UID}", f"--regid={PLAIN_UID}", "--clear-groups"]
+        env = {**os.environ, "TMPDIR": folder, "HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run(
+            ["unshare", "--mount", "sh", "-ec", f"{reachable(sys.base_prefix)} exec {shlex.join([*plain, *run])}"],
+            env=env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "passed" in done.stdout
+
+
+def reachable(path: str) -> str:
+    """Commands after which everybody can get to this path, in a mount namespace of their own."""
+    for above in reversed(Path(path).parents):
+        if not above.stat().st_mode & stat.S_IXOTH:
+            return (
+                f"mkdir -p /run/headrace-reached; mount --bind {path} /run/headrace-reached;"
+                f" mount -t tmpfs -o mode=755 tmpfs {above}; mkdir -p {path};"
+                f" mount --move /run/headrace-reached {path};"
+            )
+    return ""
+
+
+@as_plain_user
+@pytest.mark.parametrize(("user", "sees"), [("bob", False), ("ada", True)])
+async def test_only_jobs_of_the_trusted_user_see_the_accounts_home(
+    node: Node, monkeypatch: pytest.MonkeyPatch, user: str, sees: bool
+) -> None:
+    home = node.dir.parent / "home"
+    home.mkdir()
+    (home / "id_rsa").write_text("private")
+    monkeypatch.setenv("HOME", str(home))
+    keep_apart(node, shown=(home,), trusted="ada")
+    await started(node)
+    key = await node.placement.want("job-1", "/bin/cat", f"{home}/id_rsa", user=user)
+
+    end = await node.placement.ended(key)
+
+    assert (end.exit_code == 0) is sees
+    assert ((await node.placement.logs(key)).data == b"private") is sees
+
+
+@as_root
+async def test_a_job_may_not_name_a_folder_that_is_hidden(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    key = await node.placement.want("job-1", "/bin/ls", workdir=str(node.dir))
+
+    await node.placement.ended(key)
+
+    assert (await node.placement.logs(key)).data.split() == [b"attempts"]  # the way to its own
+
+
+async def test_what_a_job_leaves_in_its_temporary_folder_goes_with_it(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    deep = "d=/tmp; for i in $(seq 300); do d=$d/x; mkdir $d; done; ln -s / /tmp/root; touch $d/y"
+    script = f"{deep}; test -e /var/tmp/x && ! test -e {node.dir.parent}/keys/grant.pub"
+    key = await node.placement.want("job-1", "/bin/sh", "-c", script)
+
+    end = await node.placement.ended(key)
+
+    assert end.exit_code == 0, (await node.placement.logs(key)).data
+    assert not (node.folder(key) / "tmp").exists()
+
+
+@as_root
+async def test_an_account_without_a_name_has_one_in_its_job(node: Node) -> None:
+    keep_apart(node)
+    node.accounts = Numbered()
+    await started(node)
+    key = await node.placement.want(
+        "job-1", "/bin/sh", "-c", "id -un; id -gn; echo $USER; cd ~; pwd"
+    )
+
+    await node.placement.ended(key)
+
+    name = f"headrace-{PLAIN_UID}"
+    said = (await node.placement.logs(key)).data.decode().split()
+    assert said == [name, name, name, str(node.folder(key) / "work")]
+
+
+class Numbered(Accounts):
+    """Every job runs as an account that exists as a number alone."""
+
+    def of(self, user: str) -> tuple[int, int, list[int]]:
+        del user
+        return PLAIN_UID, PLAIN_UID, []
+
+
+async def test_what_a_job_leaves_running_is_asked_to_end_and_then_ended(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    asked = "trap 'echo asked; exit 0' TERM; touch ready; while :; do sleep 0.01; done"
+    script = f'(setsid sh -c "{asked}" &) ; until test -e ready; do sleep 0.01; done'
+    key = await node.placement.want("job-1", "/bin/sh", "-c", script)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("exited", 0)
+    assert (await node.placement.logs(key)).data.endswith(b"asked\n")
+    assert node.left_of(node.intent(key).marker) == []
+
+
+async def test_everything_of_a_job_dies_with_its_shim(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    script = "(setsid env -i sleep 1000 &); touch ready; sleep 1000"
+    key = await node.placement.want("job-1", "/bin/sh", "-c", script)
+    await until((node.folder(key) / "work" / "ready").exists, "it runs")
+    pids = tree.descendants(node.shim(key))
+    assert len(pids) >= 3  # init among them
+
+    kill(node.shim(key))
+
+    assert (await node.placement.ended(key)).reason == "lost"
+    await until(lambda: not any(map(kernel.start_time, pids)), "nothing is left")
+
+
+async def test_what_a_setup_prepared_cannot_be_changed_by_those_that_run_on_it(
+    node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", f"{os.path.dirname(PYTHON)}:{os.environ['PATH']}")
+    keep_apart(node)
+    await started(node)
+    setup = ("/bin/sh", "-euc", "echo prepared > $VIRTUAL_ENV/prepared")
+    script = "cat $VIRTUAL_ENV/prepared; ! touch $VIRTUAL_ENV/mine 2> why && cat why"
+    for job in ("first", "next"):
+        key = await node.placement.want(job, "/bin/sh", "-c", script, setup=setup)
+        end = await node.placement.ended(key)
+        said = (await node.placement.logs(key)).data.decode()
+        assert end.exit_code == 0, (end, said)
+        assert "prepared" in said
+        assert "Read-only file system" in said
+
+
+async def test_a_program_beside_a_worker_is_in_its_namespaces(node: Node) -> None:
+    keep_apart(node)
+    await started(node)
+    key = await node.placement.want("job-1", "/bin/sh", "-c", "touch /tmp/mine; sleep 1000")
+    await node.placement.started(key)
+    await until(lambda: os.listdir(node.folder(key) / "tmp"), "the worker's file")
+
+    async with session(node, key, "exec", command=("/bin/sh", "-c", "ls /tmp; ls /proc")) as wire:
+        said = (await heard(wire, to_the_end))["data"]
+
+    names = said.decode().split()
+    assert "mine" in names
+    assert str(node.intent(key).pids[0]) not in names
