@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -50,6 +50,15 @@ ALWAYS_TRIED = (
     "making_devices",
 )
 PORTS = ("tcp4", "tcp6", "udp4", "udp6")
+
+
+@pytest.fixture
+def terminal() -> Iterator[str]:
+    """One of the person's whose account this is."""
+    near, far = os.openpty()
+    yield os.ttyname(far)
+    os.close(near)
+    os.close(far)
 
 
 @pytest.fixture
@@ -119,24 +128,29 @@ async def attacked(
     return set(answer["succeeded"])
 
 
-async def test_a_job_reaches_nothing_of_another_job_nor_of_the_platform(node: Node) -> None:
+async def test_a_job_reaches_nothing_of_another_job_nor_of_the_platform(
+    node: Node, terminal: str
+) -> None:
     keep_apart(node)
     await started(node)
     key, facts = await victim(node)
+    facts["terminal"] = terminal
 
-    assert await attacked(node, facts, *ALWAYS_TRIED) == set()
+    assert await attacked(node, facts, *ALWAYS_TRIED, "terminals") == set()
 
     assert node.placement.end_of(key) is None
     level = node.placement.of(key)[0].isolation
     assert f"+{'' if IS_ROOT else 'user-'}namespaces" in level
 
 
-async def test_without_it_one_account_is_one_job(node: Node) -> None:
+async def test_without_it_one_account_is_one_job(node: Node, terminal: str) -> None:
     """So that these attacks are known to be some."""
     await started(node)
     _, facts = await victim(node)
+    facts["terminal"] = terminal
 
-    assert await attacked(node, facts, *SAME_ACCOUNT) == set(SAME_ACCOUNT)
+    tried = (*SAME_ACCOUNT, "terminals")
+    assert await attacked(node, facts, *tried) == set(tried)
 
 
 @as_root

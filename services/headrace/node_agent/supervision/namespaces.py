@@ -19,6 +19,7 @@ ROOT, USER = "root", "user"  # whose: of an agent that is root, or of one that i
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a folder of the attempt is shown there)
 TMP = "tmp"  # that folder, in the attempt's
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
+TERMINALS = "/dev/pts"
 PROCESSES = "/proc"
 GROUPS = "/sys/fs/cgroup"
 COVER = "size=1m,nr_inodes=4096,mode=755"
@@ -148,6 +149,8 @@ class Namespaces:
             kernel.restrict(path, kernel.NO_DEVICES)
         if view["names"]:
             _name(view["names"])
+        if view["kind"] == USER and os.path.isdir(TERMINALS):  # the person's own are there, too
+            kernel.mount("devpts", TERMINALS, "newinstance,ptmxmode=0666,mode=620")
         if os.path.isdir(SHARED_MEMORY) and not view["shares_memory"]:
             size = f",size={view['shm_bytes']}" if view["shm_bytes"] else ""
             kernel.mount("tmpfs", SHARED_MEMORY, f"mode=1777{size}")
