@@ -24,7 +24,7 @@ PROCESSES = "/proc"
 GROUPS = "/sys/fs/cgroup"
 COVER = "size=1m,nr_inodes=4096,mode=755"
 SAID_BYTES_MAX = 1024
-_COVERED, _BOUND = 0, 1  # at one path, it is covered first
+_COVERED, _BOUND = 0, 1  # at one path, in this order
 FILES_MAX = 4096  # descriptors that init may have inherited
 WAITED_FOR = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP)
 LEAVE, END = signal.SIGHUP, signal.SIGTERM  # to init, from its shim
@@ -132,7 +132,9 @@ class Namespaces:
         temporary = _held(TMP)
         os.chdir("/")
         os.umask(0o022)  # everybody may get to what is shown
-        places = [(path, _BOUND, temporary, False) for path in TEMPORARY if _is_folder(path)]
+        whole = {path for _, path, _ in shown}  # what is mounted there first would come along
+        replaced = [path for path in TEMPORARY if path not in whole and _is_folder(path)]
+        places = [(path, _BOUND, temporary, False) for path in replaced]
         places += [(path, _COVERED, "", False) for path in view["hidden"]]
         places += [(path, _BOUND, source, only) for source, path, only in (*shown, *mounts)]
         covers = []
