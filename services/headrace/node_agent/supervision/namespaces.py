@@ -46,7 +46,7 @@ class Namespaces:
         self._view, self._mounts = view, mounts
         self._kinds = kernel.NEW_MOUNTS | kernel.NEW_IPC
         self.init = 0  # its pid, once it was started
-        self._joined = -1
+        self._joined = self._root = -1
 
     def open(self, user: int, group: int) -> None:
         """Start init, once. The attempt's folder for temporary files is made for this account.
@@ -75,10 +75,13 @@ class Namespaces:
             code = int(number) if number.isdigit() else 0
             raise OSError(code, os.strerror(code) if code else "it was killed", what or "init")
         self._joined = os.pidfd_open(self.init)
+        self._root = os.open(f"{PROCESSES}/{self.init}/root", os.O_PATH | os.O_DIRECTORY)
 
     def enter(self) -> None:
         """In a new process, which has been in the PID namespace from its start. Raises `OSError`."""
         kernel.join(self._joined, self._kinds)
+        os.fchdir(self._root)  # joining led to the namespace's own: the agent's may be in it
+        os.chroot(".")
 
     def tell(self, what: int) -> None:
         """Have init leave when it has no children, or end them all first."""
