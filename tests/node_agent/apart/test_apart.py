@@ -216,24 +216,25 @@ def test_the_same_holds_where_the_agent_is_not_root() -> None:
     with tempfile.TemporaryDirectory(prefix="headrace-plain-", dir=PLACE) as folder:
         os.chown(folder, PLAIN_UID, PLAIN_UID)
         run = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", __file__]
+        way = reachable(sys.base_prefix, f"{folder}/reached")
         plain = ["setpriv", f"--reuid={PLAIN_UID}", f"--regid={PLAIN_UID}", "--clear-groups"]
         env = {**os.environ, "TMPDIR": folder, "HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(
-            ["unshare", "--mount", "sh", "-ec", f"{reachable(sys.base_prefix)} exec {shlex.join([*plain, *run])}"],
+            ["unshare", "--mount", "sh", "-ec", f"{way} exec {shlex.join([*plain, *run])}"],
             env=env, capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
 
 
-def reachable(path: str) -> str:
+def reachable(path: str, by: str) -> str:
     """Commands after which everybody can get to this path, in a mount namespace of their own."""
     for above in reversed(Path(path).parents):
         if not above.stat().st_mode & stat.S_IXOTH:
             return (
-                f"mkdir -p /run/headrace-reached; mount --bind {path} /run/headrace-reached;"
+                f"mkdir {by}; mount --bind {path} {by};"
                 f" mount -t tmpfs -o mode=755 tmpfs {above}; mkdir -p {path};"
-                f" mount --move /run/headrace-reached {path};"
+                f" mount --move {by} {path};"
             )
     return ""
 
