@@ -21,7 +21,7 @@ from headrace.node_agent.machine import AttemptKey, Workplace
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
-from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
 
 STARTS = 500
@@ -121,8 +121,10 @@ async def _memory(
     keys = [_start(machine, f"held-{number}", "sleep", "1000") for number in range(HELD)]
     await ended.until_running(HELD)
     shims = [folders.shim_of(node_dir / folders.name_of(key)) for key in keys]
-    shim_kb = sum(pss_kb(pid) for pid in shims) / HELD
-    print(f"memory (PSS, {HELD} held) shim {shim_kb / 1000:.2f} MB   "
+    inits = [pid for pid in tree.children(shims) if kernel.name_of(pid) == "headrace-init"]
+    shim_kb = sum(map(pss_kb, shims)) / HELD
+    init_kb = sum(map(pss_kb, inits)) / HELD
+    print(f"memory (PSS, {HELD} held) shim {shim_kb / 1000:.2f} MB   init {init_kb / 1000:.2f} MB   "
           f"launcher {pss_kb(launcher) / 1000:.1f} MB")  # fmt: skip
     return keys
 

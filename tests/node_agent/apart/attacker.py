@@ -114,6 +114,10 @@ def abstract_sockets():
         return _works(other.connect, FACTS["abstract"])
 
 
+def terminals():
+    return _works(_open, FACTS["terminal"])
+
+
 def its_group():
     paths = glob.glob("/sys/fs/cgroup/**/cgroup.procs", recursive=True)
     return any(_works(_write, path, b"0") for path in paths)

@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -33,6 +33,9 @@ HERE = Path(__file__).parent
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable
 SECRET = "what-only-the-victim-knows"
 IS_ROOT = os.geteuid() == 0
+PLACE = (
+    "/run" if IS_ROOT else str(Path.home())
+)  # not in the shared places: those are private anyway
 PLAIN_UID = 61_234  # an account that no host has
 as_plain_user = pytest.mark.skipif(IS_ROOT, reason="of an agent that is not root")
 as_root = pytest.mark.skipif(not IS_ROOT, reason="needs root")
@@ -53,10 +56,19 @@ PORTS = ("tcp4", "tcp6", "udp4", "udp6")
 
 
 @pytest.fixture
+def terminal() -> Iterator[str]:
+    """One of the person's whose account this is."""
+    near, far = os.openpty()
+    yield os.ttyname(far)
+    os.close(near)
+    os.close(far)
+
+
+@pytest.fixture
 async def node(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Node]:
     """A node that is not started yet, in a folder that every account can get to."""
     monkeypatch.setattr(agent, "BEFORE_HELLO_S", 0.1)
-    with tempfile.TemporaryDirectory(prefix="headrace-node-") as folder:
+    with tempfile.TemporaryDirectory(prefix="headrace-node-", dir=PLACE) as folder:
         os.chmod(folder, 0o711)
         node = Node(Path(folder))
         await node.placement.open()
@@ -119,24 +131,29 @@ async def attacked(
     return set(answer["succeeded"])
 
 
-async def test_a_job_reaches_nothing_of_another_job_nor_of_the_platform(node: Node) -> None:
+async def test_a_job_reaches_nothing_of_another_job_nor_of_the_platform(
+    node: Node, terminal: str
+) -> None:
     keep_apart(node)
     await started(node)
     key, facts = await victim(node)
+    facts["terminal"] = terminal
 
-    assert await attacked(node, facts, *ALWAYS_TRIED) == set()
+    assert await attacked(node, facts, *ALWAYS_TRIED, "terminals") == set()
 
     assert node.placement.end_of(key) is None
     level = node.placement.of(key)[0].isolation
     assert f"+{'' if IS_ROOT else 'user-'}namespaces" in level
 
 
-async def test_without_it_one_account_is_one_job(node: Node) -> None:
+async def test_without_it_one_account_is_one_job(node: Node, terminal: str) -> None:
     """So that these attacks are known to be some."""
     await started(node)
     _, facts = await victim(node)
+    facts["terminal"] = terminal
 
-    assert await attacked(node, facts, *SAME_ACCOUNT) == set(SAME_ACCOUNT)
+    tried = (*SAME_ACCOUNT, "terminals")
+    assert await attacked(node, facts, *tried) == set(tried)
 
 
 @as_root
@@ -196,27 +213,28 @@ async def test_devices_that_a_job_was_not_given_cannot_be_opened_without_groups(
 @as_root
 def test_the_same_holds_where_the_agent_is_not_root() -> None:
     """This file once more, in an account without rights that can get to the interpreter."""
-    with tempfile.TemporaryDirectory(prefix="headrace-plain-") as folder:
+    with tempfile.TemporaryDirectory(prefix="headrace-plain-", dir=PLACE) as folder:
         os.chown(folder, PLAIN_UID, PLAIN_UID)
         run = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", __file__]
+        way = reachable(sys.base_prefix, f"{folder}/reached")
         plain = ["setpriv", f"--reuid={PLAIN_UID}", f"--regid={PLAIN_UID}", "--clear-groups"]
         env = {**os.environ, "TMPDIR": folder, "HOME": folder, "PYTHONDONTWRITEBYTECODE": "1"}
         done = subprocess.run(
-            ["unshare", "--mount", "sh", "-ec", f"{reachable(sys.base_prefix)} exec {shlex.join([*plain, *run])}"],
+            ["unshare", "--mount", "sh", "-ec", f"{way} exec {shlex.join([*plain, *run])}"],
             env=env, capture_output=True, text=True, check=False,
         )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     assert "passed" in done.stdout
 
 
-def reachable(path: str) -> str:
+def reachable(path: str, by: str) -> str:
     """Commands after which everybody can get to this path, in a mount namespace of their own."""
     for above in reversed(Path(path).parents):
         if not above.stat().st_mode & stat.S_IXOTH:
             return (
-                f"mkdir -p /run/headrace-reached; mount --bind {path} /run/headrace-reached;"
+                f"mkdir {by}; mount --bind {path} {by};"
                 f" mount -t tmpfs -o mode=755 tmpfs {above}; mkdir -p {path};"
-                f" mount --move /run/headrace-reached {path};"
+                f" mount --move {by} {path};"
             )
     return ""
 
@@ -226,18 +244,18 @@ def reachable(path: str) -> str:
 async def test_only_jobs_of_the_trusted_user_see_the_accounts_home(
     node: Node, monkeypatch: pytest.MonkeyPatch, user: str, sees: bool
 ) -> None:
-    home = node.dir.parent / "home"
-    home.mkdir()
-    (home / "id_rsa").write_text("private")
-    monkeypatch.setenv("HOME", str(home))
-    keep_apart(node, shown=(home,), trusted="ada")
-    await started(node)
-    key = await node.placement.want("job-1", "/bin/cat", f"{home}/id_rsa", user=user)
+    with tempfile.TemporaryDirectory(prefix="home-", dir="/var/tmp") as name:
+        home = Path(name)
+        kernel.write(f"{home}/id_rsa", b"private")
+        monkeypatch.setenv("HOME", str(home))
+        keep_apart(node, shown=(home,), trusted="ada")
+        await started(node)
+        key = await node.placement.want("job-1", "/bin/cat", f"{home}/id_rsa", user=user)
 
-    end = await node.placement.ended(key)
+        end = await node.placement.ended(key)
 
-    assert (end.exit_code == 0) is sees
-    assert ((await node.placement.logs(key)).data == b"private") is sees
+        assert (end.exit_code == 0) is sees
+        assert ((await node.placement.logs(key)).data == b"private") is sees
 
 
 @as_root
@@ -249,6 +267,17 @@ async def test_a_job_may_not_name_a_folder_that_is_hidden(node: Node) -> None:
     await node.placement.ended(key)
 
     assert (await node.placement.logs(key)).data.split() == [b"attempts"]  # the way to its own
+
+
+async def test_what_an_administrator_shows_is_there_in_the_shared_places(node: Node) -> None:
+    with tempfile.TemporaryDirectory(prefix="shown-", dir="/tmp") as folder:
+        os.chmod(folder, 0o777)
+        keep_apart(node, shown=(Path("/tmp"),))
+        await started(node)
+        key = await node.placement.want("job-1", "/bin/sh", "-c", f"touch {folder}/here")
+        end = await node.placement.ended(key)
+        assert end.exit_code == 0, (await node.placement.logs(key)).data
+        assert os.listdir(folder) == ["here"]
 
 
 async def test_what_a_job_leaves_in_its_temporary_folder_goes_with_it(node: Node) -> None:
@@ -311,6 +340,7 @@ async def test_everything_of_a_job_dies_with_its_shim(node: Node) -> None:
     pids = tree.descendants(node.shim(key))
     assert len(pids) >= 3  # init among them
 
+    kill(node.launcher())  # which would end what it finds left over
     kill(node.shim(key))
 
     assert (await node.placement.ended(key)).reason == "lost"

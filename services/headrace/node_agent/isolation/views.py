@@ -26,7 +26,13 @@ PROBE_S_MAX = 10.0
 EVERYBODY = "*"
 RECORDED = {ROOT: "+namespaces", "user": "+user-namespaces"}
 SOCKETS_RECORDED = "+sockets"
-ENGINES = ("/run/docker.sock", "/run/podman/podman.sock", "/var/snap/lxd/common/lxd/unix.socket")
+# Beside the home: through these, a job in its agent's account could start what is not confined.
+OF_ITS_USER = (
+    "/run/docker.sock",
+    "/run/podman/podman.sock",
+    "/var/snap/lxd/common/lxd/unix.socket",
+    "/run/screen",
+)
 
 Shown = tuple[str, bool]  # path, and whether it is read-only
 
@@ -112,7 +118,7 @@ def probe(
     home = ""
     if kind != ROOT:
         home = os.path.realpath(os.path.expanduser("~"))
-        paths |= {f"/run/user/{os.getuid()}", *ENGINES}
+        paths |= {f"/run/user/{os.getuid()}", *OF_ITS_USER}
     return Views(
         kind=kind,
         scopes_sockets="sockets" in more,

@@ -21,12 +21,13 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096,
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 442, 444, 446  # the same on every machine
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _LANDLOCK_VERSION, _SCOPES_SINCE, _ABSTRACT_SOCKETS = 1, 6, 1
-_MOUNT = _LIBC.mount
+# looked up here: what is looked up after a fork is looked up in every process anew
+_SYSCALL, _MOUNT, _UNSHARE, _SETNS = _LIBC.syscall, _LIBC.mount, _LIBC.unshare, _LIBC.setns
 
 
 def syscall(number: int, *arguments: Any) -> int:
     """What the kernel answers to a call that the C library has no function for. Raises `OSError`."""
-    answer = int(_LIBC.syscall(ctypes.c_long(number), *arguments))
+    answer = int(_SYSCALL(ctypes.c_long(number), *arguments))
     if answer < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
     return answer
@@ -69,12 +70,12 @@ def rename(name: str) -> None:
 
 def unshare(kinds: int) -> None:
     """Have namespaces of one's own from now on (of processes: for one's children). Raises `OSError`."""
-    _checked(_LIBC.unshare(kinds), "namespaces")
+    _checked(_UNSHARE(kinds), "namespaces")
 
 
 def join(process: int, kinds: int) -> None:
     """Enter the namespaces of a process, given as a pidfd (Linux 5.8). Raises `OSError`."""
-    _checked(_LIBC.setns(process, kinds), "namespaces")
+    _checked(_SETNS(process, kinds), "namespaces")
 
 
 def leave_mounts() -> None:
@@ -91,8 +92,11 @@ def have_files_of(user: int, group: int) -> None:
 
 
 def mount(kind: str, target: str, options: str = "") -> None:
-    """Mount a file system without devices or programs of other rights. Raises `OSError`."""
-    flags = _MS_NOSUID | _MS_NODEV | (_MS_NOEXEC if kind == "proc" else 0)
+    """Mount a file system, without programs of other rights, and without devices but terminals. Raises
+    `OSError`.
+    """
+    flags = _MS_NOSUID | (_MS_NODEV if kind != "devpts" else 0)
+    flags |= _MS_NOEXEC if kind == "proc" else 0
     name, there = kind.encode(), os.fsencode(target)
     _checked(_MOUNT(name, there, name, flags, options.encode()), target)
 

@@ -21,11 +21,12 @@ ROOT, USER = "root", "user"  # whose: of an agent that is root, or of one that i
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a folder of the attempt is shown there)
 TMP = "tmp"  # that folder, in the attempt's
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
+TERMINALS = "/dev/pts"
 PROCESSES = "/proc"
 GROUPS = "/sys/fs/cgroup"
 COVER = "size=1m,nr_inodes=4096,mode=755"
 SAID_BYTES_MAX = 1024
-_COVERED, _BOUND = 0, 1  # at one path, it is covered first
+_COVERED, _BOUND = 0, 1  # at one path, in this order
 FILES_MAX = 4096  # descriptors that init may have inherited
 WAITED_FOR = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP)
 LEAVE, END = signal.SIGHUP, signal.SIGTERM  # to init, from its shim
@@ -47,7 +48,7 @@ class Namespaces:
         self._view, self._mounts = view, mounts
         self._kinds = kernel.NEW_MOUNTS | kernel.NEW_IPC
         self.init = 0  # its pid, once it was started
-        self._joined = -1
+        self._joined = self._root = -1
 
     def start(self, account: Account) -> None:
         """Start init, once. The attempt's folder for temporary files is made for this account.
@@ -77,10 +78,13 @@ class Namespaces:
             why, _, what = rest.partition("\0")
             raise OSError(int(number or 0), why or "it was killed", what or "init")
         self._joined = os.pidfd_open(self.init)
+        self._root = os.open(f"{PROCESSES}/{self.init}/root", os.O_PATH | os.O_DIRECTORY)
 
     def enter(self) -> None:
         """In a new process, which has been in the PID namespace from its start. Raises `OSError`."""
         kernel.join(self._joined, self._kinds)
+        os.fchdir(self._root)  # joining led to the namespace's own: the agent's may be in it
+        os.chroot(".")
 
     def tell(self, what: int) -> None:
         """Have init leave when it has no children, or end them all first."""
@@ -139,7 +143,9 @@ class Namespaces:
         temporary = _held(TMP)
         os.chdir("/")
         os.umask(0o022)  # everybody may get to what is shown
-        places = [(path, _BOUND, temporary, False) for path in TEMPORARY if _is_folder(path)]
+        whole = {path for _, path, _ in shown}  # what is mounted there first would come along
+        replaced = [path for path in TEMPORARY if path not in whole and _is_folder(path)]
+        places = [(path, _BOUND, temporary, False) for path in replaced]
         places += [(path, _COVERED, "", False) for path in view["hidden"]]
         places += [(path, _BOUND, source, only) for source, path, only in shown]
         covers = []
@@ -158,6 +164,8 @@ class Namespaces:
             kernel.restrict(path, kernel.NO_DEVICES)
         if view["names"]:
             _name(view["names"])
+        if view["kind"] == USER and os.path.isdir(TERMINALS):  # the person's own are there, too
+            kernel.mount("devpts", TERMINALS, "newinstance,ptmxmode=0666,mode=620")
         if os.path.isdir(SHARED_MEMORY) and not view["shares_memory"]:
             size = f",size={view['shm_bytes']}" if view["shm_bytes"] else ""
             kernel.mount("tmpfs", SHARED_MEMORY, f"mode=1777{size}")
