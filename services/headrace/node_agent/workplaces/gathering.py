@@ -27,6 +27,7 @@ from headrace.bundles.packing import READ_BYTES
 from headrace.node_agent.supervision.beneath import Folder, Reader
 
 FOLDERS_MAX = 50_000
+WAITING_MAX = FILES_MAX + FOLDERS_MAX  # names that were seen and not looked at
 SHOWN_LENGTH_MAX = 100  # of a name in a message
 
 
@@ -53,14 +54,22 @@ class _Gathering:
         self.where: dict[str, str] = {}
 
     def take(self, name: str) -> None:
-        """Whatever is there."""
+        """Whatever is there, however deep."""
+        waiting = [name]
+        while waiting:
+            waiting += self._take(waiting.pop())
+            if len(waiting) > WAITING_MAX:
+                raise BadManifest(f"{shown(name)} has more than {WAITING_MAX} names")
+
+    def _take(self, name: str) -> list[str]:
+        """One of them; of a folder, what is in it."""
         check_length(name)
         path = f"{self._top}/{name}"
         try:
             about = self._attempt.about(path)
             if stat.S_ISDIR(about.st_mode):
-                self._take_folder(name, path)
-            elif stat.S_ISLNK(about.st_mode):
+                return self._names_in(name, path)
+            if stat.S_ISLNK(about.st_mode):
                 self._take_link(name, path)
             elif stat.S_ISREG(about.st_mode):
                 self._take_file(name, path)
@@ -68,17 +77,16 @@ class _Gathering:
                 raise BadManifest(f"{shown(name)} is neither a file nor a folder nor a link")
         except OSError as error:
             raise BadManifest(f"{shown(name)} cannot be read: {error.strerror}") from None
+        return []
 
-    def _take_folder(self, name: str, path: str) -> None:
+    def _names_in(self, name: str, path: str) -> list[str]:
         self._folders += 1
         if self._folders > FOLDERS_MAX:
             raise BadManifest(f"more than {FOLDERS_MAX} folders; at most so many are kept")
         with self._attempt.folder(path) as folder:
             if not self._reader.may_read(folder.about()):
                 raise PermissionError(0, "it belongs to another account")
-            names = folder.names(FILES_MAX + 1)
-        for each in sorted(names):
-            self.take(f"{name}/{each}")
+            return [f"{name}/{each}" for each in folder.names(FILES_MAX + 1)]
 
     def _take_link(self, name: str, path: str) -> None:
         target = self._attempt.target(path)
