@@ -38,6 +38,7 @@ MEANT = {
     ),
     "supervision/setting_up.py": (IN_SETUPS, "open os.chmod os.makedirs os.open os.utime"),
     "supervision/shim.py": (IN_ATTEMPT, "kernel.read kernel.write"),
+    "workplaces/gathering.py": ("the link itself, by its descriptor", "os.readlink"),
     "workplaces/leaving.py": (IN_ATTEMPT, ".exists"),
     "workplaces/mounting.py": (
         "looks whether a volume is there", "os.listdir os.path.isdir os.path.realpath"

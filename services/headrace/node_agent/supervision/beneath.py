@@ -100,21 +100,15 @@ class Folder:
             return False
         return True
 
-    def target(self, path: str) -> str:
-        """Where a link leads."""
-        with self._way(path) as (folder, name):
-            return os.readlink(name, dir_fd=folder)
+    def find(self, path: str) -> int:
+        """A descriptor of whatever is at the path, of a link itself, which reads and writes nothing."""
+        return self.open(path, os.O_PATH | os.O_NOFOLLOW)
 
     def regular(self, path: str, reader: Reader | None = None) -> int:
         """A descriptor to read a regular file from, which the `reader` may read too."""
-        found = self.open(path, os.O_PATH)
+        found = self.find(path)
         try:
-            about = os.fstat(found)
-            if not stat.S_ISREG(about.st_mode):
-                raise OSError(errno.EINVAL, "is not a regular file", path)
-            if reader is not None and not reader.may_read(about):
-                raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
-            return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK)
+            return readable(found, path, reader)
         finally:
             os.close(found)
 
@@ -206,6 +200,16 @@ class Folder:
             yield folder, name
         finally:
             os.close(folder)
+
+
+def readable(found: int, path: str, reader: Reader | None = None) -> int:
+    """The same of what was found at a path. Raises `OSError`."""
+    about = os.fstat(found)
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, "is not a regular file", path)
+    if reader is not None and not reader.may_read(about):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+    return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK)
 
 
 def remove(path: str | os.PathLike[str]) -> None:
