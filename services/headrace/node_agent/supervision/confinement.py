@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.node_agent.supervision import device_filter, kernel
 from headrace.node_agent.supervision.beneath import Folder
-from headrace.node_agent.supervision.mountpoints import mount
+from headrace.node_agent.supervision.mountpoints import hold, mount
 
 OOM_SCORE_ADJ = 500  # jobs go before the platform that runs them
 _MIB = 1_048_576
@@ -58,7 +58,7 @@ class Confinement:
         if self._plan["mounts"]:
             kernel.leave_mounts()
         for source, target, is_read_only in sorted(self._plan["mounts"], key=lambda m: m[1]):
-            mount(source, target, account, is_read_only=is_read_only)
+            mount(hold(source), target, account, is_read_only=is_read_only)
         if account is not None:
             os.setuid(account[0])
             kernel.gain_no_privileges()

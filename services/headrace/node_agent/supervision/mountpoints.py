@@ -47,19 +47,26 @@ class _Reached(NamedTuple):
     is_top: bool
 
 
-def mount(source: str, target: str, account: Account, *, is_read_only: bool) -> None:
-    """In a mount namespace of one's own: show a folder or a file, with what is mounted in it, at
-    another path. Raises `OSError` with the path at fault.
+def hold(source: str) -> int:
+    """A descriptor of a folder or file that will be shown, whatever covers it until then. Raises
+    `OSError` with the path.
+    """
+    found = _reached(source)
+    if found.missing:
+        os.close(found.descriptor)
+        raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+    return found.descriptor
+
+
+def mount(source: int, target: str, account: Account, *, is_read_only: bool) -> None:
+    """In a mount namespace of one's own: show what is held, with what is mounted in it, at this path,
+    and let go of it. Raises `OSError` with the path at fault.
     """
     with contextlib.ExitStack() as closing:
-        found = _reached(source)
-        closing.callback(os.close, found.descriptor)
-        if found.missing:
-            raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), source)
-        is_folder = stat.S_ISDIR(os.fstat(found.descriptor).st_mode)
-        place = _place(target, account, is_folder=is_folder)
+        closing.callback(os.close, source)
+        place = _place(target, account, is_folder=stat.S_ISDIR(os.fstat(source).st_mode))
         closing.callback(os.close, place)
-        tree = _clone(found.descriptor, "")
+        tree = _clone(source, "")
         closing.callback(os.close, tree)
         if is_read_only:
             attributes = _ATTRIBUTES.pack(_READ_ONLY, 0, 0, 0)
