@@ -9,16 +9,20 @@ import pytest
 from tests.architecture import doors, sources
 
 AGENT = "services/headrace/node_agent"
-THE_DOOR = (f"{AGENT}/supervision/beneath.py", f"{AGENT}/supervision/mountpoints.py")
+THE_DOOR = tuple(
+    f"{AGENT}/supervision/{name}.py" for name in ("beneath", "mountpoints", "removing")
+)
 # Who knows one of these acts in folders that a job can write.
 OF_JOBS = {"WORK", "OUTPUT", "REPORTS", "INPUTS", "SESSIONS", "Folder", "remove"}
 FROM = ("supervision.protocol", "supervision.beneath")
 
 # Operations on paths that are meant there, each with the reason why no job can lead them elsewhere.
 IN_ATTEMPT = "the attempt's own folder, in which only the node puts names"
+FETCHED = "what the node fetched, below a folder that only root enters"
 IN_SETUPS = "the folder of setups and their locks, in which only the node puts names"
 IN_SESSIONS = "a session's folder, in which only the node puts names, terminals, and /proc"
 MEANT = {
+    "containers/machine.py": ("the folder of all attempts", ".mkdir"),
     "containers/record.py": (IN_ATTEMPT, "kernel.read kernel.write os.rename .mkdir .read_bytes .stat"),
     "devices/simulated.py": ("names in its folder, and /proc", ".chmod .mkdir os.listdir os.lstat os.path.exists"),
     "folders.py": (
@@ -40,11 +44,16 @@ MEANT = {
     ),
     "supervision/setting_up.py": (IN_SETUPS, "open os.chmod os.makedirs os.open os.utime"),
     "supervision/shim.py": (IN_ATTEMPT, "kernel.read kernel.write"),
+    "workplaces/gathering.py": ("the link itself, by its descriptor", "os.readlink"),
     "workplaces/leaving.py": (IN_ATTEMPT, ".exists"),
     "workplaces/mounting.py": (
         "looks whether a volume is there", "os.listdir os.path.isdir os.path.realpath"
     ),
-    "workplaces/preparing.py": ("what the node fetched", ".mkdir"),
+    "workplaces/repositories.py": (FETCHED, ".exists .glob .mkdir .stat os.utime"),
+    "workplaces/trees.py": (
+        FETCHED, ".exists .glob .iterdir .lstat .mkdir .rename os.listdir os.utime"
+    ),
+    "workplaces/preparing.py": (FETCHED, ".mkdir"),
     "workplaces/setups.py": (
         f"{IN_SETUPS}, and interpreters", ".glob .open .stat .unlink os.path.realpath os.stat"
     ),

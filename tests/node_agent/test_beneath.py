@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.node_agent.supervision import beneath
+from headrace.node_agent.supervision import beneath, removing
 from headrace.node_agent.supervision.beneath import Folder, Reader
 
 NO_SYSCALL = 10_000
@@ -145,7 +145,7 @@ def test_a_link_in_the_place_of_a_folder_goes_alone(tmp_path, outside):
 
 
 def test_more_names_than_are_looked_at_together_go_too(tmp_path, monkeypatch):
-    monkeypatch.setattr(beneath, "_AT_ONCE", 3)
+    monkeypatch.setattr(removing, "_AT_ONCE", 3)
     for above in ("", "a", "a/b"):
         for number in range(10):
             path = Path(tmp_path, "many", above, f"f{number}")
@@ -153,3 +153,9 @@ def test_more_names_than_are_looked_at_together_go_too(tmp_path, monkeypatch):
             path.touch()
     beneath.remove(tmp_path / "many")
     assert os.listdir(tmp_path) == []
+
+
+def test_every_folder_is_walked_and_no_link_is(folder, tmp_path):
+    (tmp_path / "folder" / "real" / "deep" / "er").mkdir(parents=True)
+    found = [sorted(entry.name for entry in entries) for _, entries in folder.walk()]
+    assert found == [["direct", "link", "real"], ["deep", "file", "up"], ["er"], []]

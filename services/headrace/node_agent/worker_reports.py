@@ -16,6 +16,7 @@ from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.protocol import REPORTS
 
 FILES_MAX = 64  # processes of one worker that are looked at
+NAMES_MAX = 1_024  # in the folder
 BYTES_MAX = 4_096
 VALUES_MAX = 16
 
@@ -35,9 +36,9 @@ _REPORTED = msgspec.json.Decoder(_Reported)
 def values_of(folder: Path) -> dict[str, str]:
     """The last of each value that the first process to report any has; decimals, by name."""
     with contextlib.suppress(OSError), Folder.at(folder / REPORTS) as reports:
-        for process in range(FILES_MAX):
-            values = _read(reports, f"{process}.json")
-            if values:
+        names = frozenset(reports.names(NAMES_MAX))
+        for name in (f"{process}.json" for process in range(FILES_MAX)):
+            if name in names and (values := _read(reports, name)):
                 return values
     return {}
 

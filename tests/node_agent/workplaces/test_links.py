@@ -77,7 +77,8 @@ def swapping(monkeypatch):
 
         def looked(path, **how):
             about = stat_of(path, **how)
-            if str(path).rpartition("/")[2] == folder.name:
+            at = os.readlink(f"/proc/self/fd/{path}") if isinstance(path, int) else str(path)
+            if at.rpartition("/")[2] == folder.name:
                 with contextlib.suppress(OSError):
                     os.rename(folder, folder.with_name("aside"))
                     os.symlink(to, folder)
@@ -85,6 +86,7 @@ def swapping(monkeypatch):
 
         monkeypatch.setattr(os, "stat", looked)
         monkeypatch.setattr(os, "lstat", lambda path: looked(path, follow_symlinks=False))
+        monkeypatch.setattr(os, "fstat", looked)
 
     return swap
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import shutil
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from headrace.node_agent.containers.starting import meant, prepare
 from headrace.node_agent.machine import AttemptKey, End, Inside, Paused, Seen, Way, Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings
+from headrace.node_agent.supervision.beneath import remove
 from headrace.node_agent.supervision.protocol import ATTEMPTS
 from headrace.node_agent.tasks import end_tasks, wait_until
 
@@ -183,7 +183,7 @@ class ContainerMachine:
             await (await self._attempt(means, held)).run()
             self._ended += 1
         except NeverStarted:
-            shutil.rmtree(held.folder, ignore_errors=True)
+            remove(held.folder)
             del self._held[held.key]
             self._changed(held.key)
 

@@ -16,8 +16,8 @@ from types import TracebackType
 from typing import NamedTuple, Self
 
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.removing import remove_at
 
-REMOVED_MAX = 10_000_000  # files and folders, in one removal
 LINK = "a link is on the way"
 
 _OPENAT2 = 437  # on every architecture, since Linux 5.6
@@ -25,7 +25,6 @@ _RESOLVE_BENEATH, _RESOLVE_NO_SYMLINKS = 0x08, 0x04
 _HOW = struct.Struct("=QQQ")  # the kernel's `struct open_how`: flags, mode, resolve
 _HOW_BYTES = ctypes.c_size_t(_HOW.size)
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
-_AT_ONCE = 10_000  # names in memory while a folder is removed
 
 Way = tuple[int, str]  # a folder's descriptor, and a name in it
 
@@ -101,21 +100,15 @@ class Folder:
             return False
         return True
 
-    def target(self, path: str) -> str:
-        """Where a link leads."""
-        with self._way(path) as (folder, name):
-            return os.readlink(name, dir_fd=folder)
+    def find(self, path: str) -> int:
+        """A descriptor of whatever is at the path, of a link itself, which reads and writes nothing."""
+        return self.open(path, os.O_PATH | os.O_NOFOLLOW)
 
     def regular(self, path: str, reader: Reader | None = None) -> int:
         """A descriptor to read a regular file from, which the `reader` may read too."""
-        found = self.open(path, os.O_PATH)
+        found = self.find(path)
         try:
-            about = os.fstat(found)
-            if not stat.S_ISREG(about.st_mode):
-                raise OSError(errno.EINVAL, "is not a regular file", path)
-            if reader is not None and not reader.may_read(about):
-                raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
-            return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK)
+            return readable(found, path, reader)
         finally:
             os.close(found)
 
@@ -168,6 +161,17 @@ class Folder:
         with self._way(path) as (folder, name):
             os.chown(name, user, group, dir_fd=folder, follow_symlinks=False)
 
+    def walk(self) -> Iterator[tuple["Folder", list["os.DirEntry[str]"]]]:
+        """The folder and every one below it, however deep, with what is in it."""
+        waiting = ["."]
+        while waiting:
+            at = waiting.pop()
+            with self.folder(at) as folder, os.scandir(folder.descriptor) as found:
+                entries = list(found)
+                below = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
+                yield folder, entries
+            waiting += [f"{at}/{name}" for name in below]
+
     def show(self, path: str, group: int) -> None:
         """Let a group read a file that stays the node's."""
         descriptor = self.open(path, os.O_WRONLY)
@@ -180,7 +184,7 @@ class Folder:
     def remove(self, path: str) -> None:
         """Remove what is at the path, however deep; what cannot be removed stays."""
         with self._way(path) as (folder, name):
-            _remove(folder, name)
+            remove_at(folder, name)
 
     @contextlib.contextmanager
     def _way(self, path: str) -> Iterator[Way]:
@@ -196,6 +200,16 @@ class Folder:
             yield folder, name
         finally:
             os.close(folder)
+
+
+def readable(found: int, path: str, reader: Reader | None = None) -> int:
+    """The same of what was found at a path. Raises `OSError`."""
+    about = os.fstat(found)
+    if not stat.S_ISREG(about.st_mode):
+        raise OSError(errno.EINVAL, "is not a regular file", path)
+    if reader is not None and not reader.may_read(about):
+        raise OSError(errno.EACCES, os.strerror(errno.EACCES), path)
+    return os.open(f"/proc/self/fd/{found}", os.O_RDONLY | os.O_NONBLOCK)
 
 
 def remove(path: str | os.PathLike[str]) -> None:
@@ -234,63 +248,3 @@ def _open_by_steps(folder: int, path: str, flags: int, mode: int) -> int:
     finally:
         if at != folder:
             os.close(at)
-
-
-def _remove(folder: int, name: str) -> None:
-    """Folders below are moved up before they are emptied, so that two descriptors are enough however
-    deep they are.
-    """
-    if not stat.S_ISDIR(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
-        os.unlink(name, dir_fd=folder)
-        return
-    root = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-    try:
-        left = REMOVED_MAX
-        while left > 0 and (removed := _empty(root)):
-            left -= removed
-    finally:
-        os.close(root)
-    os.rmdir(name, dir_fd=folder)
-
-
-def _empty(root: int) -> int:
-    """Remove some of what is in the folder, and move up what is two levels below it; how much."""
-    done = 0
-    for name, is_folder in _some(root):
-        with contextlib.suppress(OSError):
-            if is_folder:
-                done += _move_up(root, name)
-                os.rmdir(name, dir_fd=root)
-            else:
-                os.unlink(name, dir_fd=root)
-            done += 1
-    return done
-
-
-def _move_up(root: int, name: str) -> int:
-    """Empty the folder `name`: files go, folders come into `root`; how many did."""
-    done = 0
-    folder = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=root)
-    try:
-        while some := _some(folder):
-            before, inode = done, os.fstat(folder).st_ino
-            for number, (each, is_folder) in enumerate(some, start=done):
-                with contextlib.suppress(OSError):
-                    if is_folder:
-                        moved = f".{inode}.{number}"
-                        os.rename(each, moved, src_dir_fd=folder, dst_dir_fd=root)
-                    else:
-                        os.unlink(each, dir_fd=folder)
-                    done += 1
-            if done == before:
-                return done
-    finally:
-        os.close(folder)
-    return done
-
-
-def _some(folder: int) -> list[tuple[str, bool]]:
-    """Names in the folder, and whether each is a folder."""
-    with os.scandir(folder) as found:
-        few = itertools.islice(found, _AT_ONCE)
-        return [(each.name, each.is_dir(follow_symlinks=False)) for each in few]

@@ -24,9 +24,10 @@ from headrace.bundles.manifest import (
     manifest_of,
 )
 from headrace.bundles.packing import READ_BYTES
-from headrace.node_agent.supervision.beneath import Folder, Reader
+from headrace.node_agent.supervision.beneath import Folder, Reader, readable
 
 FOLDERS_MAX = 50_000
+WAITING_MAX = FILES_MAX + FOLDERS_MAX  # names that were seen and not looked at
 SHOWN_LENGTH_MAX = 100  # of a name in a message
 
 
@@ -53,41 +54,55 @@ class _Gathering:
         self.where: dict[str, str] = {}
 
     def take(self, name: str) -> None:
-        """Whatever is there."""
+        """Whatever is there, however deep."""
+        waiting = [name]
+        while waiting:
+            waiting += self._take(waiting.pop())
+            if len(waiting) > WAITING_MAX:
+                raise BadManifest(f"{shown(name)} has more than {WAITING_MAX} names")
+
+    def _take(self, name: str) -> list[str]:
+        """One of them; of a folder, what is in it."""
         check_length(name)
         path = f"{self._top}/{name}"
         try:
-            about = self._attempt.about(path)
-            if stat.S_ISDIR(about.st_mode):
-                self._take_folder(name, path)
-            elif stat.S_ISLNK(about.st_mode):
-                self._take_link(name, path)
-            elif stat.S_ISREG(about.st_mode):
-                self._take_file(name, path)
-            else:
-                raise BadManifest(f"{shown(name)} is neither a file nor a folder nor a link")
+            found = self._attempt.find(path)
+            try:
+                return self._take_found(found, name, path)
+            finally:
+                os.close(found)
         except OSError as error:
             raise BadManifest(f"{shown(name)} cannot be read: {error.strerror}") from None
 
-    def _take_folder(self, name: str, path: str) -> None:
+    def _take_found(self, found: int, name: str, path: str) -> list[str]:
+        mode = os.fstat(found).st_mode
+        if stat.S_ISDIR(mode):
+            return self._names_in(name, path)
+        if stat.S_ISLNK(mode):
+            self._take_link(found, name)
+        elif stat.S_ISREG(mode):
+            self._take_file(found, name, path)
+        else:
+            raise BadManifest(f"{shown(name)} is neither a file nor a folder nor a link")
+        return []
+
+    def _names_in(self, name: str, path: str) -> list[str]:
         self._folders += 1
         if self._folders > FOLDERS_MAX:
             raise BadManifest(f"more than {FOLDERS_MAX} folders; at most so many are kept")
         with self._attempt.folder(path) as folder:
             if not self._reader.may_read(folder.about()):
                 raise PermissionError(0, "it belongs to another account")
-            names = folder.names(FILES_MAX + 1)
-        for each in sorted(names):
-            self.take(f"{name}/{each}")
+            return [f"{name}/{each}" for each in folder.names(FILES_MAX + 1)]
 
-    def _take_link(self, name: str, path: str) -> None:
-        target = self._attempt.target(path)
+    def _take_link(self, found: int, name: str) -> None:
+        target = os.readlink("", dir_fd=found)
         if leads_out(name, target):
             raise BadManifest(f"{shown(name)} is a link out of the working directory")
         self._keep(File(_text(name), target=_text(target)))
 
-    def _take_file(self, name: str, path: str) -> None:
-        descriptor = self._attempt.regular(path, self._reader)
+    def _take_file(self, found: int, name: str, path: str) -> None:
+        descriptor = readable(found, path, self._reader)
         try:
             about = os.fstat(descriptor)
             check_size(len(self.files) + 1, self._bytes + about.st_size, OUTPUTS_BYTES_MAX)

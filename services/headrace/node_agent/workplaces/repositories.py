@@ -13,13 +13,14 @@ import asyncio
 import contextlib
 import os
 import re
-import shutil
 import signal
+import stat
 import time
 from pathlib import Path
 
 from headrace.bundles.laying import Owner
 from headrace.bundles.manifest import name_of
+from headrace.node_agent.supervision.beneath import Folder, remove
 from headrace.node_agent.workplaces import Unprepared
 
 PROTOCOLS = ("https", "ssh")  # unless the node's settings say otherwise
@@ -62,7 +63,7 @@ class Repositories:
         async with self._fetching.setdefault(bare, asyncio.Lock()):
             full = await self._fetched(bare, url, commit)
         try:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
             await self._git("init", "--quiet", str(folder))
             await self._git("-C", str(folder), "fetch", "--quiet", "--depth=1", bare.as_uri(), full)
             await self._git("-C", str(folder), "checkout", "--quiet", "--detach", full)
@@ -70,7 +71,7 @@ class Repositories:
             if owner is not None:
                 await asyncio.to_thread(_give, folder, owner)
         except BaseException:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove(folder)
             raise
         return full
 
@@ -146,13 +147,20 @@ def tidy(folder: Path, bytes_max: int, *, kept_max: int = KEPT_MAX) -> None:
     total_bytes, unused_s = 0, time.time() - IN_USE_S
     used = sorted(((bare.stat().st_mtime, bare) for bare in folder.glob("*")), reverse=True)
     for number, (used_s, bare) in enumerate(used):
-        total_bytes += sum(file.lstat().st_size for file in bare.rglob("*") if file.is_file())
+        total_bytes += _bytes_in(bare)
         if used_s < unused_s and (number >= kept_max or total_bytes > bytes_max):
-            shutil.rmtree(bare, ignore_errors=True)
+            remove(bare)
 
 
-def _give(folder: Path, owner: Owner) -> None:
-    for where, folders, files in os.walk(folder):
-        os.chown(where, *owner, follow_symlinks=False)
-        for name in (*folders, *files):
-            os.chown(os.path.join(where, name), *owner, follow_symlinks=False)
+def _bytes_in(bare: Path) -> int:
+    with Folder.at(bare) as folder:
+        found = (entry.stat(follow_symlinks=False) for _, some in folder.walk() for entry in some)
+        return sum(about.st_size for about in found if stat.S_ISREG(about.st_mode))
+
+
+def _give(path: Path, owner: Owner) -> None:
+    with Folder.at(path) as tree:
+        for folder, entries in tree.walk():
+            os.fchown(folder.descriptor, *owner)
+            for entry in entries:
+                folder.hand_over(entry.name, *owner)

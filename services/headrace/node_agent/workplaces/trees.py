@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shutil
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -23,6 +22,7 @@ from headrace.bundles.laying import NOTHING_HELD, Owner, lay
 from headrace.bundles.manifest import Manifest
 from headrace.bundles.objects import Objects
 from headrace.bundles.thinning import forget_before, thin
+from headrace.node_agent.supervision.beneath import remove
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import repositories, setups
 from headrace.node_agent.workplaces.fetching import Fetched
@@ -93,12 +93,12 @@ class Trees:
         for tree in frozenset(objects.trees()) - kept:
             objects.drop_tree(tree)
             for spare in (objects.root / "spares").glob(f"{tree}.*"):
-                shutil.rmtree(spare, ignore_errors=True)
+                remove(spare)
         if erased_at_s:
             setups.tidy(objects.root / "setups", before_s=erased_at_s)
             for bare in _latest_first(objects.root / "repositories"):
                 if bare.lstat().st_mtime < erased_at_s:
-                    shutil.rmtree(bare, ignore_errors=True)
+                    remove(bare)
             forget_before(objects, erased_at_s)
 
     def _spare(
@@ -119,11 +119,11 @@ class Trees:
             spares = _latest_first(objects.root / "spares")
             for number, spare in enumerate(spares):
                 if number >= SPARES_MAX or spare.name.partition(".")[0] not in here:
-                    shutil.rmtree(spare, ignore_errors=True)
+                    remove(spare)
             too_old_s = time.time() - TAKEN_S_MAX
             for taken in _latest_first(objects.root / "taken"):
                 if taken.lstat().st_mtime < too_old_s:
-                    shutil.rmtree(taken, ignore_errors=True)
+                    remove(taken)
 
 
 async def _lay_ahead(
@@ -147,11 +147,11 @@ def _lay_anew(
     new = folder.with_name(f".{folder.name}")
     for left in (new, folder):
         if left.exists():
-            shutil.rmtree(left)
+            remove(left)
     try:
         lay(objects, manifest, new, owner, held)
     except OSError:
-        shutil.rmtree(new, ignore_errors=True)
+        remove(new)
         raise
     new.rename(folder)
 
