@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+import tempfile
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,14 @@ from headrace.node_agent.isolation.cgroups import Cgroup2, _mounts, probe
 from headrace.node_agent.supervision import kernel
 
 BEST = "best"
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder that every account may get to and write in, as a job's account has to."""
+    with tempfile.TemporaryDirectory(prefix="headrace-test-") as folder:
+        os.chmod(folder, 0o777)
+        yield Path(folder)
 
 
 @pytest.fixture

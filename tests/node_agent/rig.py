@@ -58,7 +58,8 @@ class Node:
         self.boot = kernel.boot_id()
         self.output_bytes_max = 1_000_000
         self.isolation: Isolation = Processes()
-        self.accounts = Accounts(root_allowed=True)
+        self.accounts = Accounts()
+        self.has_mounts = True
         self.driver: Driver = NoDriver()
         self.task: asyncio.Task[None] | None = None
         self.incarnations = 0
@@ -81,14 +82,12 @@ class Node:
                 output_bytes_max=self.output_bytes_max,
                 isolation=self.isolation,
                 accounts=self.accounts,
+                has_mounts=self.has_mounts,
                 driver=self.driver,
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
             )
         )
-        self.journal = FileJournal.open(
-            self.dir / "journal.jsonl", boot=self.boot, granter=keys.granter,
-            new_incarnation=self._incarnation,
-        )  # fmt: skip
+        self.journal = self._journal(keys)
         given = Surroundings(
             node=self._joined(enforcer.devices, keys),
             bus=bus,
@@ -148,13 +147,19 @@ class Node:
             await self.kill_agent()
         await asyncio.to_thread(stop_all, self.dir)
 
-    def _owner_of(self, user: str) -> tuple[int, int] | None:
-        account = self.accounts.of(user)
+    def _owner_of(self, user: str, number: int) -> tuple[int, int] | None:
+        account = self.accounts.of(user, number)
         return account[:2] if account else None
 
     def _workplaces(self, bus: MemoryBus) -> Workplaces:
         files = Files(bus, NODE, silence_s_max=self.silence_s_max)
         return Workplaces(files, self.dir, self._owner_of, Repositories(("https", "file")))
+
+    def _journal(self, keys: NodeKeys) -> FileJournal:
+        return FileJournal.open(
+            self.dir / "journal.jsonl", boot=self.boot, granter=keys.granter,
+            new_incarnation=self._incarnation,
+        )  # fmt: skip
 
     def _incarnation(self) -> str:
         self.incarnations += 1

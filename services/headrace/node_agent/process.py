@@ -25,6 +25,7 @@ from headrace import telemetry
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.client.errors import ClientError
+from headrace.events.accounts import isolation_text
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices
@@ -34,18 +35,16 @@ from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.gang_network import network as gang_network
 from headrace.node_agent.identity import NodeKeys
-from headrace.node_agent.isolation.cgroups import probe
+from headrace.node_agent.isolation import accounts
+from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
-from headrace.node_agent.machine import Machine
+from headrace.node_agent.machines import machine_of
 from headrace.node_agent.membership import NodeFolder
-from headrace.node_agent.pausing import Driver
 from headrace.node_agent.pausing.drivers import driver_of
 from headrace.node_agent.probing.prober import Prober
-from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
-from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.surroundings import Surroundings
 from headrace.node_agent.tasks import end_tasks
@@ -68,6 +67,7 @@ def run() -> None:
     os.umask(0o077)
     _raise_file_limit()
     try:
+        accounts.require(settings.accounts.first)
         settings.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         _be_the_only_one(settings.node_dir)
         uvloop.run(_run(_entered(settings)))
@@ -75,7 +75,7 @@ def run() -> None:
         _LOG.error("%s", error)
         _why_no_member(settings)
         raise SystemExit(NOT_ADMITTED) from None
-    except NotAdmitted as error:
+    except (NotAdmitted, accounts.NoAccount) as error:
         _LOG.error("%s", error)
         raise SystemExit(NOT_ADMITTED) from None
     except (BusError, OSError, ValueError) as error:
@@ -123,7 +123,7 @@ async def _run(settings: NodeSettings) -> None:
         Surroundings(
             node=_node(settings, enforcer.devices, keys, pausing),
             bus=bus,
-            machine=_machine(settings, enforcer, driver),
+            machine=machine_of(settings, enforcer, driver),
             journal=journal,
             enforcer=enforcer,
             lease=FileLease(settings.node_dir),
@@ -137,7 +137,7 @@ async def _run(settings: NodeSettings) -> None:
             network=await asyncio.to_thread(gang_network.probe, settings.node, settings.network),
         )
     )
-    health = Health(_pages(agent, settings.node))
+    health = Health(_pages(agent, settings.node, settings.accounts))
     await health.start(settings.http, settings.run_dir / "node_agent.port")
     try:
         await _until_stopped(agent, renewing(NodeFolder(settings.node_dir), bus), lost)
@@ -164,8 +164,8 @@ def _prober(settings: NodeSettings, keys: NodeKeys) -> Prober:
 
 
 def _workplaces(settings: NodeSettings, bus: NatsBus) -> Workplaces:
-    def owner_of(user: str) -> tuple[int, int] | None:
-        account = settings.accounts.of(user)
+    def owner_of(user: str, number: int) -> tuple[int, int] | None:
+        account = settings.accounts.of(user, number)
         return account[:2] if account is not None else None
 
     return Workplaces(
@@ -193,30 +193,6 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
     except BusError:
         NodeFolder(settings.node_dir).forget_bus()
         raise
-
-
-def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Machine:
-    isolation = probe(settings.node, settings.isolation)
-    _LOG.info("jobs are kept apart level=%s", isolation.level)
-    if lack := settings.accounts.lack():
-        _LOG.warning("%s: until there is, they fail here: %s", lack, settings.accounts.fix())
-    given = MachineSettings(
-        node_dir=settings.node_dir,
-        node=settings.node,
-        bind=enforcer.bind,
-        devices_of=enforcer.devices_of,
-        journal=settings.attempt_journal,
-        isolation=isolation,
-        accounts=settings.accounts,
-        driver=driver,
-        kept=settings.kept,
-        output_bytes_max=settings.output_bytes_max,
-    )
-    if not settings.engine:
-        return ProcessMachine(given)
-    from headrace.node_agent.executors import executors  # only where there is an engine
-
-    return executors(given, settings.engine, images_bytes_max=settings.images_bytes_max)
 
 
 def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:
@@ -264,6 +240,8 @@ def _node(
         version=_version(),
         pausing=pausing,
         pythons=tuple(interpreters()),
+        isolation=settings.accounts.isolation,
+        trusted=settings.accounts.trusted,
     )
 
 
@@ -276,9 +254,14 @@ def _version() -> str:
         return ""
 
 
-def _pages(agent: Agent, node: str) -> dict[str, Callable[[], Answer]]:
+def _pages(agent: Agent, node: str, accounts: Accounts) -> dict[str, Callable[[], Answer]]:
+    isolation = isolation_text(accounts.isolation, accounts.trusted)
+
     def ready() -> Answer:
-        return json_answer(200 if agent.is_ready else 503, {"node": node, **agent.condition()})
+        return json_answer(
+            200 if agent.is_ready else 503,
+            {"node": node, "isolation": isolation, **agent.condition()},
+        )
 
     return {"/livez": lambda: json_answer(200, {"node": node}), "/readyz": ready}
 

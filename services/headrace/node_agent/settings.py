@@ -12,7 +12,8 @@ import msgspec
 from headrace.bus.subjects import token
 from headrace.node_agent.folders import KEPT, Kept
 from headrace.node_agent.gang_network import network
-from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
+from headrace.node_agent.isolation import namespaces
+from headrace.node_agent.isolation.accounts import COUNT, FIRST, Accounts, isolation_here
 from headrace.node_agent.isolation.cgroups import AUTO, CHOICES
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
 from headrace.node_agent.workplaces.repositories import PROTOCOLS
@@ -21,6 +22,7 @@ PORTS = "20000-20499"
 DAY_S = 86_400
 OUTPUT_MB = 1_000
 NUMBER_MAX = 1_000_000
+NUMBERS_END = 2**32 - 2  # of accounts: the kernel has no others
 ENGINES = ("/run/docker.sock", "/var/run/docker.sock")
 NO_ENGINE = "none"
 IMAGES_GB = 200  # fetched and kept
@@ -135,12 +137,16 @@ def _number(name: str, env: Mapping[str, str], otherwise: int) -> int:
 
 
 def _accounts(env: Mapping[str, str]) -> Accounts:
+    first = env.get("HEADRACE_NODE_ACCOUNTS", str(FIRST))
+    if not (first.isdecimal() and 0 < int(first) <= NUMBERS_END - COUNT):
+        raise ValueError(f"HEADRACE_NODE_ACCOUNTS = {first!r} is not the first of {COUNT} numbers")
     return Accounts(
-        jobs_user=env.get("HEADRACE_NODE_JOBS_USER", JOBS_USER),
+        first=int(first),
+        isolation=isolation_here(has_user_namespaces=namespaces.has_users()),
+        trusted=env.get("HEADRACE_NODE_TRUSTED", ""),
         users=_pairs(
             "HEADRACE_NODE_USERS", env.get("HEADRACE_NODE_USERS", ""), "ada=ada,bob=u1001"
         ),
-        root_allowed=_choice("HEADRACE_NODE_ROOT_JOBS", env, ("never", "allow")) == "allow",
     )
 
 

@@ -131,7 +131,7 @@ async def shared(world):
     with tempfile.TemporaryDirectory(prefix="headrace-node-") as folder:
         os.chmod(folder, 0o711)
         node = Node(Path(folder), world.broker)
-        node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon"})
+        node.accounts = Accounts(users={"bob": "nobody", "dan": "daemon"})
         await node.placement.open()
         await node.start()
         await node.ready()
@@ -146,7 +146,7 @@ async def test_every_account_has_setups_of_its_own_that_nobody_else_can_change(s
     prefixes = {}
     for job, user, account in (
         ("a", "bob", "nobody"),
-        ("b", "ada", "daemon"),
+        ("b", "dan", "daemon"),
         ("c", "bob", "nobody"),
     ):
         show = "cat made; stat -c %U $VIRTUAL_ENV/mine; echo $VIRTUAL_ENV"
@@ -155,7 +155,7 @@ async def test_every_account_has_setups_of_its_own_that_nobody_else_can_change(s
         prefixes[job] = said.split()[2]
     assert prefixes["a"] == prefixes["c"] != prefixes["b"]
     spoil = f"touch {prefixes['a']}/spoiled || echo kept out"
-    said, _ = await ran(shared, "d", *shell(spoil), user="ada")
+    said, _ = await ran(shared, "d", *shell(spoil), user="dan")
     assert said.endswith("kept out\n")
 
 

@@ -8,7 +8,8 @@ every attempt. Levels, best first:
 * `cgroup1`: writable cgroup v1 hierarchies
 * `processes`: sessions, no core files; neither memory nor CPU is limited
 
-Where groups also keep a worker from the devices it was not given, the record says `+devices`.
+Where groups also keep a worker from the devices it was not given, the record says `+devices`; where
+it runs as an account that is not the agent's, `+account`.
 """
 
 from __future__ import annotations
@@ -90,11 +91,14 @@ def plan_of(
     limits = replace(limits, denied=denied)
     folder = isolation.filtered(name)
     return {
-        "level": f"{isolation.level}+devices" if denied else isolation.level,
+        "level": "+".join(
+            [isolation.level, *(["devices"] if denied else []), *(["account"] if account else [])]
+        ),
         "groups": isolation.groups(name, limits),
         "oom": isolation.oom_file(name) if is_limited else "",
         "memory_bytes": limits.memory_bytes,
         "account": account,
+        "covers": [],
         "mounts": [],
         "filter": [folder, denied] if folder and denied else None,
     }

@@ -15,8 +15,9 @@ _PR_SET_NO_NEW_PRIVS = 38
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 
 
-_CLONE_NEWNS = 0x20000
+_CLONE_NEWNS, _CLONE_NEWUSER = 0x20000, 0x10000000
 _MS_RDONLY, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_SLAVE = 1, 32, 4096, 16384, 1 << 19
+_MS_NOSUID, _MS_NODEV = 2, 4
 
 
 def syscall(number: int, *arguments: Any) -> int:
@@ -63,6 +64,19 @@ def leave_mounts() -> None:
     """
     _checked(_LIBC.unshare(_CLONE_NEWNS))
     _checked(_LIBC.mount(b"none", b"/", None, _MS_REC | _MS_SLAVE, None))
+
+
+def leave_users() -> None:
+    """Be in a user namespace of its own from now on. Raises `OSError`."""
+    _checked(_LIBC.unshare(_CLONE_NEWUSER))
+
+
+def cover(folder: str) -> None:
+    """Have an empty folder in memory at this place, through which every account may pass. Raises
+    `OSError`.
+    """
+    how = _MS_NOSUID | _MS_NODEV
+    _checked(_LIBC.mount(b"none", os.fsencode(folder), b"tmpfs", how, b"mode=0711"), folder)
 
 
 def show(source: str, target: str, *, is_read_only: bool) -> None:
