@@ -77,7 +77,7 @@ def plain() -> Iterator[PlainPlatform]:
 def numbers_of(platform: Platform) -> list[tuple[str, str, int]]:
     with contextlib.closing(platform.client()) as client:
         events = [event.data for event in client.events(type_prefix="account.assigned")]
-    return [(event["project"], event["user"], event["number"]) for event in events]
+    return [(event["project"], event["user"], event["account"]) for event in events]
 
 
 def ran(platform: Platform, client: Client, project: str, *command: str) -> str:

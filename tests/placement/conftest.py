@@ -86,7 +86,7 @@ class History:
             gang = Gang(nodes=fields.pop("nodes", 1), accelerators=kinds, cpu_milli=1000)
         if fields.pop("account", True) and "ada" not in self.state.accounts.get(project, {}):
             number = self.state.accounts_assigned + 1
-            self.given(AccountAssigned(project=project, user="ada", number=number))
+            self.given(AccountAssigned(project=project, user="ada", account=number))
         fields = {"priority": 40, "user": "ada", "name": name, "requested_at": 7} | fields
         self.given(JobAdmitted(job=name, project=project, gang=gang, **fields))
         if eligible:

@@ -15,7 +15,7 @@ from headrace.vault import new_signing_keys
 
 
 def numbers(events):
-    return [(e.project, e.user, e.number) for e in events if isinstance(e, AccountAssigned)]
+    return [(e.project, e.user, e.account) for e in events if isinstance(e, AccountAssigned)]
 
 
 def placements(events):

@@ -25,12 +25,12 @@ def isolation_text(isolation: str, trusted: str) -> str:
 class AccountAssigned(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="account.assigned.v1"
 ):
-    """Jobs of `user` in `project` run as account `number` (from 1) of the range that every node
+    """Jobs of `user` in `project` run as account number `account` (from 1) of the range that every node
     reserves.
     """
 
     owner: ClassVar[str] = "placement"
-    stream: ClassVar[str] = "account/{number}"
+    stream: ClassVar[str] = "account/{account}"
     project: str
     user: str
-    number: int
+    account: int

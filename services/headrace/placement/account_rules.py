@@ -60,7 +60,7 @@ class Numbers:
         """The decision that gives this job's user a number, who has none yet."""
         number = self._last() + 1
         self._new[job.project, job.user] = number
-        event = AccountAssigned(project=job.project, user=job.user, number=number)
+        event = AccountAssigned(project=job.project, user=job.user, account=number)
         return Draft(event=event, causation=job.admitted_at, traceparent=job.traceparent)
 
     def has(self, job: Job) -> bool:
@@ -77,8 +77,8 @@ class Numbers:
 
 def assigned(state: State, _entry: Entry, event: AccountAssigned) -> None:
     """The number is taken, for ever."""
-    state.accounts.setdefault(event.project, {})[event.user] = event.number
-    state.accounts_assigned = max(state.accounts_assigned, event.number)
+    state.accounts.setdefault(event.project, {})[event.user] = event.account
+    state.accounts_assigned = max(state.accounts_assigned, event.account)
 
 
 def is_full(state: State, project: str) -> bool:
