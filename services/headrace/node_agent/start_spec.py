@@ -115,10 +115,13 @@ def _covers(
 
 
 def _own(path: str, base: dict[str, str], place: Workplace, bound: Bound) -> list[str]:
-    """What the job may work in, besides the folders of the machine that are open to its account."""
+    """What the job may work in, besides the folders of the machine that are open to its account: the
+    volumes among them, for an administrator declared where they are.
+    """
     prepared = [str(place.setup["folder"])] if place.setup else []
     homes = [home for home in (base.get("HOME", ""),) if os.path.isdir(home)]
-    return [path, *homes, *prepared, *bound.folders]
+    volumes = [target for _, target in place.links]
+    return [path, *homes, *prepared, *volumes, *bound.folders]
 
 
 def _placed(place: Workplace) -> dict[str, Any]:
