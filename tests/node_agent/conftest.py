@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from tests.node_agent.rig import Node
+from tests.open_folders import open_folder
 
 from headrace.node_agent import agent
 from headrace.node_agent.isolation import Isolation, Limits
@@ -20,10 +20,9 @@ BEST = "best"
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """A folder that every account may get to and write in, as a job's account has to."""
-    with tempfile.TemporaryDirectory(prefix="headrace-test-") as folder:
-        os.chmod(folder, 0o777)
-        yield Path(folder)
+    """Where jobs of this test's platform may write, whichever account they run as."""
+    with open_folder() as folder:
+        yield folder
 
 
 @pytest.fixture
