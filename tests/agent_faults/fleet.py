@@ -177,7 +177,6 @@ class Machine:
             "PATH": os.environ["PATH"],
             "PYTHONPATH": os.pathsep.join(sys.path),
             "HEADRACE_NODE": self._name,
-            "HEADRACE_NODE_ROOT_JOBS": "allow",
             "HEADRACE_NODE_DIR": str(self.dir),
             "HEADRACE_NODE_GPUS": "simulated:1xH100-80GB",
             "HEADRACE_NATS_URL": f"nats://{self.network.host}:{self._port}",

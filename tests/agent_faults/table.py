@@ -153,7 +153,7 @@ FAULTS = (
     _of("B4", "a job that may run as nobody here",
         f"{_NODE}/test_isolation", "test_who_is_mapped_to_root_runs_nowhere"),
     _of("B5", "a folder that its job may not read",
-        f"{_NODE}/test_isolation", "test_a_folder_that_a_jobs_account_may_not_enter_fails_the_start"),
+        f"{_NODE}/test_job_accounts", "test_a_folder_that_a_jobs_account_may_not_enter_fails_the_start"),
     _of("B6", "a node's folder that cannot be had",
         f"{_NODE}/test_process", "test_a_folder_that_cannot_be_had_ends_with_one_line"),
     _of("B7", "a second agent in the first seconds of the first",

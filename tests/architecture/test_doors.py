@@ -35,8 +35,10 @@ MEANT = {
     "start_spec.py": ("whether the node has a shared place at all", "os.path.isdir"),
     "supervision/namespaces.py": (
         "what the agent says is hidden and shown, before any program of the job runs",
-        "open kernel.write os.chmod os.makedirs os.open os.path.exists os.path.isdir os.path.islink"
-        " os.path.realpath",
+        (
+            "open kernel.write os.chmod os.makedirs os.open os.path.exists os.path.isdir"
+            " os.path.islink os.path.realpath"
+        ),
     ),
     "supervision/sessions.py": (
         IN_SESSIONS,

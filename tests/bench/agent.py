@@ -48,7 +48,6 @@ def idle(folder: Path, nats_url: str) -> None:
         "HEADRACE_NODE_GPUS": "simulated:8xH100-80GB",
         "HEADRACE_NATS_URL": nats_url,
         "HEADRACE_KEYS_DIR": str(folder),
-        "HEADRACE_NODE_ROOT_JOBS": "allow",  # nothing runs here; it need not ask for an account
     }
     agent = subprocess.Popen((sys.executable, "-m", "headrace.node_agent"), env=env)
     try:

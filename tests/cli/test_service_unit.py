@@ -18,17 +18,15 @@ WITH_SPACES = Path('/srv/the node\'s "50%" disk')
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Path]:
-    """A machine whose systemctl does this, and notes what it and useradd were told."""
-    monkeypatch.setattr(service_unit, "JOBS_USER", "nobody")
+    """A machine whose systemctl does this, and notes what it was told."""
     monkeypatch.setattr(service_unit, "UNIT_FILE", tmp_path / service_unit.UNIT)
     monkeypatch.setattr(service_unit, "LOCAL", tmp_path / "etc" / "node.local")
 
     def made(script: str) -> Path:
         (tmp_path / "bin").mkdir()
-        for name, does in (("systemctl", script), ("useradd", "exit 0")):
-            program = tmp_path / "bin" / name
-            program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/told\n{does}\n')
-            program.chmod(0o755)
+        program = tmp_path / "bin" / "systemctl"
+        program.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/told\n{script}\n')
+        program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
         return tmp_path
 
@@ -49,18 +47,6 @@ def test_the_service_is_written_then_enabled_and_started(host: Callable[[str], P
     chosen = (folder / "etc" / "node.local").read_text()
     assert chosen == 'HEADRACE_NODE_LABELS="site=a b,rack=r\'1"\n'
     assert said.startswith("headrace-node.service runs")
-
-
-def test_the_account_that_jobs_run_as_is_made_where_it_is_missing(
-    host: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = host("exit 0")
-    service_unit.make_account()  # this one there is
-    monkeypatch.setattr(service_unit, "JOBS_USER", "hr-none")
-    service_unit.make_account()
-
-    made = (folder / "told").read_text().splitlines()
-    assert made == ["--system --no-create-home --shell /usr/sbin/nologin hr-none"]
 
 
 @pytest.mark.parametrize(

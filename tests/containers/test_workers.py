@@ -88,7 +88,7 @@ async def test_a_worker_has_what_one_beside_it_has(node: Node) -> None:
 
 
 async def test_a_worker_is_its_users_account_and_gains_no_rights(node: Node) -> None:
-    node.accounts = Accounts(jobs_user="nobody")
+    node.accounts = Accounts(users={"ada": "nobody"})
     await node.kill_agent()
     await node.start()
     await node.ready()

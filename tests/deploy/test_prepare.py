@@ -38,7 +38,6 @@ def test_processes_started_from_their_folders_run_a_job(folder, ports, database)
             "node_agent",
             HEADRACE_NODE_DIR=str(folder / "node"),
             HEADRACE_NODE_GPUS="simulated:1xH100-80GB",
-            HEADRACE_NODE_ROOT_JOBS="allow",  # this machine has no account for jobs
         )
         files.append(up.enter_context(node))
         for file in files:

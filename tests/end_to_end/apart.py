@@ -90,7 +90,6 @@ _ENV = {
     "HOME": "/node",
     "PYTHONPATH": os.pathsep.join(str(Path(path).parent) for path in headrace.__path__),
     "HEADRACE_NODE_DIR": "/node/data",
-    "HEADRACE_NODE_ROOT_JOBS": "allow",
     "HEADRACE_NODE_ISOLATION": "processes",
     "HEADRACE_NODE_NETWORK": "none",  # the network is this machine's, and outlives them
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.open_folders import open_folder
 
 from headrace.embedded import processes, status
 from headrace.embedded.processes import Process
@@ -97,6 +98,13 @@ def running_platform(*options: str, **env: str) -> Iterator[Platform]:
     platform = Platform(Path(tempfile.mkdtemp(prefix="headrace-e2e-")))
     with started(platform, *options, **env):
         yield platform
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Where jobs of this test's platform may write, whichever account they run as."""
+    with open_folder() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ class Machine:
 
     def run(self, *words: str, stdin: str = "") -> None:
         """Start Python there with these arguments."""
-        told = {"HEADRACE_NODE_DIR": str(self.folder), "HEADRACE_NODE_ROOT_JOBS": "allow"}
+        told = {"HEADRACE_NODE_DIR": str(self.folder)}
         with self.log.open("ab") as log:
             self._running = subprocess.Popen(
                 self._elsewhere.command(sys.executable, *words),

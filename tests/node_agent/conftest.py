@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 from tests.node_agent.rig import Node
+from tests.open_folders import open_folder
 
 from headrace.node_agent import agent
 from headrace.node_agent.isolation import Isolation, Limits
@@ -15,6 +16,13 @@ from headrace.node_agent.isolation.cgroups import Cgroup2, _mounts, probe
 from headrace.node_agent.supervision import kernel
 
 BEST = "best"
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Where jobs of this test's platform may write, whichever account they run as."""
+    with open_folder() as folder:
+        yield folder
 
 
 @pytest.fixture

@@ -73,6 +73,7 @@ class Placement:
         self.position += 1
         devices = tuple(Share(device=uuid_of(NODE, index)) for index in range(gpus))
         given = {"project": "vision", "shares": devices, "position": self.position}
+        given |= {"user": "ada", "account": 1}
         given.update({k: v for k, v in of.items() if k in fields})
         self.launches[key] = launch
         self.wanted[key] = Assignment(job=job, attempt=attempt, rank=rank, **given)

@@ -22,7 +22,7 @@ from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.gang_network.network import GangNetwork
 from headrace.node_agent.identity import NodeKeys
-from headrace.node_agent.isolation import Isolation, Processes
+from headrace.node_agent.isolation import Isolation, Processes, views
 from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.isolation.views import Views
 from headrace.node_agent.journal_file import FileJournal
@@ -60,8 +60,10 @@ class Node:
         self.output_bytes_max = 1_000_000
         self.isolation: Isolation = Processes()
         self.views: Views | None = None
+        if os.geteuid() == 0:
+            self.views = views.probe(self.dir, (), shown=[folder])
         self.loopback = ""
-        self.accounts = Accounts(root_allowed=True)
+        self.accounts = Accounts()
         self.driver: Driver = NoDriver()
         self.task: asyncio.Task[None] | None = None
         self.incarnations = 0
@@ -90,10 +92,7 @@ class Node:
                 base_environment={**os.environ, "HEADRACE_NATS_CREDS": "not-for-workers"},
             )
         )
-        self.journal = FileJournal.open(
-            self.dir / "journal.jsonl", boot=self.boot, granter=keys.granter,
-            new_incarnation=self._incarnation,
-        )  # fmt: skip
+        self.journal = self._journal(keys)
         given = Surroundings(
             node=self._joined(enforcer.devices, keys),
             bus=bus,
@@ -153,13 +152,19 @@ class Node:
             await self.kill_agent()
         await asyncio.to_thread(stop_all, self.dir)
 
-    def _owner_of(self, user: str) -> tuple[int, int] | None:
-        account = self.accounts.of(user)
+    def _owner_of(self, user: str, number: int) -> tuple[int, int] | None:
+        account = self.accounts.of(user, number)
         return account[:2] if account else None
 
     def _workplaces(self, bus: MemoryBus) -> Workplaces:
         files = Files(bus, NODE, silence_s_max=self.silence_s_max)
         return Workplaces(files, self.dir, self._owner_of, Repositories(("https", "file")))
+
+    def _journal(self, keys: NodeKeys) -> FileJournal:
+        return FileJournal.open(
+            self.dir / "journal.jsonl", boot=self.boot, granter=keys.granter,
+            new_incarnation=self._incarnation,
+        )  # fmt: skip
 
     def _incarnation(self) -> str:
         self.incarnations += 1

@@ -60,7 +60,9 @@ async def test_a_worker_cannot_open_the_devices_it_was_not_given(
         said = (await confined.placement.logs(key)).data.decode().splitlines()
         assert [line for line in said if line.startswith("chip")] == opened
         assert sum("Operation not permitted" in line for line in said) == 2 - len(opened)
-        assert confined.placement.of(key)[0].isolation == f"{confined.isolation.level}+devices"
+        assert (
+            confined.placement.of(key)[0].isolation == f"{confined.isolation.level}+devices+account"
+        )
 
 
 @pytest.fixture

@@ -10,11 +10,12 @@ import msgspec
 import pytest
 
 from headrace.doctor import Check, lines
+from headrace.events.accounts import BY_USER_NAMESPACES, UNISOLATED
 from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.doctor.engine import check_engine
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
-    check_account,
+    check_accounts,
     check_cgroups,
     check_clock,
     check_disk,
@@ -22,7 +23,7 @@ from headrace.node_agent.doctor.host import (
     check_way,
     kernel_adjtimex,
 )
-from headrace.node_agent.isolation.accounts import Accounts
+from headrace.node_agent.isolation.accounts import COUNT, FIRST, Accounts, reserve
 
 VERSION = "NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  {0}  Release Build\n"
 
@@ -183,11 +184,24 @@ def test_a_socket_that_is_no_engines_is_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="who is not root runs jobs as itself")
-def test_a_node_without_an_account_for_jobs_is_told_how_to_make_it() -> None:
-    found = check_account(Accounts(jobs_user="headrace-no-such"))
-    assert (found.health, found.fix) == ("failed", "useradd --system headrace-no-such")
-    assert check_account(Accounts(jobs_user="nobody")).health == "ok"
-    assert check_account(Accounts(root_allowed=True)).health == "ok"
+@pytest.mark.skipif(os.geteuid() != 0, reason="accounts take root")
+def test_doctor_tells_whether_the_range_of_accounts_is_free_and_reserved(tmp_path: Path) -> None:
+    found = check_accounts(Accounts(), tmp_path)
+    assert (found.health, found.fix.split()[1]) == ("warning", f"headrace:{FIRST}:{COUNT}")
+    reserve(FIRST, tmp_path)
+    assert check_accounts(Accounts(), tmp_path).health == "ok"
+    (tmp_path / "passwd").write_text(f"eve:x:{FIRST + 5}:1::/:/bin/sh\n")
+    found = check_accounts(Accounts(), tmp_path)
+    assert (found.health, found.found.partition(" lies")[0]) == (
+        "failed", f"eve ({FIRST + 5}, in {tmp_path}/passwd)",
+    )  # fmt: skip
+
+
+def test_doctor_tells_what_it_means_that_nothing_isolates_jobs() -> None:
+    found = check_accounts(Accounts(isolation=UNISOLATED, trusted="admin"))
+    assert found.health == "warning"
+    assert "admin jobs run here" in found.found
+    assert check_accounts(Accounts(isolation=BY_USER_NAMESPACES)).health == "ok"
 
 
 def test_a_clock_that_nobody_sets_is_a_warning() -> None:

@@ -175,7 +175,8 @@ async def test_secrets_are_on_no_disk_and_on_no_command_line(node: Node) -> None
 
     files = [f for f in node.dir.rglob("*") if f.is_file()]
     assert [f for f in files if CANARY.encode() in f.read_bytes()] == []
-    assert [f for f in [node.dir, *node.dir.rglob("*")] if f.stat().st_mode & 0o077] == []
+    assert [f for f in files if f.stat().st_mode & 0o077] == []
+    assert [f for f in [node.dir, *node.dir.rglob("*")] if f.stat().st_mode & 0o066] == []
     assert [command for command in _commands() if CANARY.encode() in command] == []
 
 

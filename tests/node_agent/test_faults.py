@@ -185,8 +185,10 @@ async def test_without_its_folder_a_node_starts_nothing_of_before(node: Node) ->
     assert (await node.placement.ended(key)).reason == "lost"
 
 
-async def test_a_job_that_stops_its_own_shim_is_stopped_nevertheless(node: Node) -> None:
-    key = await node.placement.want("job-1", SH, "-c", "kill -STOP $PPID; sleep 1000")
+async def test_a_job_whose_shim_is_held_is_stopped_nevertheless(node: Node) -> None:
+    key = await node.placement.want("job-1", SH, "-c", "sleep 1000")
+    await node.placement.started(key)
+    os.kill(node.shim(key), signal.SIGSTOP)
     await until(lambda: kernel.stat(node.shim(key))[:1] == [b"T"], "the shim is stopped")
 
     await node.placement.stop(key, grace_s=1)

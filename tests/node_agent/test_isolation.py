@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-import pwd
 import sys
-import tempfile
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from tests.node_agent.rig import Node, kill, until
 
 from headrace.node_agent.isolation import Limits, Processes, plan_of
-from headrace.node_agent.isolation.accounts import Accounts, NoAccount
 from headrace.node_agent.isolation.cgroups import (
     PROCESSES,
     TASKS_MAX,
@@ -29,6 +25,7 @@ from headrace.node_agent.supervision.confinement import OOM_SCORE_ADJ, pids_in
 SH = "/bin/sh"
 NODE = f"test-{os.getpid()}"
 IS_ROOT = os.geteuid() == 0
+ACCOUNT = "+account" if IS_ROOT else ""
 as_root = pytest.mark.skipif(not IS_ROOT, reason="only root runs jobs in other accounts")
 MOUNTINFO = """\
 30 25 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
@@ -83,6 +80,7 @@ def test_where_only_processes_are_kept_apart_nothing_is_limited_and_the_record_s
         "memory_bytes": 1,
         "account": None,
         "filter": None,
+        "covers": [],
         "mounts": [],
         "loopback": "",
         "view": None,
@@ -128,7 +126,7 @@ async def test_a_worker_runs_in_its_groups_which_go_with_it(confined: Node) -> N
 
     await confined.placement.ended(key)
     assert existing(intent.groups) == []
-    assert confined.placement.of(key)[0].isolation == confined.isolation.level
+    assert confined.placement.of(key)[0].isolation == f"{confined.isolation.level}{ACCOUNT}"
 
 
 async def test_who_uses_more_memory_than_it_asked_for_ends_with_that_reason(confined: Node) -> None:
@@ -142,7 +140,7 @@ async def test_who_uses_more_memory_than_it_asked_for_ends_with_that_reason(conf
     end = await confined.placement.ended(key)
 
     assert (end.reason, end.exit_code) == ("oom", 137)
-    level = confined.isolation.level
+    level = f"{confined.isolation.level}{ACCOUNT}"
     said = f"out of memory: its limit is 64 MiB (resources.memory), held by {level}"
     assert end.message == said
     assert (await confined.placement.ended(other)).reason == "exited"
@@ -172,87 +170,3 @@ async def test_jobs_go_before_the_platform_when_memory_runs_out(node: Node) -> N
     assert (await node.placement.logs(key)).data == f"{OOM_SCORE_ADJ}\n".encode()
     own = kernel.read("/proc/self/oom_score_adj", 16)
     assert int(own) < OOM_SCORE_ADJ
-
-
-@pytest.fixture
-async def guarded() -> AsyncIterator[Node]:
-    """A node where nobody is root, in a folder that everybody can get to."""
-    with tempfile.TemporaryDirectory(prefix="headrace-node-") as folder:
-        os.chmod(folder, 0o711)
-        node = Node(Path(folder))
-        node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon", "eve": "root"})
-        await node.placement.open()
-        await node.start()
-        await node.ready()
-        yield node
-        await node.close()
-
-
-@as_root
-@pytest.mark.parametrize(("user", "account"), [("bob", "nobody"), ("ada", "daemon")])
-async def test_a_job_runs_in_its_users_account_or_in_the_one_for_jobs(
-    guarded: Node, user: str, account: str
-) -> None:
-    script = (
-        'id -un; echo "$HOME"; grep NoNewPrivs /proc/self/status; touch here; stat -c %U here; '
-        "kill -TERM $$"
-    )
-    key = await guarded.placement.want("job-1", SH, "-c", script, user=user)
-    end = await guarded.placement.ended(key)
-
-    said = (await guarded.placement.logs(key)).data.decode().splitlines()
-    assert said == [account, pwd.getpwnam(account).pw_dir, "NoNewPrivs:\t1", account]
-    assert (end.reason, end.exit_code) == ("exited", 143)
-
-
-@as_root
-async def test_a_job_in_another_account_dies_with_its_shim_and_learns_why_it_ends(
-    guarded: Node,
-) -> None:
-    key = await guarded.placement.want("job-1", "sleep", "1000")
-    await guarded.placement.started(key)
-    marker = guarded.intent(key).marker
-    kill(guarded.shim(key))
-    assert (await guarded.placement.ended(key)).reason == "lost"
-    assert guarded.left_of(marker) == []
-
-    script = 'trap "cat $HEADRACE_STOP_REASON_FILE; exit 0" TERM; echo on; while :; do :; done'
-    asked = await guarded.placement.want("job-2", SH, "-c", script)
-    log = guarded.folder(asked) / "0.log"
-    await until(lambda: log.exists() and log.read_bytes() == b"on\n", "it runs")
-    await guarded.placement.stop(asked, "preempted", grace_s=10)
-    await guarded.placement.ended(asked)
-    assert log.read_bytes().endswith(b"preempted")
-
-
-@as_root
-async def test_a_folder_that_a_jobs_account_may_not_enter_fails_the_start(
-    guarded: Node, tmp_path: Path
-) -> None:
-    (tmp_path / "mine").mkdir(mode=0o700)
-    key = await guarded.placement.want("job-1", "true", workdir=str(tmp_path / "mine"))
-
-    end = await guarded.placement.ended(key)
-
-    assert (end.reason, end.exit_code) == ("start-failed", 126)
-    assert end.message == f"cannot start: {tmp_path}/mine: Permission denied"
-
-
-@as_root
-async def test_who_is_mapped_to_root_runs_nowhere(guarded: Node) -> None:
-    key = await guarded.placement.want("job-1", "true", user="eve")
-
-    end = await guarded.placement.ended(key)
-
-    assert (end.reason, end.exit_code) == ("start-failed", 126)
-    assert end.message == "eve is mapped to root, which is root here"
-
-
-@as_root
-def test_nobody_is_root_unless_the_node_says_so() -> None:
-    missing = "headrace-no-such-account"
-    with pytest.raises(NoAccount, match=f"useradd --system {missing}"):
-        Accounts(jobs_user=missing).of("ada")
-    assert Accounts(jobs_user=missing, root_allowed=True).of("ada") is None
-    with pytest.raises(NoAccount, match="is not an account here"):
-        Accounts(jobs_user="nobody", users={"ada": missing}).of("ada")

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import pwd
 import stat
 from pathlib import Path
 
 import pytest
 
 from headrace.bus import credentials
+from headrace.node_agent.isolation.accounts import COUNT
 from headrace.node_agent.joining import NotAdmitted, is_due, join
 from headrace.node_agent.joining_aloud import FAILED, join_aloud
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
@@ -104,12 +106,14 @@ def test_a_machine_on_which_no_job_could_run_does_not_join(
 ) -> None:
     order.give(folder.path, Order(node="n3", url="https://127.0.0.1:9", token="t"))
     monkeypatch.setenv("HEADRACE_NODE_DIR", str(folder.path))
-    monkeypatch.setenv("HEADRACE_NODE_JOBS_USER", "headrace-no-such")
+    nobody = pwd.getpwnam("nobody").pw_uid
+    monkeypatch.setenv("HEADRACE_NODE_ACCOUNTS", str(nobody))
 
     assert join_aloud(folder.path) == FAILED
 
     assert capsys.readouterr().err == (
-        "headrace node join: jobs do not run as root, and there is no account headrace-no-such on"
-        " this node; useradd --system headrace-no-such, then join\n"
+        f"headrace node join: nobody ({nobody}, in /etc/passwd) lies among the accounts for jobs,"
+        f" {nobody} to {nobody + COUNT - 1}; set HEADRACE_NODE_ACCOUNTS to the first of as many free"
+        " numbers, on every node the same\n"
     )
     assert not (folder.path / order.FILE).exists()

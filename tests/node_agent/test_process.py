@@ -33,7 +33,6 @@ class Place:
         self.env = {
             "PATH": os.environ["PATH"],
             "HEADRACE_NODE": "n1",
-            "HEADRACE_NODE_ROOT_JOBS": "allow",
             "HEADRACE_NODE_DIR": str(self.node_dir),
             "HEADRACE_NODE_GPUS": "simulated:8xH100-80GB",
             "HEADRACE_NATS_URL": nats_url,

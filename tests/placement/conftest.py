@@ -4,6 +4,7 @@ import msgspec
 import pytest
 
 from headrace.events import Entry, Header
+from headrace.events.accounts import AccountAssigned
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.attempts import AttemptExited, AttemptStarted
 from headrace.events.gangs import GangGrown, GangPlaced
@@ -79,9 +80,13 @@ class History:
         self.given(QueueConfigured(name=name, queue=queue, change="created"))
 
     def job(self, name, project="default", gpus=1000, eligible=True, gang=None, **fields):
+        """Admit a job; unless `account=False`, of a user of whom jobs ran in this project before."""
         if gang is None:
             kinds = (Accelerator(milli=gpus),) if gpus else ()
             gang = Gang(nodes=fields.pop("nodes", 1), accelerators=kinds, cpu_milli=1000)
+        if fields.pop("account", True) and "ada" not in self.state.accounts.get(project, {}):
+            number = self.state.accounts_assigned + 1
+            self.given(AccountAssigned(project=project, user="ada", account=number))
         fields = {"priority": 40, "user": "ada", "name": name, "requested_at": 7} | fields
         self.given(JobAdmitted(job=name, project=project, gang=gang, **fields))
         if eligible:

@@ -25,6 +25,7 @@ from tests.verification.histories import (
 )
 
 from headrace.events import Header
+from headrace.events.accounts import AccountAssigned
 from headrace.events.gangs import GangEvicted
 from headrace.events.jobs import JobCancelling, JobHeld
 from headrace.events.nodes import NodeChanged
@@ -274,3 +275,14 @@ def test_a_gang_short_of_a_worker_is_acted_on_in_time() -> None:
     assert broken(*short, (other, late)) == ["I7"]
     assert broken(*short, EVICTED, (other, late)) == []
     assert broken(*short, (other, on(basis=7, decided_at_us=30_000))) == []
+
+
+def test_a_number_is_one_users_of_one_project_for_ever() -> None:
+    def assigned(project: str, user: str, number: int) -> AccountAssigned:
+        return AccountAssigned(project=project, user=user, account=number)
+
+    first = assigned(P, "ada", 1)
+    assert broken(first, assigned(P, "bob", 2), assigned("other", "ada", 3)) == []
+    assert broken(first, assigned(P, "bob", 1)) == ["I17"]
+    assert broken(first, assigned(P, "ada", 2)) == ["I17"]
+    assert broken(assigned(P, "ada", 0)) == ["I17"]

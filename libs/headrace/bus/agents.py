@@ -31,7 +31,8 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     known to have started or is to stop, and where the launch can never be opened again. `stop` asks for the end,
     for `stop_reason`, within `grace_s`. `position` is that of `gang.placed` or `gang.grown`: the grant's id. With
     `replace_after_s` the worker ends when the node's lease is that old. It may use `cpu_milli` and
-    `memory_bytes` of the node (0: no limit), in the account of `user`. Its processes may listen at
+    `memory_bytes` of the node (0: no limit), as account number `account` of those that the fleet
+    reserves, unless the node maps `user` to an account of its own. Its processes may listen at
     `ports` ports from `port` on. `stop_signal` is what asks it to end (SIGTERM unless said). `phase`
     is locked, paused or, after either, running, as the decision at `phase_at` wants ("": nothing was
     ever wanted). `peers` are the addresses of a gang's nodes, which alone are to reach those ports.
@@ -50,6 +51,7 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_duration_s: int = 0
     replace_after_s: int = 0
     user: str = ""
+    account: int = 0
     cpu_milli: int = 0
     memory_bytes: int = 0
     traceparent: str = ""

@@ -19,7 +19,7 @@ from headrace.cli.app import LINUX_ONLY
 from headrace.cli.arguments import duration_us
 from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE, printable, report
 from headrace.cli.output import moment, show, table
-from headrace.cli.service_unit import ServiceError, install, make_account
+from headrace.cli.service_unit import ServiceError, install
 from headrace.client.client import Client
 from headrace.trust import join_token, order
 from headrace.trust.join_token import JoinTokenRow
@@ -98,12 +98,11 @@ def join(
 
 def _carry_out(where: Path, wanted: order.Order, env: dict[str, str], *, as_service: bool) -> int:
     """Join, and see to it that the agent runs. Raises `OSError`, `ServiceError`."""
-    if as_service:
-        make_account()
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
     order.give(where, wanted)
     told = _environment(where, env)
-    joined = subprocess.run([*AGENT, "--join", str(where)], env=told, check=False)
+    reserving = ("--reserve",) if as_service else ()
+    joined = subprocess.run([*AGENT, "--join", str(where), *reserving], env=told, check=False)
     if joined.returncode == DONE and as_service:
         print(printable(install(where, env)))
     elif joined.returncode == DONE:

@@ -138,7 +138,7 @@ def _describe(row: NodeRow, output: str) -> int:
         return DONE
     _list([row], output)
     where = f"host {row.host}   address {row.address}   agent {row.version or '–'}"
-    print(f"\n{printable(where)}\n")
+    print(f"\n{printable(where)}\nisolation of jobs: {printable(row.isolation or '–')}\n")
     cells = [
         [
             str(gpu.index),

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, BooleanOptionalAction
 from pathlib import Path
 
 import msgspec
@@ -34,7 +34,18 @@ POLL_S = 0.02
 def up_options(parser: ArgumentParser) -> None:
     """The arguments of `up`. What is not given is as at the last start."""
     _data_dir_option(parser)
-    parser.add_argument("--nodes", type=int, help="how many nodes this machine plays (at first 2)")
+    parser.add_argument(
+        "--nodes",
+        type=int,
+        help="how many nodes this machine plays (at first 2, and"
+        " none where other machines reach the platform)",
+    )
+    parser.add_argument(
+        "--trust-everybody",
+        action=BooleanOptionalAction,
+        help="run everybody's jobs also where this machine can isolate none of them from the"
+        " platform's keys (at first only yours)",
+    )
     parser.add_argument(
         "--gpus", help="the GPUs of each node: auto, or for example simulated:8xH100-80GB"
     )
@@ -59,6 +70,7 @@ def up(
     data_dir: Path,
     *,
     nodes: int | None,
+    trust_everybody: bool | None,
     gpus: str | None,
     listen: str | None,
     tls_self_signed: bool,
@@ -70,6 +82,7 @@ def up(
     """Start the whole platform on this machine: log, bus, services and nodes."""
     wanted = settings.Wanted(
         nodes=nodes,
+        trust_everybody=trust_everybody,
         gpus=gpus,
         listen=listen,
         tls_self_signed=tls_self_signed,
@@ -235,6 +248,8 @@ def _table_row(row: _status.Row) -> str:
 
 
 def _position(row: _status.Row) -> str:
+    if row.isolation:
+        return f"isolation {row.isolation}"
     if row.position is None:
         return ""
     return f"at {row.position}{', leads' if row.leading else ''}"

@@ -15,8 +15,7 @@ from pathlib import Path
 UNIT = "headrace-node.service"
 UNIT_FILE = Path("/etc/systemd/system") / UNIT
 LOCAL = Path("/etc/headrace/node.local")  # what this machine's administrator chose
-JOBS_USER = "headrace-jobs"
-RUN_S_MAX = 60.0  # of systemctl or useradd
+RUN_S_MAX = 60.0  # of systemctl
 
 TEXT = """\
 # The node agent of one machine. Workers outlive it: restarting the agent stops no job.
@@ -39,8 +38,8 @@ RuntimeDirectoryMode=0700
 StateDirectory=headrace-node
 StateDirectoryMode=0711
 ExecStart={python} -m headrace.node_agent
-# Jobs run in control groups of their own below this unit's, and as headrace-jobs unless their user
-# is mapped (HEADRACE_NODE_USERS). Where it is missing: useradd --system headrace-jobs
+# Jobs run in control groups of their own below this unit's, and as accounts that nobody else has
+# (HEADRACE_NODE_ACCOUNTS is the first) unless their user is mapped (HEADRACE_NODE_USERS).
 Delegate=memory cpu pids
 KillMode=process
 Restart=always
@@ -84,21 +83,6 @@ def _quoted(word: str) -> str:
     if re.fullmatch(r"[A-Za-z0-9_./%=,:+@-]+", word):
         return word
     return '"' + re.sub(r"([\"\\])", r"\\\1", word) + '"'
-
-
-def make_account() -> None:
-    """See to it that there is the account that jobs run as: a node without it joins in vain. Raises
-    `ServiceError`.
-    """
-    if sys.platform != "linux":
-        raise ServiceError("services of systemd are Linux's")
-    import pwd
-
-    name = JOBS_USER
-    try:
-        pwd.getpwnam(name)
-    except KeyError:
-        _run("useradd", "--system", "--no-create-home", "--shell", "/usr/sbin/nologin", name)
 
 
 def _run(program: str, *words: str) -> None:

@@ -198,7 +198,9 @@ class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
 
 class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
-    """One node. `state` is ready, cordoned, draining, silent, fenced, or waiting: for approval."""
+    """One node. `state` is ready, cordoned, draining, silent, fenced, or waiting: for approval.
+    `isolation` is how it isolates jobs.
+    """
 
     node: str
     state: str
@@ -216,6 +218,7 @@ class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     version: str = ""
     silent_since_us: int = 0
     devices: list[GpuRow] = []
+    isolation: str = ""
 
 
 class ProjectRow(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -7,6 +7,8 @@ from pathlib import Path
 from headrace.embedded import contexts, secrets
 from headrace.embedded.layout import Layout, default_data_dir
 from headrace.embedded.settings import Settings
+from headrace.embedded.status import isolation_of
+from headrace.events.accounts import UNISOLATED
 
 
 def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") -> str:
@@ -28,9 +30,22 @@ def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") 
             f"  log {_log_server(layout, settings)} · bus {_bus(settings)} · {settings.fleet()}",
             "  you are admin, project default.   Admin token: "
             + (f"{token}  shown once, {kept}" if is_first else kept),
+            *_nodes(layout, settings),
             *([f"  a machine joins within 1 h by: {join_line}"] if join_line else []),
         ]
     )
+
+
+def _nodes(layout: Layout, settings: Settings) -> list[str]:
+    """How its nodes isolate jobs, and what to do where they do not; or why there are none."""
+    if not settings.nodes:
+        chosen = "as asked" if settings.are_nodes_chosen else "as other machines reach the platform"
+        return [f"  no jobs run on this machine, {chosen} (--nodes N plays some): let others join"]
+    isolation = isolation_of(layout, settings)
+    fix = ""
+    if isolation.startswith(UNISOLATED):
+        fix = "  (start it as root or allow user namespaces; --trust-everybody runs all the same)"
+    return [f"  isolation of jobs: {isolation}{fix}"]
 
 
 def _log_server(layout: Layout, settings: Settings) -> str:

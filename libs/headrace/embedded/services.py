@@ -13,12 +13,14 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import headrace.events
+from headrace.access.names import ADMIN
 from headrace.embedded import secrets
 from headrace.embedded.accounts import private_folder
 from headrace.embedded.contexts import config_file
 from headrace.embedded.layout import Layout
 from headrace.embedded.settings import Settings, reachable_host, url_of
 from headrace.embedded.units import LOOPBACK, Unit, run_dir, service_unit
+from headrace.events.accounts import EVERYBODY
 
 SERVICES = ("admission", "quota", "placement", "metrics", "gateway")
 
@@ -110,11 +112,10 @@ def _of_node(
         "HEADRACE_NODE_GPUS": settings.gpus,
         "HEADRACE_NODE_DIR": str(private_folder(layout.node(node))),
         "HEADRACE_NODE_PORTS": settings.node_ports(node),
-        "HEADRACE_NODE_ISOLATION": "processes",  # one machine plays several, and is its user's own
+        "HEADRACE_NODE_ISOLATION": "processes",  # one machine plays several
         "HEADRACE_NODE_HIDDEN": f"{layout.data_dir}{os.pathsep}{config_file().parent}",
-        "HEADRACE_NODE_TRUSTED": "admin",  # the person whose account this is
         "HEADRACE_NODE_NETWORK": "none",
-        "HEADRACE_NODE_ROOT_JOBS": "allow",
+        "HEADRACE_NODE_TRUSTED": EVERYBODY if settings.trust_everybody else ADMIN,
     }
 
 

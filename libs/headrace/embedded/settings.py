@@ -30,6 +30,8 @@ class Settings(msgspec.Struct, kw_only=True):
     nodes: int
     gpus: str
     listen: str = LISTEN
+    are_nodes_chosen: bool = False  # else as many as suit where it listens
+    trust_everybody: bool = False  # where nodes cannot isolate jobs
     external_postgres: bool = False
     external_nats: bool = False
     tls: bool = False
@@ -48,11 +50,19 @@ class Settings(msgspec.Struct, kw_only=True):
 
     def fleet(self) -> str:
         """The nodes and their devices in words, such as `2 nodes · 16 × H100-80GB (simulated)`."""
+        if not self.nodes:
+            return "no nodes of its own"
         nodes = f"{self.nodes} node{'' if self.nodes == 1 else 's'}"
         found = _GPUS.match(self.gpus)
         if found and found[2]:
             return f"{nodes} · {int(found[2]) * self.nodes} × {found[3]} (simulated)"
         return f"{nodes} · {len(list(NVIDIA.iterdir())) if NVIDIA.is_dir() else 0} GPUs"
+
+    @property
+    def is_local(self) -> bool:
+        """Whether only this machine reaches it."""
+        host = self.listen.rpartition(":")[0].strip("[]")
+        return host in ("localhost", "::1") or host.startswith("127.")
 
 
 class Wanted(msgspec.Struct, kw_only=True):
@@ -65,6 +75,7 @@ class Wanted(msgspec.Struct, kw_only=True):
     tls_certificate: str = ""
     tls_key: str = ""
     workspace_domain: str | None = None
+    trust_everybody: bool | None = None
 
     def is_anything(self) -> bool:
         """Whether any option was given."""
@@ -78,13 +89,18 @@ def settle(layout: Layout, wanted: Wanted) -> Settings:
     """
     known = read_json(layout.settings, Settings)
     settings = known or _defaults()
-    settings.nodes = settings.nodes if wanted.nodes is None else wanted.nodes
+    if wanted.nodes is not None:
+        settings.nodes, settings.are_nodes_chosen = wanted.nodes, True
     settings.gpus = settings.gpus if wanted.gpus is None else wanted.gpus
     settings.listen = settings.listen if wanted.listen is None else wanted.listen
     if wanted.workspace_domain is not None:
         settings.workspace_domain = wanted.workspace_domain
+    if wanted.trust_everybody is not None:
+        settings.trust_everybody = wanted.trust_everybody
     _settle_tls(settings, wanted)
     _check(settings)
+    if not settings.are_nodes_chosen:  # who reaches others' jobs runs none beside their keys
+        settings.nodes = _defaults().nodes if settings.is_local else 0
     for name, variable, was in (
         ("Postgres", "HEADRACE_PG_DSN", settings.external_postgres),
         ("NATS", "HEADRACE_NATS_URL", settings.external_nats),
@@ -156,8 +172,8 @@ def _settle_tls(settings: Settings, wanted: Wanted) -> None:
 
 
 def _check(settings: Settings) -> None:
-    if not 1 <= settings.nodes <= NODES_MAX:
-        raise EmbeddedError(f"refused: --nodes = {settings.nodes} — 1 to {NODES_MAX} are possible")
+    if not 0 <= settings.nodes <= NODES_MAX:
+        raise EmbeddedError(f"refused: --nodes = {settings.nodes} — 0 to {NODES_MAX} are possible")
     try:
         Places(settings.workspace_domain)
     except ValueError as error:

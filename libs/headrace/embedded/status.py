@@ -26,7 +26,7 @@ class Row(msgspec.Struct, kw_only=True):
 
     `memory_bytes` is the proportional set size of the process and what it needs (a server's
     children; a node's launcher and shims, not the jobs), None where the kernel does not tell;
-    `position` how far a service has folded the log.
+    `position` how far a service has folded the log; `isolation` how a node isolates jobs.
     """
 
     name: str
@@ -37,6 +37,7 @@ class Row(msgspec.Struct, kw_only=True):
     memory_bytes: int | None = None
     position: int | None = None
     leading: bool | None = None
+    isolation: str = ""
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -66,6 +67,12 @@ def report(layout: Layout) -> Report:
         memory_bytes=sum(row.memory_bytes or 0 for row in rows),
         processes=rows,
     )
+
+
+def isolation_of(layout: Layout, wanted: Settings) -> str:
+    """How the nodes that this machine plays isolate jobs; empty when it plays none."""
+    found = (_readiness(layout, name).get("isolation", "") for name in wanted.node_names()[:1])
+    return next(found, "")
 
 
 def _unsupervised(rows: list[Row]) -> str:
@@ -105,6 +112,7 @@ def _row(layout: Layout, name: str, children: dict[int, list[int]]) -> Row:
         memory_bytes=_weight(layout, name, record.process.pid, children),
         position=said.get("position"),
         leading=said.get("leading"),
+        isolation=said.get("isolation", ""),
     )
 
 

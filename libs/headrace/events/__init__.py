@@ -9,6 +9,7 @@ import msgspec
 
 from headrace.events import (
     access,
+    accounts,
     attempts,
     gangs,
     jobs,
@@ -173,6 +174,7 @@ EVENTS: tuple[type[Event], ...] = (
     webhooks.WebhookReached,
     webhooks.WebhookFailing,
     webhooks.WebhookStopped,
+    accounts.AccountAssigned,
     platform.ServiceLed,
     platform.UsageAccounted,
     performance.PerformanceMeasured,

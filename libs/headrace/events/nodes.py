@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import msgspec
 
+from headrace.events.accounts import BY_ACCOUNTS
 from headrace.events.base import Decision, Fact, Refusal
 
 
@@ -39,7 +40,9 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     it shares that level of a topology and none narrower (`fleet`: no level). `engine` is the container
     engine that runs jobs with an image there, for people (empty: none does). `pausing` is what its
     driver was found to do with running processes: checkpoint (move what they have on a GPU to memory
-    and back), migrate (back to another GPU), ipc (of processes that share GPU memory).
+    and back), migrate (back to another GPU), ipc (of processes that share GPU memory). `isolation` is
+    how it keeps jobs from its keys and from each other: accounts, user-namespaces or none; where it is
+    none, only jobs of the user `trusted` run there (`*`: everybody's, as an administrator wanted).
     """
 
     owner: ClassVar[str] = "placement"
@@ -63,6 +66,8 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     engine: str = ""
     pausing: tuple[str, ...] = ()
     pythons: tuple[str, ...] = ()  # versions of the interpreters there
+    isolation: str = BY_ACCOUNTS
+    trusted: str = ""
 
 
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):

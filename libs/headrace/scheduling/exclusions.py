@@ -21,6 +21,7 @@ NOT_ACCEPTING = "silent or cordoned"
 DISK_FULL = "its disk is full"
 ELSEWHERE = "outside its pools, volumes or labels"
 NO_ENGINE = "no container engine for its image"
+TAINTED = "not for its user's jobs"
 OTHER_KIND = "another kind of GPU"
 TOO_SMALL = "too small"
 TAKEN = "taken"
@@ -75,6 +76,8 @@ def _excluded(world: World, gang: Gang, role: str, shape: Shape) -> Counter[str]
             spec.labels.get(label) != value for label, value in shape.labels
         ):
             found[ELSEWHERE] += 1
+        elif not all(taint in shape.tolerations for taint in spec.taints):
+            found[TAINTED] += 1
         elif shape.contained and not spec.has_engine:
             found[NO_ENGINE] += 1
         elif shape.devices and not any(takes(shape, kind) for kind, _ in spec.usable):

@@ -222,6 +222,8 @@ def _open(machine: Machine, shape: Shape) -> bool:
         return False
     if shape.contained and not spec.has_engine:
         return False
+    if not all(taint in shape.tolerations for taint in spec.taints):
+        return False
     return all(spec.labels.get(label) == value for label, value in shape.labels)
 
 

@@ -2,7 +2,8 @@
 
 I1 no device above its capacity · I2 one live attempt per job · I3 attempts in order · I4 legal
 transitions, one end · I5 quotas and limits at every grant · I6 requests once · I7 gangs whole ·
-I15 reservations kept · I16 pauses: all or none, on proof. I8 is `chain`, I11 `journal`, I14 `replay`.
+I15 reservations kept · I16 pauses: all or none, on proof · I17 accounts: a number for ever one
+user's of one project. I8 is `chain`, I11 `journal`, I14 `replay`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from headrace.events import Entry
+from headrace.events.accounts import AccountAssigned
 from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import (
     GangEvicted,
@@ -46,6 +48,7 @@ from headrace.events.pauses import (
 )
 from headrace.events.platform import ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, QueueDeleted
+from headrace.verification.accounts import AssignedAccounts
 from headrace.verification.bookings import Bookings
 from headrace.verification.grants import Found
 from headrace.verification.lives import Lives, Report
@@ -68,6 +71,7 @@ class Checker:
         self.lives = Lives()
         self.bookings = Bookings()
         self.requests = Requests()
+        self.accounts = AssignedAccounts()
         self.promises = PausePromises()
         self.pauses = Pauses(self.lives.known)
         self._epochs: dict[str, int] = {}
@@ -88,6 +92,7 @@ class Checker:
             GangEvicted: lives.evicted,
             WorkersReleased: self._workers_released,
             GangReleased: self._released,
+            AccountAssigned: self.accounts.assigned,
             AttemptStarted: lives.reported,
             AttemptExited: lives.reported,
             AttemptExpired: lives.expired,

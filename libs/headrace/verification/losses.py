@@ -1,7 +1,7 @@
 """What is said of nodes, and whether anything promised there can still be kept.
 
 Rule: a node is lost when it is silent, its disk is too full for work, an operator did anything to
-it but uncordon it, or it joins with other hardware, labels or taints; of its hardware a device is,
+it but uncordon it, or it joins with other hardware, labels, taints or isolation; of its hardware a device is,
 that is drained after a fault or whose guard was tripped. A fault after which what runs there only
 starts anew takes nothing away.
 """
@@ -59,4 +59,5 @@ class Nodes:
 
 
 def _hardware(node: NodeJoined) -> tuple[object, ...]:
-    return (node.devices, node.cpu_milli, node.memory_bytes, node.labels, node.taints)
+    said = (node.labels, node.taints, node.isolation, node.trusted)
+    return (node.devices, node.cpu_milli, node.memory_bytes, *said)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from headrace.client.model import ENDED, GpuRow, JobRow, NodeRow, ProjectRow, Status
+from headrace.events.accounts import isolation_text
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
 from headrace.gateway.wants import wants
@@ -118,6 +119,7 @@ def _node_row(projection: Projection, node: Node, jobs: list[str]) -> NodeRow:
         version=joined.version,
         silent_since_us=node.silent_since_us,
         devices=devices,
+        isolation=isolation_text(joined.isolation, joined.trusted),
     )
 
 

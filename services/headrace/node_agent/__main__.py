@@ -1,6 +1,7 @@
 """`python -m headrace.node_agent`: the agent's process, from its environment.
 
-`--join NODE_DIR` carries out the order to join that is in a node's folder, and says what it has;
+`--join NODE_DIR` carries out the order to join that is in a node's folder, and says what it has; with
+`--reserve` it notes in /etc/subuid and /etc/subgid which accounts are for jobs;
 `--doctor table|json [URL]` looks whether this machine can be a good node;
 `--stop-all NODE_DIR` ends every attempt found in a node's folder and the launcher instead.
 """
@@ -18,10 +19,10 @@ def main() -> None:
             from headrace.node_agent.process import run
 
             run()
-        case ["--join", node_dir]:
+        case ["--join", node_dir, *more] if more in ([], ["--reserve"]):
             from headrace.node_agent.joining_aloud import join_aloud
 
-            raise SystemExit(join_aloud(Path(node_dir).absolute()))
+            raise SystemExit(join_aloud(Path(node_dir).absolute(), reserves=bool(more)))
         case ["--doctor", output, *head]:
             from headrace.node_agent.doctor.examining import examine
 
@@ -34,7 +35,7 @@ def main() -> None:
         case _:
             raise SystemExit(
                 "usage: python -m headrace.node_agent"
-                " [--join NODE_DIR | --stop-all NODE_DIR | --doctor table|json [URL]]"
+                " [--join NODE_DIR [--reserve] | --stop-all NODE_DIR | --doctor table|json [URL]]"
             )
 
 

@@ -131,7 +131,9 @@ async def _memory(
 
 def _start(machine: ProcessMachine, job: str, *command: str) -> AttemptKey:
     machine.start(
-        Assignment(job=job, attempt=1, rank=0, position=1, project="bench"),
+        Assignment(
+            job=job, attempt=1, rank=0, position=1, project="bench", user="bench", account=1
+        ),
         Launch(command=command),
         Workplace(),
     )

@@ -20,7 +20,14 @@ from headrace.events.gangs import Share
 from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.beneath import remove
-from headrace.node_agent.supervision.protocol import ATTEMPTS, EXIT, INTENT, LAUNCHER_LOG, STOP
+from headrace.node_agent.supervision.protocol import (
+    ATTEMPTS,
+    EXIT,
+    HOMES,
+    INTENT,
+    LAUNCHER_LOG,
+    STOP,
+)
 from headrace.node_agent.worker_reports import values_of
 
 READ_S = 3_600  # what ended less long ago is kept however full the disk is
@@ -245,6 +252,23 @@ def write_stop(folder: Path, reason: str, grace_s: int, signal: str = "") -> Non
     os.rename(f"{folder}/{STOP}.new", f"{folder}/{STOP}")
 
 
+def clean_homes(node_dir: Path, for_s: int) -> None:
+    """Remove the homes of accounts that ran nothing for so long and run nothing now."""
+    with contextlib.suppress(FileNotFoundError):
+        for home in (node_dir / HOMES).iterdir():
+            is_old = home.lstat().st_mtime < time.time() - for_s
+            if is_old and not _has_processes(home.lstat().st_uid):
+                remove(home)
+
+
+def _has_processes(user: int) -> bool:
+    for entry in os.scandir("/proc"):
+        with contextlib.suppress(OSError):
+            if entry.name.isdecimal() and entry.stat().st_uid == user:
+                return True
+    return False
+
+
 def clean(node_dir: Path, held: frozenset[AttemptKey], kept: Kept = KEPT) -> int:
     """Remove the oldest ended attempts beyond what is kept; how many. What launcher and shims
     complained of begins anew when it is long.
@@ -257,6 +281,7 @@ def clean(node_dir: Path, held: frozenset[AttemptKey], kept: Kept = KEPT) -> int
         if key not in held:
             with contextlib.suppress(OSError):
                 ended.append(((folder / EXIT).stat().st_mtime, folder))
+    clean_homes(node_dir, kept.for_s)
     ended.sort(reverse=True)
     now_s, gone = time.time(), 0
     while ended and (

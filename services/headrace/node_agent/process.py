@@ -26,6 +26,7 @@ from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
 from headrace.client.errors import ClientError
+from headrace.events.accounts import isolation_text
 from headrace.events.nodes import NodeJoined
 from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices
@@ -35,19 +36,16 @@ from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.gang_network import network as gang_network
 from headrace.node_agent.identity import NodeKeys
-from headrace.node_agent.isolation import LOOPBACK_RECORDED, views
-from headrace.node_agent.isolation.cgroups import probe, probe_loopback
+from headrace.node_agent.isolation import accounts
+from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
-from headrace.node_agent.machine import Machine
+from headrace.node_agent.machines import machine_of
 from headrace.node_agent.membership import NodeFolder
-from headrace.node_agent.pausing import Driver
 from headrace.node_agent.pausing.drivers import driver_of
 from headrace.node_agent.probing.prober import Prober
-from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.settings import NodeSettings, host_name
-from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.surroundings import Surroundings
 from headrace.node_agent.tasks import end_tasks
@@ -70,6 +68,7 @@ def run() -> None:
     os.umask(0o077)
     _raise_file_limit()
     try:
+        accounts.require(settings.accounts.first)
         settings.node_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         _be_the_only_one(settings.node_dir)
         uvloop.run(_run(_entered(settings)))
@@ -77,7 +76,7 @@ def run() -> None:
         _LOG.error("%s", error)
         _why_no_member(settings)
         raise SystemExit(NOT_ADMITTED) from None
-    except NotAdmitted as error:
+    except (NotAdmitted, accounts.NoAccount) as error:
         _LOG.error("%s", error)
         raise SystemExit(NOT_ADMITTED) from None
     except (BusError, OSError, ValueError) as error:
@@ -125,7 +124,7 @@ async def _run(settings: NodeSettings) -> None:
         Surroundings(
             node=_node(settings, enforcer.devices, keys, pausing),
             bus=bus,
-            machine=_machine(settings, enforcer, driver),
+            machine=machine_of(settings, enforcer, driver),
             journal=journal,
             enforcer=enforcer,
             lease=FileLease(settings.node_dir),
@@ -139,7 +138,7 @@ async def _run(settings: NodeSettings) -> None:
             network=await asyncio.to_thread(gang_network.probe, settings.node, settings.network),
         )
     )
-    health = Health(_pages(agent, settings.node))
+    health = Health(_pages(agent, settings.node, settings.accounts))
     await health.start(settings.http, settings.run_dir / "node_agent.port")
     try:
         await _until_stopped(agent, renewing(NodeFolder(settings.node_dir), bus), lost)
@@ -155,7 +154,7 @@ def _enforcer(settings: NodeSettings) -> Enforcer:
         devices,
         settings.node_dir,
         Mps(settings.node_dir / "mps"),
-        lambda assignment: settings.accounts.number_of(assignment.user),
+        lambda assignment: settings.accounts.number_of(assignment.user, assignment.account),
     )
 
 
@@ -171,8 +170,8 @@ def _prober(settings: NodeSettings, keys: NodeKeys) -> Prober:
 
 
 def _workplaces(settings: NodeSettings, bus: NatsBus) -> Workplaces:
-    def owner_of(user: str) -> tuple[int, int] | None:
-        account = settings.accounts.of(user)
+    def owner_of(user: str, number: int) -> tuple[int, int] | None:
+        account = settings.accounts.of(user, number)
         return account[:2] if account is not None else None
 
     return Workplaces(
@@ -200,37 +199,6 @@ async def _bus(settings: NodeSettings, lost: asyncio.Event) -> NatsBus:
     except BusError:
         NodeFolder(settings.node_dir).forget_bus()
         raise
-
-
-def _machine(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Machine:
-    isolation = probe(settings.node, settings.isolation)
-    loopback = probe_loopback(settings.node, isolation)
-    hidden = (settings.keys_dir, settings.run_dir, *settings.hidden)
-    seen = views.probe(settings.node_dir, hidden, settings.shown, settings.trusted)
-    what = f"{isolation.level}{seen.recorded if seen is not None else ''}"
-    what += LOOPBACK_RECORDED if loopback else ""
-    _LOG.info("jobs are kept apart level=%s", what)
-    if lack := settings.accounts.lack():
-        _LOG.warning("%s: until there is, they fail here: %s", lack, settings.accounts.fix())
-    given = MachineSettings(
-        node_dir=settings.node_dir,
-        node=settings.node,
-        bind=enforcer.bind,
-        devices_of=enforcer.devices_of,
-        journal=settings.attempt_journal,
-        isolation=isolation,
-        views=seen,
-        loopback=loopback,
-        accounts=settings.accounts,
-        driver=driver,
-        kept=settings.kept,
-        output_bytes_max=settings.output_bytes_max,
-    )
-    if not settings.engine:
-        return ProcessMachine(given)
-    from headrace.node_agent.executors import executors  # only where there is an engine
-
-    return executors(given, settings.engine, images_bytes_max=settings.images_bytes_max)
 
 
 def _journal(settings: NodeSettings, keys: NodeKeys) -> FileJournal:
@@ -278,6 +246,8 @@ def _node(
         version=_version(),
         pausing=pausing,
         pythons=tuple(interpreters()),
+        isolation=settings.accounts.isolation,
+        trusted=settings.accounts.trusted,
     )
 
 
@@ -290,9 +260,14 @@ def _version() -> str:
         return ""
 
 
-def _pages(agent: Agent, node: str) -> dict[str, Callable[[], Answer]]:
+def _pages(agent: Agent, node: str, accounts: Accounts) -> dict[str, Callable[[], Answer]]:
+    isolation = isolation_text(accounts.isolation, accounts.trusted)
+
     def ready() -> Answer:
-        return json_answer(200 if agent.is_ready else 503, {"node": node, **agent.condition()})
+        return json_answer(
+            200 if agent.is_ready else 503,
+            {"node": node, "isolation": isolation, **agent.condition()},
+        )
 
     return {"/livez": lambda: json_answer(200, {"node": node}), "/readyz": ready}
 

@@ -60,7 +60,9 @@ class ProcessMachine:
 
     async def open(self, changed: Callable[[AttemptKey], None]) -> None:
         self._changed = changed
-        (self._node_dir / ATTEMPTS).mkdir(mode=0o700, parents=True, exist_ok=True)
+        attempts = self._node_dir / ATTEMPTS
+        attempts.mkdir(parents=True, exist_ok=True)
+        attempts.chmod(0o711)  # to pass through: each attempt is its account's
         for key, folder in folders.keys_in(self._node_dir):
             if folders.is_open(folder, folders.PROCESS):
                 self._adopt(key, folder)
@@ -94,7 +96,7 @@ class ProcessMachine:
         marker = secrets.token_hex(16)
         try:
             spec = spec_of(assignment, launch, place, settings=self._settings, marker=marker)
-        except ValueError as error:
+        except (ValueError, OSError) as error:
             held = self._held[key] = Held(key, self._node_dir, seen)
             self._finish(held, End(reason="start-failed", exit_code=126, message=str(error)))
             return

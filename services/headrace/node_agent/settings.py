@@ -10,9 +10,11 @@ from pathlib import Path
 import msgspec
 
 from headrace.bus.subjects import token
+from headrace.events.accounts import BY_ACCOUNTS, BY_USER_NAMESPACES, UNISOLATED
 from headrace.node_agent.folders import KEPT, Kept
 from headrace.node_agent.gang_network import network
-from headrace.node_agent.isolation.accounts import JOBS_USER, Accounts
+from headrace.node_agent.isolation import views
+from headrace.node_agent.isolation.accounts import COUNT, FIRST, Accounts
 from headrace.node_agent.isolation.cgroups import AUTO, CHOICES
 from headrace.node_agent.membership import Member, NodeFolder, bus_url
 from headrace.node_agent.workplaces.repositories import PROTOCOLS
@@ -21,6 +23,7 @@ PORTS = "20000-20499"
 DAY_S = 86_400
 OUTPUT_MB = 1_000
 NUMBER_MAX = 1_000_000
+NUMBERS_END = 2**32 - 2  # of accounts: the kernel has no others
 ENGINES = ("/run/docker.sock", "/var/run/docker.sock")
 NO_ENGINE = "none"
 IMAGES_GB = 200  # fetched and kept
@@ -47,7 +50,6 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     isolation: str
     hidden: tuple[Path, ...]  # folders of the platform that no job sees, beside the agent's own
     shown: tuple[Path, ...]  # what every job sees in /tmp, /var/tmp beside its own
-    trusted: str  # whose jobs see the home of an agent that is not root; `*`: everybody's
     network: str
     accounts: Accounts
     kept: Kept
@@ -86,7 +88,6 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 isolation=_choice("HEADRACE_NODE_ISOLATION", env, CHOICES),
                 hidden=_folders(env.get("HEADRACE_NODE_HIDDEN", "")),
                 shown=_folders(env.get("HEADRACE_NODE_SHOWN", "")),
-                trusted=env.get("HEADRACE_NODE_TRUSTED", ""),
                 network=_choice("HEADRACE_NODE_NETWORK", env, network.CHOICES),
                 accounts=_accounts(env),
                 kept=_kept(env),
@@ -141,12 +142,19 @@ def _number(name: str, env: Mapping[str, str], otherwise: int) -> int:
 
 
 def _accounts(env: Mapping[str, str]) -> Accounts:
+    first = env.get("HEADRACE_NODE_ACCOUNTS", str(FIRST))
+    if not (first.isdecimal() and 0 < int(first) <= NUMBERS_END - COUNT):
+        raise ValueError(f"HEADRACE_NODE_ACCOUNTS = {first!r} is not the first of {COUNT} numbers")
+    isolation = BY_ACCOUNTS
+    if os.geteuid() != 0:
+        isolation = BY_USER_NAMESPACES if views.granted() else UNISOLATED
     return Accounts(
-        jobs_user=env.get("HEADRACE_NODE_JOBS_USER", JOBS_USER),
+        first=int(first),
+        isolation=isolation,
+        trusted=env.get("HEADRACE_NODE_TRUSTED", ""),
         users=_pairs(
             "HEADRACE_NODE_USERS", env.get("HEADRACE_NODE_USERS", ""), "ada=ada,bob=u1001"
         ),
-        root_allowed=_choice("HEADRACE_NODE_ROOT_JOBS", env, ("never", "allow")) == "allow",
     )
 
 

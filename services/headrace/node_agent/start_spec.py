@@ -10,6 +10,7 @@ from typing import Any
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.documents import frameworks
+from headrace.events.accounts import BY_USER_NAMESPACES
 from headrace.events.gangs import Share
 from headrace.events.nodes import Device
 from headrace.node_agent.enforcement import MPS, Bound
@@ -22,7 +23,7 @@ from headrace.node_agent.isolation import (
     Processes,
     plan_of,
 )
-from headrace.node_agent.isolation.accounts import Accounts, home_of
+from headrace.node_agent.isolation.accounts import Accounts, NoAccount, identity_of, make_home
 from headrace.node_agent.isolation.views import Views, names_of
 from headrace.node_agent.machine import Workplace
 from headrace.node_agent.pausing import Driver, NoDriver
@@ -54,7 +55,7 @@ class MachineSettings:
     isolation: Isolation = field(default_factory=Processes)
     views: Views | None = None
     loopback: str = ""
-    accounts: Accounts = field(default_factory=lambda: Accounts(root_allowed=True))
+    accounts: Accounts = field(default_factory=Accounts)
     output_bytes_max: int = OUTPUT_BYTES_MAX
     driver: Driver = field(default_factory=NoDriver)
     kept: Kept = KEPT
@@ -70,16 +71,20 @@ def spec_of(
     marker: str,
 ) -> dict[str, Any]:
     """The `start` line's content; see `supervision.protocol.Start`. Raises `ValueError` for an id that
-    is none, for a launch without a command, and for a job that may run as nobody here.
+    is none, for a launch without a command, and for a job that may run as nobody here, and `OSError`
+    where its home cannot be made.
     """
     _check(launch)
     folder = name_of(key_of(assignment))
-    bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
+    bound = settings.bind(assignment)
+    account = settings.accounts.of(assignment.user, assignment.account)
     path = str(settings.node_dir / folder)
-    base = settings.base_environment | home_of(account)
-    names = names_of(account, f"{path}/{WORK}")
+    identity = identity_of(account, settings.node_dir)
+    base = settings.base_environment | identity
+    if account is not None:
+        make_home(base["HOME"], account, settings.node_dir)
     if settings.views is not None:
-        base = base | {"TMPDIR": ""} | _named(names)
+        base = base | {"TMPDIR": ""}
     env = environment_of(assignment, launch, bound, base=base, folder=path, marker=marker)
     files = files_of(place_of(assignment, launch, path), launch.framework)
     return (
@@ -111,13 +116,18 @@ def _confinement(
 ) -> dict[str, Any]:
     """The host's plan, and what the workplace adds to it: see `supervision.confinement.Plan`."""
     path = str(settings.node_dir / name_of(key_of(assignment)))
-    account = settings.accounts.of(assignment.user)
+    account = settings.accounts.of(assignment.user, assignment.account)
+    identity = identity_of(account, settings.node_dir)
     limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
     plan = plan_of(settings.isolation, os.path.basename(path), limits, account, settings.loopback)
     level, views = plan["level"], settings.views
     mounts = [(_at(path, source), *how) for source, *how in place.mounts]
+    if account is None and views is None and settings.accounts.isolation == BY_USER_NAMESPACES:
+        raise NoAccount(
+            "this host grants its namespaces no more, without which nothing isolates jobs"
+        )
     if mounts and views is None:
-        places = ", ".join(target for _, target, _ in mounts)
+        places = ", ".join(str(target) for _, target, *_ in mounts)
         raise ValueError(f"nothing can be shown at {places}: this host grants no mount namespaces")
     mounts += shown(files, path) if views is not None else []
     if views is not None:
@@ -126,12 +136,13 @@ def _confinement(
         level += views.recorded
         plan["view"] = views.of(
             assignment.user,
-            _given(path, place, bound, files, home_of(account).get("HOME", "")),
+            _given(path, place, bound, files, identity.get("HOME", "")),
+            account=account,
             cwd=place.cwd,
             refused=bound.denied_files,
             shm_bytes=assignment.memory_bytes,
             shares_memory=bound.enforcement == MPS,  # its clients meet the daemon there
-            names=names_of(account, f"{path}/{WORK}"),
+            names=names_of(account, identity),
         )
     return plan | {"mounts": mounts, "level": level + place.recorded}
 
@@ -150,14 +161,6 @@ def _given(
     elsewhere += [place.setup["folder"]] if place.setup else []
     elsewhere += [home] if os.path.isdir(home) else []
     return given + [(folder, False) for folder in elsewhere]
-
-
-def _named(names: list[str] | None) -> dict[str, str]:
-    """What the environment says of an account that has its name in its own view only."""
-    if names is None:
-        return {}
-    name, *_, home, _shell = names[0].split(":")
-    return {"HOME": home, "USER": name, "LOGNAME": name}
 
 
 def _placed(place: Workplace) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from heapq import heapify, heappop, heappush
 
 from headrace.events.gangs import Worker
+from headrace.placement.account_rules import trusted_on
 from headrace.placement.kin import Kin
 from headrace.placement.life_rules import is_due
 from headrace.placement.modelling import SECOND_US
@@ -49,6 +50,7 @@ class Index:
         self.kin = Kin(state.measured)
         self.learned = 0  # how many arrivals the world's policies know of
         self.changed_pools = self.changed_users = self.changed_settings = False
+        self.trusted = trusted_on(state)  # users whose jobs go to nodes that take nobody else's
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
         self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
 
@@ -119,6 +121,7 @@ class Index:
         are looked at in any case.
         """
         self.changed_settings = True
+        self.changed_jobs.update(self.waiting)  # there may be an account for them now
         afters_us = _patience_us(state)
         for job_id in self.waiting:
             job = state.jobs[job_id]
@@ -136,6 +139,13 @@ class Index:
         if (now is not None and now.users_equal) != users_equal:  # its jobs are in other queues
             mine = (job_id for job_id, job in state.jobs.items() if job.project == name)
             self.changed_jobs.update(dict.fromkeys(mine))
+
+    def rejoined(self, state: State) -> None:
+        """A node is new, says something else, or is gone; it may trust somebody else now."""
+        trusted = trusted_on(state)
+        if trusted != self.trusted:
+            self.trusted = trusted
+            self.changed_jobs.update(dict.fromkeys(state.jobs))
 
     def watch_moment(self, at_us: int) -> None:
         """Remember a moment of no job: a queue may lose one more, a search may begin again."""

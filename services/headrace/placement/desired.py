@@ -12,6 +12,7 @@ import msgspec
 
 from headrace.bus.agents import Assignment, Desired, Signed
 from headrace.events.gangs import Worker
+from headrace.placement import account_rules
 from headrace.placement.derived import index_of
 from headrace.placement.launches import Launches
 from headrace.placement.pause_rules import BROKEN, DROPPED, SIGNAL
@@ -57,7 +58,7 @@ class DesiredStates:
         for job_id in index_of(state).on_node.get(node, ()):
             job = state.jobs[job_id]
             for worker in _here(job, node):
-                assignment = self._assignment(job_id, job, worker, machine.said.public_key, grace_s)
+                assignment = self._assignment(state, job_id, worker, grace_s)
                 if assignment is None:
                     return None
                 assignments.append(assignment)
@@ -112,8 +113,9 @@ class DesiredStates:
             self._sealed.setdefault(attempt, {})[worker.rank] = (key, sealed)
 
     def _assignment(
-        self, job_id: str, job: Job, worker: Worker, public_key: str, grace_s: int
+        self, state: State, job_id: str, worker: Worker, grace_s: int
     ) -> Assignment | None:
+        job, public_key = state.jobs[job_id], state.machines[worker.node].said.public_key
         run = job.run
         assert run is not None  # `_here` gives workers of live attempts
         known = self._sealed.get((job_id, run.attempt), {}).get(worker.rank)
@@ -137,6 +139,7 @@ class DesiredStates:
             max_duration_s=-(-job.max_duration_us // 1_000_000),
             replace_after_s=job.replace_after_us // 1_000_000,
             user=job.user,
+            account=account_rules.number_of(state, job),
             cpu_milli=cpu_milli,
             memory_bytes=memory_bytes,
             traceparent=job.traceparent,

@@ -13,6 +13,7 @@ import msgspec
 
 from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
+from headrace.events.accounts import AccountAssigned
 from headrace.events.asked import Gang
 from headrace.events.attempts import AttemptExited, AttemptExpired, AttemptStarted
 from headrace.events.gangs import (
@@ -41,6 +42,7 @@ from headrace.events.nodes import (
 from headrace.events.performance import PerformanceMeasured
 from headrace.events.platform import ServiceLed
 from headrace.placement import (
+    account_rules,
     evolve_gangs,
     evolve_groups,
     evolve_nodes,
@@ -229,6 +231,13 @@ def _finished(state: State, entry: Entry, event: JobFinished) -> None:
             cancel(state, task, live, "stop-after-failures", entry.position)
 
 
+def _assigned(state: State, entry: Entry, event: AccountAssigned) -> None:
+    account_rules.assigned(state, entry, event)
+    index = index_of(state)
+    if account_rules.is_full(state, event.project):  # others who wait may lack one from now on
+        index.changed_jobs.update(index.waiting)
+
+
 def _secret(state: State, _entry: Entry, event: SecretSet) -> None:
     state.secrets.setdefault(event.project, {})[event.name] = event.version
 
@@ -249,6 +258,7 @@ def _on_nodes(change: Callable[..., list[tuple[str, int, Exit]]]) -> Callable[..
 
 _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     ServiceLed: _led,
+    AccountAssigned: _assigned,
     SecretSet: _secret,
     ProjectErased: _erased,
     JobAdmitted: _admitted,

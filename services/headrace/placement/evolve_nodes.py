@@ -21,6 +21,7 @@ from headrace.events.nodes import (
     NodeSilent,
     still_faulted,
 )
+from headrace.placement.account_rules import is_selective
 from headrace.placement.derived import index_of, settle
 from headrace.placement.runs import Exit, Run
 from headrace.placement.state import Change, Machine, State
@@ -47,6 +48,8 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
         faulted=still_faulted(before.faulted, before.said, event) if before is not None else {},
     )
     state.nodes[event.node] = _node_of(event, state.nodes.get(event.node))
+    if is_selective(event) or (before is not None and is_selective(before.said)):
+        index_of(state).rejoined(state)
     _refresh(state, event.node)
     if before is None or before.said.boot == event.boot:
         for device in event.devices:
@@ -126,13 +129,15 @@ def _delete(state: State, node: str) -> None:
     """There is no such node any more; what its old agent says is not believed."""
     state.members[node] = ""
     state.forgotten.pop(node, None)
-    state.machines.pop(node, None)
+    was = state.machines.pop(node, None)
     state.ports_next.pop(node, None)
     state.nodes.pop(node, None)
     index = index_of(state)
     index.silent.pop(node, None)
     index.changed_nodes[node] = None
     index.total_milli = -1
+    if was is not None and is_selective(was.said):
+        index.rejoined(state)
 
 
 def tripped(state: State, entry: Entry, event: GuardTripped) -> None:

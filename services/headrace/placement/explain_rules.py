@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.placement.account_rules import is_selective, lack_of
 from headrace.placement.derived import index_of
 from headrace.placement.end_rules import DEVICE_FAULTY
 from headrace.placement.following import world_at
@@ -15,7 +16,7 @@ from headrace.placement.modelling import gang_of
 from headrace.placement.reservation_rules import reserved_in
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, State
-from headrace.scheduling.exclusions import ELSEWHERE
+from headrace.scheduling.exclusions import ELSEWHERE, TAINTED
 from headrace.scheduling.explain import why_waiting
 from headrace.scheduling.explanation import Explanation
 from headrace.scheduling.gangs import Gang
@@ -52,9 +53,18 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
         tried = f"attempt {job.attempt} ended ({job.reason})"
         text = f"{tried}; tried again in {left_s} s, {job.tries} of {job.retry.attempts} used up"
         return Explanation(rule="rests", text=text, numbers=waited)
+    if job.run is None and (lack := lack_of(state, job)):
+        return Explanation(rule="no-account", text=f"waits for an account: {lack}", numbers=waited)
+    return _competing(state, job_id, job, now_us)
+
+
+def _competing(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
+    """Why it has no places yet, beside others who want some."""
+    waited = {"waited_us": max(0, now_us - job.admitted_us)}
     world = world_at(state, now_us)
     gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
     found = _naming_volumes(state, job, _unless_reserved(state, world, gang))
+    found = _naming_selective(state, found)
     stopping = [j for j in sorted(index_of(state).stopping) if _gainer(state, j) == job_id]
     if job.gaining and stopping:
         names = ", ".join(stopping[:NAMED_MAX])
@@ -90,6 +100,27 @@ def _naming_volumes(state: State, job: Job, found: Explanation) -> Explanation:
     left = excluded.pop(ELSEWHERE, 0) - len(beyond)
     others = {ELSEWHERE: left} if left > 0 else {}
     return msgspec.structs.replace(found, excluded=excluded | others)
+
+
+def _naming_selective(state: State, found: Explanation) -> Explanation:
+    """With the nodes that cannot isolate this user's jobs, and what lets them run there."""
+    if TAINTED not in found.excluded:
+        return found
+    said = (state.machines[name].said for name in sorted(state.machines))
+    selective = [node for node in said if is_selective(node)]
+    if not selective:
+        return found
+    excluded = dict(found.excluded)
+    count = excluded.pop(TAINTED)
+    whose = ", ".join(dict.fromkeys(node.trusted or "nobody" for node in selective[:NAMED_MAX]))
+    excluded[f"isolate no jobs and run only those of {whose}"] = count
+    names = ", ".join(node.node for node in selective[:NAMED_MAX])
+    text = (
+        f"{found.text}; {names} cannot isolate jobs from the platform's keys and from each other: "
+        "its administrator starts it as root or where user namespaces are allowed, or lets "
+        "everybody's jobs run there all the same (headrace up --trust-everybody)"
+    )
+    return msgspec.structs.replace(found, text=text, excluded=excluded)
 
 
 def _unless_reserved(state: State, world: World, gang: Gang) -> Explanation:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headrace.placement.account_rules import tolerating
 from headrace.placement.derived import NO_WINDOW, Index, index_of, total_milli
 from headrace.placement.kept import takes_part
 from headrace.placement.modelling import gang_of, machine_of, settings_of
-from headrace.placement.state import State
+from headrace.placement.offers import Offer
+from headrace.placement.state import Job, State
 from headrace.placement.usage_rules import used_lately
 from headrace.scheduling.rations import path_up, specs_of
 from headrace.scheduling.world import World
@@ -125,8 +127,14 @@ def _follow_job(state: State, world: World, job_id: str) -> bool:
     world.leave(job_id)
     if job is None or not takes_part(state, job):
         return False
-    world.enter(gang_of(state, job_id, job, index_of(state).kin.offer(state, job_id)))
+    world.enter(gang_of(state, job_id, job, _offer(state, job_id, job)))
     return True
+
+
+def _offer(state: State, job_id: str, job: Job) -> Offer:
+    index = index_of(state)
+    offer = index.kin.offer(state, job_id)
+    return tolerating(offer, job.user) if job.user in index.trusted else offer
 
 
 def _users(index: Index) -> dict[str, list[str]]:

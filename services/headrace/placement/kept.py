@@ -6,6 +6,7 @@ Rule: a function of the state; the processes stay on their nodes, and nothing he
 from __future__ import annotations
 
 from headrace.events.gangs import Worker
+from headrace.placement.account_rules import lack_of
 from headrace.placement.state import Job, State
 from headrace.scheduling.cluster import DEVICE_MILLI
 
@@ -15,8 +16,10 @@ def takes_part(state: State, job: Job) -> bool:
     What is kept of it goes nowhere else, so it asks for nothing while that cannot be had.
     """
     run = job.run
-    if run is None or run.booked:
-        return run is not None or job.waiting
+    if run is None:
+        return job.waiting and not lack_of(state, job)
+    if run.booked:
+        return True
     return job.waiting and all(migrates(state, w) or has_own(state, w) for w in run.workers)
 
 

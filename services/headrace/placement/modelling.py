@@ -14,6 +14,7 @@ import msgspec
 
 from headrace.events.gangs import Seat, Share, Worker
 from headrace.events.pools import Pool
+from headrace.placement import account_rules
 from headrace.placement.offers import Offer, offer_of
 from headrace.placement.option_rules import family_of
 from headrace.placement.reach_rules import labels_of
@@ -70,7 +71,7 @@ def machine_of(node: Node, machine: Machine, pools: Mapping[str, Pool]) -> Machi
         cpu_milli=node.cpu_milli,
         memory_bytes=max(0, node.memory_bytes - machine.kept_bytes),
         labels=labels | labels_of(machine.said),
-        taints=machine.said.taints,
+        taints=account_rules.taints_of(machine.said),
         accepting=node.accepting,
         has_engine=bool(machine.said.engine),
         is_full=machine.too_full,

@@ -18,6 +18,7 @@ import msgspec
 from headrace.decider import Draft
 from headrace.events import Decision
 from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, Worker
+from headrace.placement.account_rules import Numbers
 from headrace.placement.derived import index_of, total_milli
 from headrace.placement.following import world_at
 from headrace.placement.life_rules import evict, shrink
@@ -79,6 +80,7 @@ def decide_room(state: State, now_us: int, leaving: Collection[str] = ()) -> lis
     grown = {j: workers for j, workers in room.grown.items() if j not in spared}
     placements = _Placements(state, world)
     placed = placements.drafts({j: s for j, s in room.placed.items() if j not in leaving})
+    drafts += placements.assigned
     drafts += placed.values()
     drafts += placements.growth(grown)
     drafts += recorded(state, Kept(reserved, kept, over), {*placed, *state.due})
@@ -152,6 +154,8 @@ class _Placements:
         self._parts = PartGate(world)
         self._ports = Ports(state)
         self._given = Given(state)
+        self._numbers = Numbers(state)
+        self.assigned: list[Draft] = []  # accounts, to users who had none
 
     def drafts(self, placed: dict[str, Seated]) -> dict[str, Draft]:
         """By job, a decision for each that no limit forbids, counting all that is held."""
@@ -170,6 +174,9 @@ class _Placements:
         milli, firm_milli = _milli(workers), job.firm_milli(workers)
         if job.run is not None:
             return self._resumed(job_id, job, job.run, seated)
+        lacks = not self._numbers.has(job)
+        if lacks and self._numbers.lack_in(job.project):
+            return None  # others got the last ones in this turn
         if not self._may_have(job, milli, firm_milli):
             return None
         workers = self._ports.given(job, workers)
@@ -178,6 +185,8 @@ class _Placements:
         if not self._parts.admits(self._world.gangs[job_id], seated.stakes):
             return None
         self._add(job, milli, firm_milli)
+        if lacks:
+            self.assigned.append(self._numbers.assign(job))
         event = GangPlaced(
             job=job_id,
             project=job.project,
@@ -269,7 +278,10 @@ def _chosen(
     roles = list(job.gang.by_role())
     for place, (shapes, chosen) in enumerate(options.items()):
         mine = dict(zip(roles, shapes, strict=True))
-        if all(mine[role] == shape for role, shape in seated.shapes.items()):
+        got = {
+            role: msgspec.structs.replace(s, tolerations=()) for role, s in seated.shapes.items()
+        }
+        if all(mine[role] == shape for role, shape in got.items()):
             return place, next((option for option in chosen if option.kind.milli), chosen[0])
     raise AssertionError("a gang is placed as one of its options has it")
 

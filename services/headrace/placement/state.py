@@ -47,6 +47,7 @@ REPLACE_MARGIN_S = 5
 SILENT_TOGETHER_S = 60
 PAUSE_WITHIN_S = 60
 RESUME_ELSEWHERE_AFTER_S = 600
+ACCOUNTS_MAX, ACCOUNTS_PROJECT_MAX = 1_048_576, 4_096
 DISK_FULL_PERMILLE, DISK_FREE_PERMILLE = 900, 880
 
 UNSAID = -1  # in the document of how turns are taken
@@ -66,6 +67,8 @@ SETTINGS = {
     "disk_free_permille": DISK_FREE_PERMILLE,  # until it is less full than this
     "usage_strength_milli": STRENGTH_MILLI,  # 1000: past usage counts as much as weight
     "usage_half_life_s": HALF_LIFE_S,  # usage counts half as much after so long
+    "accounts_max": ACCOUNTS_MAX,  # that nodes reserve for jobs: one for each user of each project
+    "accounts_project_max": ACCOUNTS_PROJECT_MAX,  # of these, to one project
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
 
@@ -279,6 +282,8 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     volumes: dict[str, Volume] = {}
     pools_asked: dict[int, PoolApplyRequested | PoolDeleteRequested] = {}  # by position
     measured: dict[str, tuple[Measured, ...]] = {}  # by family, who was measured last at the end
+    accounts: dict[str, dict[str, int]] = {}  # project: user: number of their account
+    accounts_assigned: int = 0  # numbers, from 1 on
     secrets: dict[str, dict[str, str]] = {}  # project: name: current version in the vault
     ports: dict[str, dict[int, str]] = {}  # by address: port to the job that has it
     ports_next: dict[str, int] = {}  # by node

@@ -10,7 +10,6 @@ from tests.gateway.world import served_world
 from tests.node_agent.rig import Node
 
 from headrace.node_agent import agent
-from headrace.node_agent.isolation import views
 from headrace.node_agent.isolation.accounts import Accounts
 
 
@@ -24,7 +23,6 @@ async def world():
 async def node(world, tmp_path, monkeypatch):
     monkeypatch.setattr(agent, "BEFORE_HELLO_S", 0.1)  # nobody answers for an unknown node
     made = Node(tmp_path, world.broker)
-    made.views = views.probe(made.dir, (), shown=[tmp_path]) if os.geteuid() == 0 else None
     await made.placement.open()
     await made.start()
     await made.ready()
@@ -38,9 +36,7 @@ async def shared(world):
     with tempfile.TemporaryDirectory(prefix="headrace-node-") as folder:
         os.chmod(folder, 0o711)
         node = Node(Path(folder), world.broker)
-        if os.geteuid() == 0:
-            node.views = views.probe(node.dir, ())
-        node.accounts = Accounts(jobs_user="nobody", users={"ada": "daemon"})
+        node.accounts = Accounts(users={"ada": "nobody", "bob": "nobody", "dan": "daemon"})
         await node.placement.open()
         await node.start()
         await node.ready()

@@ -129,6 +129,7 @@ def data(tmp_path):
     made = tmp_path / "mnt" / "datasets"
     made.mkdir(parents=True)
     (made / "x").write_text("data")
+    made.chmod(0o777)  # as an administrator who lets every account write
     return made
 
 

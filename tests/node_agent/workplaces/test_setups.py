@@ -128,7 +128,7 @@ async def test_every_account_has_setups_of_its_own_that_nobody_else_can_change(s
     prefixes = {}
     for job, user, account in (
         ("a", "bob", "nobody"),
-        ("b", "ada", "daemon"),
+        ("b", "dan", "daemon"),
         ("c", "bob", "nobody"),
     ):
         show = "cat made; stat -c %U $VIRTUAL_ENV/mine; echo $VIRTUAL_ENV"
@@ -137,7 +137,7 @@ async def test_every_account_has_setups_of_its_own_that_nobody_else_can_change(s
         prefixes[job] = said.split()[2]
     assert prefixes["a"] == prefixes["c"] != prefixes["b"]
     spoil = f"touch {prefixes['a']}/spoiled || echo kept out"
-    said, _ = await ran(shared, "d", *shell(spoil), user="ada")
+    said, _ = await ran(shared, "d", *shell(spoil), user="dan")
     assert said.endswith("kept out\n")
 
 

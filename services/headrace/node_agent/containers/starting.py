@@ -15,7 +15,7 @@ from headrace.node_agent.containers.attempt import Held
 from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.folders import Intent
 from headrace.node_agent.gang_files import files_of
-from headrace.node_agent.isolation.accounts import home_of
+from headrace.node_agent.isolation.accounts import identity_of
 from headrace.node_agent.machine import AttemptKey, Seen, Workplace
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
@@ -93,7 +93,8 @@ def _around(
     settings: MachineSettings,
     facts: Facts,
 ) -> plan.Surroundings:
-    bound, account = settings.bind(assignment), settings.accounts.of(assignment.user)
+    bound = settings.bind(assignment)
+    account = settings.accounts.of(assignment.user, assignment.account)
     files = files_of(place_of(assignment, launch, str(held.folder)), launch.framework)
 
     def at(text: str) -> str:
@@ -107,7 +108,7 @@ def _around(
         devices=settings.devices_of(assignment.shares),
         account=account,
         own=(os.geteuid(), os.getegid()),
-        names=home_of(account),
+        names=identity_of(account, settings.node_dir),
         facts=facts,
         files=files,
         cwd=place.cwd,

@@ -12,7 +12,7 @@ from headrace.node_agent.devices import nvml
 from headrace.node_agent.doctor.engine import check_engine
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
-    check_account,
+    check_accounts,
     check_cgroups,
     check_clock,
     check_disk,
@@ -41,7 +41,7 @@ def examine(head: str, output: str) -> int:
 def _checks(settings: NodeSettings, head: str) -> Iterator[Check]:
     yield from check_gpus(ROOT, nvml.binding())
     yield check_cgroups(ROOT)
-    yield check_account(settings.accounts)
+    yield check_accounts(settings.accounts)
     yield check_engine(settings.engine, ROOT)
     yield check_clock(kernel_adjtimex)
     yield check_ports(*settings.ports, ROOT)

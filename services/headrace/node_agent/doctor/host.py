@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
 import socket
 from collections.abc import Callable, Iterator
@@ -11,7 +10,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from headrace.doctor import Check, failed, ok, warning
-from headrace.node_agent.isolation.accounts import Accounts
+from headrace.events.accounts import BY_USER_NAMESPACES, EVERYBODY, UNISOLATED
+from headrace.node_agent.isolation.accounts import (
+    COUNT,
+    ETC,
+    OWNER,
+    Accounts,
+    is_reserved,
+    lack_of,
+)
 
 CONTROLLERS = ("cpu", "memory", "pids")
 DISK_PERCENT_MAX = 90  # from there on the node takes no work
@@ -40,11 +47,23 @@ def check_cgroups(root: Path) -> Check:
     return warning("cgroup", "none: jobs are kept apart by process groups and rlimits only", fix)
 
 
-def check_account(accounts: Accounts) -> Check:
-    """Whether there is somebody whom jobs can run as."""
-    if lack := accounts.lack():
-        return failed("account", lack, accounts.fix())
-    return ok("account", accounts.jobs_user if os.geteuid() == 0 else "the agent's own")
+def check_accounts(accounts: Accounts, etc: Path = ETC) -> Check:
+    """As whom jobs run, and whose."""
+    if accounts.isolation == BY_USER_NAMESPACES:
+        return ok("accounts", "the agent's own, in user namespaces")
+    if accounts.isolation == UNISOLATED:
+        whose = {"": "nobody's", EVERYBODY: "everybody's"}.get(accounts.trusted, accounts.trusted)
+        found = f"none: jobs see this account's files and processes; {whose} jobs run here"
+        fix = "run the agent as root, or allow user namespaces (sysctl user.max_user_namespaces)"
+        return warning("accounts", found, fix)
+    first, last = accounts.first, accounts.first + COUNT - 1
+    if lack := lack_of(first, etc=etc):
+        return failed("accounts", lack, "HEADRACE_NODE_ACCOUNTS=FIRST on every node of the fleet")
+    if not is_reserved(first, etc):
+        fix = f"echo {OWNER}:{first}:{COUNT} | tee -a /etc/subuid /etc/subgid"
+        found = f"{first} to {last}; useradd and others do not know that they are taken"
+        return warning("accounts", found, fix)
+    return ok("accounts", f"{first} to {last}, one for each user of each project")
 
 
 def check_clock(adjtimex: Callable[[], int]) -> Check:

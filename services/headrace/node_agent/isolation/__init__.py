@@ -8,8 +8,9 @@ every attempt. Levels, best first:
 * `cgroup1`: writable cgroup v1 hierarchies
 * `processes`: sessions, no core files; neither memory nor CPU is limited
 
-Behind it stands what else there is: `+devices` (it cannot open those it was not given),
-`+namespaces` or `+user-namespaces` (`views`), `+sockets` (abstract ones), `+loopback` (ports).
+Behind it stands what else there is: `+account` (it is not the agent's), `+devices` (it cannot open
+those it was not given), `+namespaces` or `+user-namespaces` (`views`), `+sockets` (abstract ones),
+`+loopback` (ports).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-DEVICES_RECORDED, LOOPBACK_RECORDED = "+devices", "+loopback"
+ACCOUNT_RECORDED, DEVICES_RECORDED, LOOPBACK_RECORDED = "+account", "+devices", "+loopback"
 
 
 @dataclass(frozen=True)
@@ -98,7 +99,8 @@ def plan_of(
         denied = []
     limits = replace(limits, denied=denied)
     folder = isolation.filtered(name)
-    level = isolation.level + (DEVICES_RECORDED if denied else "")
+    level = isolation.level + (ACCOUNT_RECORDED if account is not None else "")
+    level += DEVICES_RECORDED if denied else ""
     groups = isolation.groups(name, limits)
     fenced = f"{loopback}/{name}" if loopback and account is not None else ""
     if fenced:

@@ -1,17 +1,29 @@
-"""Whose account a job runs as.
+"""Whose account a job runs as, and whose jobs run here at all.
 
-Rule: a mapped user's own, else the one that the node keeps for jobs; root only where the node's
-policy says so. An agent that is not root can only be itself, and so are its jobs.
+Rule: an agent that is root runs every job as an account that holds nothing of the platform's: the one
+its user is mapped to here, else the one whose number placement assigned to this user of this
+project, `first + number` on every node. No job runs as root. An agent that is not root can only be
+itself: where user namespaces do not isolate its jobs either, it runs those of one trusted user.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-JOBS_USER = "headrace-jobs"
+from headrace.events.accounts import BY_ACCOUNTS, EVERYBODY, UNISOLATED
+from headrace.node_agent.supervision.protocol import HOMES
+
+# Above what systemd gives to containers (524288 to 1879048191), shadow to users' namespaces (100000
+# to 600100000) and SSSD and FreeIPA to a directory's users (200000 to 2000200000); below systemd's
+# foreign users (from 2147352576), and below 2^31, which some tools take for a sign.
+FIRST, COUNT = 2_100_000_000, 1_048_576
+OWNER = "headrace"  # who has the range in /etc/subuid and /etc/subgid
+ETC = Path("/etc")
+TABLES = (("passwd", "subuid"), ("group", "subgid"))  # of numbers, and of ranges of them
 
 Account = tuple[int, int, list[int]]  # user, group, supplementary groups
 
@@ -22,68 +34,160 @@ class NoAccount(ValueError):
 
 @dataclass(frozen=True, kw_only=True)
 class Accounts:
-    """The node's policy: `users` maps Headrace's users to names of accounts here."""
+    """The node's policy: `users` maps Headrace's users to names of accounts here; numbers from 1 on
+    are those of the range that begins at `first`. `isolation` is how jobs are isolated; where it is
+    none, only those of the user `trusted` run (`*`: everybody's).
+    """
 
-    jobs_user: str = JOBS_USER
     users: Mapping[str, str] = field(default_factory=dict)
-    root_allowed: bool = False
+    first: int = FIRST
+    isolation: str = BY_ACCOUNTS
+    trusted: str = ""
 
-    def of(self, user: str) -> Account | None:
-        """The account for this user's jobs; None: the agent's own. Raises `NoAccount`."""
+    def of(self, user: str, number: int) -> Account | None:
+        """The account for this user's jobs, whose `number` placement assigned; None: the agent's
+        own. Raises `NoAccount`.
+        """
         if os.geteuid() != 0:
+            if self.isolation == UNISOLATED and self.trusted not in (user, EVERYBODY):
+                raise NoAccount(self._distrust(user))
             return None
-        name = self.users.get(user, "")
-        found = _account(name or self.jobs_user)
-        if found is not None and (found[0] != 0 or self.root_allowed):
-            return found
-        if name:
-            reason = "is root here" if found is not None else "is not an account here"
-            raise NoAccount(f"{user} is mapped to {name}, which {reason}")
-        if self.root_allowed:
-            return None
-        raise NoAccount(f"{self.lack()}; an administrator of the node makes it: {self.fix()}")
+        if name := self.users.get(user, ""):
+            return _mapped(user, name)
+        if not 0 < number < COUNT:
+            raise NoAccount(f"placement assigned no account to {user}")
+        return self.first + number, self.first + number, []
 
-    def number_of(self, user: str) -> int:
-        """The number of this user's account; the agent's own where there is none."""
+    def number_of(self, user: str, number: int) -> int:
+        """The uid of this user's jobs; the agent's own where it runs none of them."""
         try:
-            account = self.of(user)
+            account = self.of(user, number)
         except NoAccount:
             account = None
         return account[0] if account is not None else os.geteuid()
 
-    def require(self) -> None:
-        """Raises `NoAccount` where no job of anybody could run."""
-        if (lack := self.lack()) and not self.users:
-            raise NoAccount(f"{lack}; {self.fix()}, then join")
-
-    def lack(self) -> str:
-        """Why users who are not mapped can run nothing here; empty if they can."""
-        if os.geteuid() != 0 or self.root_allowed or _account(self.jobs_user) is not None:
-            return ""
-        whose = " of users who are not mapped" if self.users else ""
+    def _distrust(self, user: str) -> str:
+        whose = f"only jobs of {self.trusted} run" if self.trusted else "no jobs run"
         return (
-            f"jobs{whose} do not run as root, and there is no account {self.jobs_user} on this node"
+            f"jobs are not isolated on this node, where {whose}, not those of {user}; an administrator "
+            "of the node runs its agent as root, or sets HEADRACE_NODE_TRUSTED=*"
         )
 
-    def fix(self) -> str:
-        """The command that makes their account, which `node join --install-service` does."""
-        return f"useradd --system {self.jobs_user}"
 
-
-def home_of(account: Account | None) -> dict[str, str]:
+def identity_of(account: Account | None, node_dir: Path) -> dict[str, str]:
     """What the account's own environment says."""
     if account is None:
         return {}
     try:
         entry = pwd.getpwuid(account[0])
     except KeyError:
-        return {}
-    return {"HOME": entry.pw_dir, "USER": entry.pw_name, "LOGNAME": entry.pw_name}
+        name, home = f"{OWNER}-{account[0]}", f"{node_dir}/{HOMES}/{account[0]}"
+    else:
+        name, home = entry.pw_name, entry.pw_dir
+    return {"HOME": home, "USER": name, "LOGNAME": name}
 
 
-def _account(name: str) -> Account | None:
+def is_known(account: Account) -> bool:
+    """Whether this host has a line for it."""
+    try:
+        pwd.getpwuid(account[0])
+    except KeyError:
+        return False
+    return True
+
+
+def make_home(home: str, account: Account, node_dir: Path) -> None:
+    """Make the account's home, if it is the node that keeps it, and note that it is used now. Raises
+    `OSError`.
+    """
+    homes = node_dir / HOMES
+    if Path(home).parent != homes:
+        return
+    homes.mkdir(mode=0o711, exist_ok=True)
+    homes.chmod(0o711)  # whatever our umask: each home is closed to others
+    if not os.path.isdir(home):
+        os.mkdir(home, 0o700)
+        os.chown(home, account[0], account[1], follow_symlinks=False)
+    os.utime(home, follow_symlinks=False)
+
+
+def lack_of(first: int, *, etc: Path = ETC, mapped: str = "/proc/self/uid_map") -> str:
+    """Why the range that begins at `first` cannot be used for jobs, and what to do; empty if it can."""
+    last = first + COUNT - 1
+    choose = (
+        "set HEADRACE_NODE_ACCOUNTS to the first of as many free numbers, on every node the same"
+    )
+    found = next(_others(first, last, etc), "")
+    if found:
+        return f"{found} lies among the accounts for jobs, {first} to {last}; {choose}"
+    if not _is_mapped(first, last, mapped):
+        return f"this machine's user namespace has no accounts {first} to {last}; {choose}"
+    return ""
+
+
+def require(first: int) -> None:
+    """Raises `NoAccount` where an agent that is root has nobody to run jobs as."""
+    if os.geteuid() == 0 and (lack := lack_of(first)):
+        raise NoAccount(lack)
+
+
+def is_reserved(first: int, etc: Path = ETC) -> bool:
+    """Whether the host's own tools give the range to nobody else."""
+    line = _line(first)
+    return all(line in _lines(etc / ranges) for _, ranges in TABLES)
+
+
+def reserve(first: int, etc: Path = ETC) -> None:
+    """Have the host's own tools give the range to nobody else. Raises `OSError`, and `NoAccount` when
+    somebody has a part of it.
+    """
+    if lack := lack_of(first, etc=etc):
+        raise NoAccount(lack)
+    line = _line(first)
+    for _, ranges in TABLES:
+        lines = _lines(etc / ranges)
+        if line not in lines:
+            with (etc / ranges).open("a", encoding="utf-8") as file:
+                file.write(f"{line}\n")
+
+
+def _line(first: int) -> str:
+    return f"{OWNER}:{first}:{COUNT}"
+
+
+def _others(first: int, last: int, etc: Path) -> Iterator[str]:
+    """Who has a number, or a range of numbers, between these."""
+    for numbers, ranges in TABLES:
+        for line in _lines(etc / numbers):
+            name, *rest = line.split(":")
+            if len(rest) > 1 and rest[1].isdecimal() and first <= int(rest[1]) <= last:
+                yield f"{name} ({rest[1]}, in {etc / numbers})"
+        for line in _lines(etc / ranges):
+            name, _, span = line.partition(":")
+            low, _, count = span.partition(":")
+            if not (low.isdecimal() and count.isdecimal()) or line == _line(first):
+                continue
+            if int(low) <= last and first < int(low) + int(count):
+                yield f"a range of {name} (from {low}, in {etc / ranges})"
+
+
+def _is_mapped(first: int, last: int, uid_map: str) -> bool:
+    spans = (list(map(int, line.split())) for line in _lines(Path(uid_map)))
+    return any(low <= first and last < low + count for low, _, count in spans)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+
+
+def _mapped(user: str, name: str) -> Account:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
-        return None
+        raise NoAccount(f"{user} is mapped to {name}, which is not an account here") from None
+    if entry.pw_uid == 0:
+        raise NoAccount(f"{user} is mapped to {name}, which is root here")
     return entry.pw_uid, entry.pw_gid, os.getgrouplist(name, entry.pw_gid)

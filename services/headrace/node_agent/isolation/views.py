@@ -8,22 +8,23 @@ never where it would uncover what is hidden.
 from __future__ import annotations
 
 import os
-import pwd
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-import headrace
+from headrace.events.accounts import EVERYBODY
 from headrace.node_agent import supervision
-from headrace.node_agent.isolation.accounts import Account
+from headrace.node_agent.isolation import ways
+from headrace.node_agent.isolation.accounts import Account, is_known
 from headrace.node_agent.supervision.namespaces import ROOT, TEMPORARY
+from headrace.node_agent.workplaces.setups import interpreters
 
 PROBE_S_MAX = 10.0
-EVERYBODY = "*"
 RECORDED = {ROOT: "+namespaces", "user": "+user-namespaces"}
 SOCKETS_RECORDED = "+sockets"
 # Beside the home: through these, a job in its agent's account could start what is not confined.
@@ -41,7 +42,8 @@ Shown = tuple[str, bool]  # path, and whether it is read-only
 class Views:
     """The node's. `kind` is whose namespaces they are, `hidden` what no job sees, `shown` what every
     job sees in the shared places, `home` the folder that only jobs of the user `trusted` see (`*`:
-    everybody's): an agent that is not root shares its account with its jobs.
+    everybody's): an agent that is not root shares its account with its jobs. `interpreters` are the
+    Pythons that a job may ask for.
     """
 
     kind: str
@@ -50,6 +52,7 @@ class Views:
     shown: tuple[str, ...] = ()
     home: str = ""
     trusted: str = ""
+    interpreters: tuple[str, ...] = ()
 
     @property
     def recorded(self) -> str:
@@ -61,6 +64,7 @@ class Views:
         user: str,
         given: Iterable[Shown],
         *,
+        account: Account | None = None,
         cwd: str = "",
         refused: Sequence[str] = (),
         shm_bytes: int = 0,
@@ -68,13 +72,18 @@ class Views:
         names: Sequence[str] | None = None,
     ) -> dict[str, Any]:
         """What the shim is told (see `supervision.namespaces.View`) for a job of this user that was
-        `given` these paths, and works in `cwd` if that is a folder of the node's.
+        `given` these paths, runs as this account, and works in `cwd` if that is a folder of the node's.
+        A folder on the way to what it needs that is closed to the account is covered, so that what it
+        needs is all that is in it.
         """
         hidden = [*self.hidden]
         if self.home and self.trusted not in (user, EVERYBODY):
             hidden.append(self.home)
+        needed = [*((path, True) for path in ways.programs(self.interpreters)), *given]
+        if account is not None:
+            hidden += ways.closed(account, [path for path, _ in needed])
         covered = (*hidden, *TEMPORARY)
-        shown = [(path, only) for path, only in (*_programs(), *given) if _is_in(path, covered)]
+        shown = [(path, only) for path, only in needed if _is_in(path, covered)]
         of_the_host = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
         shown += [
             (path, False)
@@ -83,7 +92,7 @@ class Views:
         ]
         return {
             "kind": self.kind,
-            "hidden": hidden,
+            "hidden": sorted(set(hidden)),
             "shown": shown,
             "refused": list(refused),
             "shm_bytes": shm_bytes,
@@ -93,13 +102,12 @@ class Views:
         }
 
 
-def probe(
-    node_dir: Path, hidden: Iterable[Path], shown: Iterable[Path] = (), trusted: str = ""
-) -> Views | None:
-    """The views that this host grants, by making one; None where it grants none. `hidden` are the
-    platform's folders beside the node's; for the rest see `Views`.
+@cache
+def granted(within: Path | None = None) -> tuple[str, ...]:
+    """Which namespaces this host grants, found out by making them in a new folder `within` another:
+    their kind (root or user), and `sockets`; nothing where it grants none.
     """
-    with tempfile.TemporaryDirectory(prefix="probe-", dir=node_dir) as folder:
+    with tempfile.TemporaryDirectory(prefix="probe-", dir=within) as folder:
         program = [sys.executable, "-I", "-S", os.path.dirname(str(supervision.__file__))]
         try:
             tried = subprocess.run(
@@ -110,9 +118,19 @@ def probe(
                 check=False,
             )
         except (OSError, subprocess.SubprocessError):
-            return None
-    kind, *more = tried.stdout.split() or [""]
-    if tried.returncode or kind not in RECORDED:
+            return ()
+    found = tuple(tried.stdout.split())
+    return found if found and found[0] in RECORDED and not tried.returncode else ()
+
+
+def probe(
+    node_dir: Path, hidden: Iterable[Path], shown: Iterable[Path] = (), trusted: str = ""
+) -> Views | None:
+    """The views that this host grants, by making one; None where it grants none. `hidden` are the
+    platform's folders beside the node's; for the rest see `Views`.
+    """
+    kind, *more = granted(node_dir) or ("",)
+    if not kind:
         return None
     paths = {str(node_dir), *map(str, hidden)}
     home = ""
@@ -126,26 +144,19 @@ def probe(
         home=home if home != "/" else "",
         shown=tuple(map(str, shown)),
         trusted=trusted,
+        interpreters=tuple(interpreters().values()),
     )
 
 
-def names_of(account: Account | None, home: str) -> list[str] | None:
-    """The lines of passwd and group of an account that has none on this host."""
-    if account is None:
+def names_of(account: Account | None, identity: Mapping[str, str]) -> list[str] | None:
+    """The lines of passwd and group of an account that this host does not know; `identity` is what its
+    environment says.
+    """
+    if account is None or is_known(account):
         return None
-    user, group, _ = account
-    try:
-        pwd.getpwuid(user)
-    except KeyError:
-        name = f"headrace-{user}"
-        return [f"{name}:x:{user}:{group}:Headrace job:{home}:/bin/sh", f"{name}:x:{group}:"]
-    return None
-
-
-def _programs() -> list[Shown]:
-    """What workers run of the agent's own: its interpreter, and Headrace for `headrace.client`."""
-    folders = {sys.prefix, sys.base_prefix, *headrace.__path__}
-    return [(path, True) for path in sorted(folders)]
+    (user, group, _), name = account, identity["USER"]
+    home = identity["HOME"]
+    return [f"{name}:x:{user}:{group}:Headrace job:{home}:/bin/sh", f"{name}:x:{group}:"]
 
 
 def _is_in(path: str, folders: Iterable[str]) -> bool:

@@ -84,17 +84,18 @@ class Confinement:
         return self._plan["view"] is not None and self._plan["view"]["kind"] == USER
 
     def hand_over(self, attempt: Folder, paths: list[str], readable: str) -> None:
-        """Let the account have these files and folders, read one that stays the node's, and find the
-        way to them.
+        """Let the account, and nobody else, have these files and folders of the attempt's, and read one
+        that stays the node's.
         """
         if self._plan["account"] is not None:
             user, group, _ = self._plan["account"]
             for path in paths:
                 attempt.hand_over(path, user, group)
             attempt.show(readable, group)
-            for way in (".", "..", "../.."):
-                with Folder.at(way) as passed:
-                    os.fchmod(passed.descriptor, 0o711)  # to pass through, not to look
+            os.fchown(
+                attempt.descriptor, -1, group
+            )  # who passes through `attempts` gets into their own
+            os.fchmod(attempt.descriptor, 0o710)  # to pass through, not to look
 
     def lend(self, terminal: int) -> None:
         """Let the account have an open terminal."""

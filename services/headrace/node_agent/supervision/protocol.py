@@ -20,6 +20,7 @@ SOCKET = "launcher.sock"  # in the node's folder, as are the next two
 LAUNCHER_LOCK = "launcher.lock"
 LAUNCHER_LOG = "launcher.log"
 LEASE = "lease"  # written by the agent, read by shims: see `lease_line`
+HOMES = "homes"  # homes/<uid>/ is the home of an account that the machine knows nothing of
 ATTEMPTS = "attempts"  # attempts/<job>.<attempt>.<rank>/ holds the rest
 
 INTENT = "intent.json"  # written before anything is started, and locked by the shim while it lives;

@@ -41,14 +41,14 @@ _LOG = logging.getLogger("headrace.node_agent")
 
 class Workplaces:
     """What is being prepared, and what is ready and not asked for yet. `owner_of` tells whose the
-    files of a user's job are (None: the agent's own).
+    files of a job are, by its user and the number of its account (None: the agent's own).
     """
 
     def __init__(
         self,
         files: Files,
         node_dir: Path,
-        owner_of: Callable[[str], Owner | None],
+        owner_of: Callable[[str, int], Owner | None],
         repositories: Repositories,
     ) -> None:
         self._files, self._node_dir = files, node_dir
@@ -108,7 +108,7 @@ class Workplaces:
     async def _prepare(self, assignment: Assignment, launch: Launch) -> Workplace | End:
         owner = None
         with contextlib.suppress(ValueError):  # who may run as nobody is told so at its start
-            owner = self._owner_of(assignment.user)
+            owner = self._owner_of(assignment.user, assignment.account)
         what = "workdir"
         try:
             place, code = await self._with_code(assignment, launch, owner)

@@ -1,0 +1,68 @@
+"""How a job's account gets to its attempt, and to the programs it may run, below closed folders.
+
+Rule: a folder that is closed to the account is covered in the job's own mounts, and holds there
+nothing but the way to what is shown; the folder itself is not opened. Where the kernel gives no
+mounts, the ways are opened to pass through (0711), and what lies beside them keeps its own modes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+
+import headrace.events
+from headrace.node_agent.isolation.accounts import Account
+
+
+@cache
+def programs(interpreters: tuple[str, ...] = ()) -> list[str]:
+    """Where the interpreter is that `python` leads to in a job, with Headrace's own client, and where
+    these `interpreters` are.
+    """
+    package = os.path.dirname(os.path.dirname(os.path.dirname(headrace.events.__file__)))
+    others = (os.path.dirname(os.path.dirname(os.path.realpath(path))) for path in interpreters)
+    found = (sys.prefix, sys.base_prefix, os.path.realpath(sys.base_prefix), package, *others)
+    return list(dict.fromkeys(found))
+
+
+def closed(account: Account, paths: Iterable[str]) -> list[str]:
+    """The outermost folders above these paths that are closed to the account."""
+    found = (
+        next((way for way in _ways(path) if not _is_open(way, account)), "")
+        for path in dict.fromkeys(paths)
+    )
+    return list(dict.fromkeys(filter(None, found)))
+
+
+def open_ways(paths: Iterable[str]) -> list[str]:
+    """Let every account pass through the folders above these paths, where we may; which we did."""
+    opened = []
+    for path in paths:
+        for way in _ways(path):
+            mode = stat.S_IMODE(os.stat(way).st_mode)
+            if not mode & stat.S_IXOTH and os.stat(way).st_uid == os.geteuid():
+                os.chmod(way, mode | stat.S_IXGRP | stat.S_IXOTH)  # noqa: S103  (to pass through)
+                opened.append(way)
+    return opened
+
+
+def _ways(path: str) -> Iterator[str]:
+    """The folders above, from the root on."""
+    yield from (str(way) for way in reversed(Path(path).parents))
+
+
+def _is_open(folder: str, account: Account) -> bool:
+    user, group, groups = account
+    try:
+        about = os.stat(folder)
+    except FileNotFoundError:
+        return True  # it is made as its account needs it
+    if about.st_uid == user:
+        return bool(about.st_mode & stat.S_IXUSR)
+    if about.st_gid in (group, *groups):
+        return bool(about.st_mode & stat.S_IXGRP)
+    return bool(about.st_mode & stat.S_IXOTH)
