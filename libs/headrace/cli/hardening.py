@@ -19,6 +19,7 @@ from headrace.client.errors import ClientError
 from headrace.client.model import NodeRow
 from headrace.client.people_model import TokenRow, UserRow
 from headrace.doctor import Check, failed, ok, warning
+from headrace.events.accounts import UNISOLATED
 from headrace.trust.join_token import JoinTokenRow
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -109,10 +110,11 @@ def check_services(users: Sequence[UserRow]) -> Check:
 def check_nodes(nodes: Sequence[NodeRow]) -> Iterator[Check]:
     """What keeps jobs apart on each node, as it says itself."""
     for row in nodes:
-        if lack := row.isolation_lack:
-            yield warning(row.node, f"{row.isolation}: {lack}", "headrace doctor, on that machine")
+        if row.isolation.startswith(UNISOLATED):
+            fix = "headrace doctor --security, on that machine"
+            yield failed(row.node, f"jobs are not kept from each other: {row.isolation}", fix)
         else:
-            yield ok(row.node, row.isolation)
+            yield ok(row.node, f"jobs are kept apart by {row.isolation}")
 
 
 def of_folder(data_dir: Path) -> Iterator[Check]:
