@@ -7,7 +7,6 @@ admission on receiving) gets the same refusals. What needs the platform's state 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import partial
 
 import msgspec
 
@@ -133,13 +132,7 @@ def _plan(job: JobFile) -> Plan:
         after=after_of(job.after),
         workspace=workspace,
     )
-    check_templates(
-        _texts(planned),
-        tasks.params if tasks else (),
-        is_group=tasks is not None,
-        values_of=partial(values_of, tasks) if tasks else lambda _param: (),
-    )
-    _check_unfilled(job)
+    _check_templates(planned, job)
     return planned
 
 
@@ -240,8 +233,14 @@ def _texts(planned: Plan) -> Iterator[Text]:
     yield Text("workdir", planned.workdir, "path")
 
 
-def _check_unfilled(job: JobFile) -> None:
-    """Paths and names that are taken as they are written."""
+def _check_templates(planned: Plan, job: JobFile) -> None:
+    """Whether each has a value, and none stands in what is taken as it is written."""
+    tasks = planned.tasks
+    check_templates(
+        _texts(planned),
+        {name: tuple(values_of(tasks, name)) for name in tasks.params} if tasks else {},
+        is_group=tasks is not None,
+    )
     for field, texts in (("volumes", job.volumes), ("outputs", job.outputs)):
         for index, text in enumerate(texts):
             check_none(f"{field}[{index}]", text)

@@ -9,9 +9,8 @@ is written. The names are `params.X`, whose values come from outside, and `job.i
 
 from __future__ import annotations
 
-import os.path
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import msgspec
@@ -32,7 +31,6 @@ _OPTIONS_WITH_VALUE = ("-o", "+o", "-O", "+O", "-W", "-X")
 _CODE_FOLLOWS = re.compile(r"-[A-Za-z]*[ce]|--eval|--command")
 
 L = TypeVar("L", bound=msgspec.Struct)
-Fill = Callable[[str], str]
 
 
 class Text(NamedTuple):
@@ -94,13 +92,12 @@ def substitute(launch: L, *, params: Mapping[str, str], job: str, index: int, pr
 
 def check_templates(
     texts: Iterable[Text],
-    params: Iterable[str],
+    params: Mapping[str, Iterable[str]],
     *,
     is_group: bool,
-    values_of: Callable[[str], Iterable[str]] = lambda _param: (),
 ) -> None:
-    """Whether every template has a value, and a place where a value may stand. `values_of` gives the
-    values of a parameter that are known already. Raises `DocumentError`.
+    """Whether every template has a value, and a place where a value may stand. `params` are the
+    values that each parameter is known to take. Raises `DocumentError`.
     """
     known = [f"params.{name}" for name in params]
     known += ["job.id", "project"]
@@ -114,7 +111,7 @@ def check_templates(
                 refuse(text.field, f"a job may have at most {TEMPLATES_MAX} templates")
             if found[1].strip() not in known:
                 _refuse_name(text.field, found[0], found[1].strip(), known)
-        _check_places(text, values_of)
+        _check_places(text, params)
 
 
 def check_none(field: str, text: str) -> None:
@@ -124,7 +121,7 @@ def check_none(field: str, text: str) -> None:
         refuse(field, "has no values filled in", value=found[0], instead="write it out")
 
 
-def _check_places(text: Text, values_of: Callable[[str], Iterable[str]]) -> None:
+def _check_places(text: Text, params: Mapping[str, Iterable[str]]) -> None:
     """Whether values may stand where the templates of a text do."""
     if text.kind == "script":
         for place in places(text.text):
@@ -141,7 +138,7 @@ def _check_places(text: Text, values_of: Callable[[str], Iterable[str]]) -> None
             instead = f"the program can read {variable_of(param[1])}"
             refuse(text.field, "would be run as code", value=found[0], instead=instead)
         if text.kind == "path":
-            for value in values_of(param[1]):
+            for value in params[param[1]]:
                 if not _is_part(value):
                     rule = f"{value[:80]!r} is not one name below a folder"
                     refuse(text.field, rule, value=found[0], instead="letters, digits, _ + . -")
@@ -177,7 +174,7 @@ def _runs_next(argv: tuple[str, ...]) -> bool:
     if not argv or not _CODE_FOLLOWS.fullmatch(argv[-1]):
         return False
     for option, before in zip(argv[-2::-1], (*argv[-3::-1], ""), strict=False):
-        if _INTERPRETER.fullmatch(os.path.basename(option)):
+        if _INTERPRETER.fullmatch(option.rpartition("/")[2]):
             return True
         if not option.startswith(("-", "+")) and before not in _OPTIONS_WITH_VALUE:
             return False
