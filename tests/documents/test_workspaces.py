@@ -7,7 +7,7 @@ import pytest
 
 from headrace.documents import JobFile, plan, read_job
 from headrace.documents.apps import APPS
-from headrace.documents.plan import SHELL
+from headrace.documents.shell_text import SHELL
 from headrace.documents.yaml_text import parse_documents
 from headrace.events import Refusal
 from headrace.events.asked import Workspace

@@ -282,7 +282,7 @@ name: tiny
 project: vision
 command: |
   echo "${{ params.lr }}-${{ params.depth }}"
-  python -c 'from headrace.client import report; report(score=${{ params.lr }}, extra=1)'
+  python -c 'import os; from headrace.client import report as r; r(score=float(os.environ["HEADRACE_PARAM_LR"]), extra=1)'
 resources: {gpus: 0.25}
 sweep:
   objective: {metric: score, goal: min}

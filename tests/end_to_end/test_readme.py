@@ -13,7 +13,7 @@ ELSEWHERE = ("make up", ". .venv", "headrace down")  # tried by the platform's o
 ID = r"-[a-z0-9]{4}\b"
 UUID = r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 DIFFERS = re.compile(
-    rf"{UUID}|(?P<id>{ID})|[\d.]+ ?m?s\b|\d+ \.\. [\d ]+|\d+ of (\d+|others)|\bn\d\b"
+    rf"{UUID}|\b\d+:[0-9a-f]{{4,64}}…?|(?P<id>{ID})|[\d.]+ ?m?s\b|\d+ \.\. [\d ]+|\d+ of (\d+|others)|\bn\d\b"
     r"|\d+ [\d:]+\.\d+|\d+(?= GPUs free| free now| taken)|is \d+$"
 )
 

@@ -23,7 +23,7 @@ from headrace.documents.job_file import (
 )
 from headrace.documents.plan import PRIORITIES, Plan, plan
 from headrace.documents.refusing import with_line
-from headrace.documents.substitution import substitute
+from headrace.documents.substitution import substitute, variable_of
 from headrace.documents.trials import Draws, Tasks, draw
 
 __all__ = [
@@ -47,5 +47,6 @@ __all__ = [
     "read_volume",
     "read_webhook",
     "substitute",
+    "variable_of",
     "with_line",
 ]

@@ -24,9 +24,16 @@ from headrace.documents.nearest import nearest
 from headrace.documents.quantities import duration_us
 from headrace.documents.refusing import DocumentError, not_yet, refuse, with_line
 from headrace.documents.retries import retry_of
-from headrace.documents.substitution import check_templates
-from headrace.documents.trials import Tasks, array_of, sweep_of
-from headrace.documents.workdir import python_of, workdir_of
+from headrace.documents.shell_text import SHELL
+from headrace.documents.substitution import (
+    CHECKPOINT_DIR,
+    Text,
+    check_none,
+    check_templates,
+    texts_of_command,
+)
+from headrace.documents.trials import Tasks, array_of, sweep_of, values_of
+from headrace.documents.workdir import GIT, python_of, workdir_of
 from headrace.documents.workspaces import WORKSPACE, command_of, port_environment, workspace_of
 from headrace.events import Refusal
 from headrace.events.asked import Dependency, Gang, Mount, Retry, Workspace
@@ -49,7 +56,6 @@ PRIORITIES = {
 }
 PREEMPTIBILITIES = ("preemptible", "semi-preemptible", "non-preemptible")
 DEFAULT_PREEMPTIBILITY = {"training": "preemptible", WORKSPACE: "non-preemptible"}
-SHELL = ("/bin/bash", "-eu", "-o", "pipefail", "-c")
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -126,7 +132,7 @@ def _plan(job: JobFile) -> Plan:
         after=after_of(job.after),
         workspace=workspace,
     )
-    check_templates(_texts(planned), tasks.params if tasks else (), is_group=tasks is not None)
+    _check_templates(planned, job)
     return planned
 
 
@@ -213,11 +219,30 @@ def max_duration_us(value: str) -> int:
     return amount
 
 
-def _texts(planned: Plan) -> Iterator[tuple[str, str]]:
+def _texts(planned: Plan) -> Iterator[Text]:
     """Everything that may have templates, with the field it stands in."""
-    yield from (("command", part) for part in planned.command)
+    yield from texts_of_command("command", planned.command)
     for name, command in planned.commands.items():
-        yield from ((f"roles.{name}.command", part) for part in command)
-    yield from (("setup", part) for part in planned.setup)
-    yield from ((f"env.{name}", value) for name, value in planned.env.items())
-    yield "workdir", planned.workdir
+        yield from texts_of_command(f"roles.{name}.command", command)
+    yield from texts_of_command("setup", planned.setup)
+    for name, value in planned.env.items():
+        if name == CHECKPOINT_DIR:
+            yield Text("checkpoint.dir", value, "path")
+        else:
+            yield Text(f"env.{name}", value, "value")
+    yield Text("workdir", planned.workdir, "path")
+
+
+def _check_templates(planned: Plan, job: JobFile) -> None:
+    """Whether each has a value, and none stands in what is taken as it is written."""
+    tasks = planned.tasks
+    check_templates(
+        _texts(planned),
+        {name: tuple(values_of(tasks, name)) for name in tasks.params} if tasks else {},
+        is_group=tasks is not None,
+    )
+    for field, texts in (("volumes", job.volumes), ("outputs", job.outputs)):
+        for index, text in enumerate(texts):
+            check_none(f"{field}[{index}]", text)
+    if job.workdir.startswith(GIT):
+        check_none("workdir", job.workdir)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -86,6 +87,14 @@ def draw(tasks: Tasks, draws: Draws) -> tuple[dict[str, str], ...]:
         {name: _drawn(space, draws) for name, space in tasks.spaces.items()}
         for _ in range(tasks.count)
     )
+
+
+def values_of(tasks: Tasks, param: str) -> Iterator[str]:
+    """The values of a parameter that are known before anything is drawn; ranges give numbers."""
+    yield from (trial[param] for trial in tasks.listed if param in trial)
+    space = tasks.spaces.get(param)
+    if isinstance(space, tuple):
+        yield from space
 
 
 def array_of(text: str) -> Tasks:

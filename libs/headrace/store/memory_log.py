@@ -45,7 +45,7 @@ class MemoryLog:
         return self.events[position - 1].hash if 0 < position <= len(self.events) else None
 
     def chained(self, event: Stored) -> Stored:
-        """The event as the log has it. Raises `Forked` when it does not chain onto the one before it."""
+        """The event, of this log. Raises `Forked` when it does not chain onto the one before it."""
         before = event.position - 1
         if not follows(event, before, self.hash_at(before) or GENESIS):
             raise Forked(f"position {event.position} does not chain onto the one before it")

@@ -15,7 +15,7 @@ import msgspec
 
 from headrace.bus.agents import Launch
 from headrace.bus.interface import Message
-from headrace.documents import substitute
+from headrace.documents import substitute, variable_of
 from headrace.events import decode
 from headrace.events.gangs import Worker
 from headrace.events.jobs import JobRequested
@@ -131,7 +131,7 @@ class Launches:
         if params:
             env["HEADRACE_PARAMS"] = msgspec.json.encode(params, order="sorted").decode()
             for name, value in params.items():
-                env[f"HEADRACE_PARAM_{name.upper()}"] = value
+                env[variable_of(name)] = value
         volumes = {
             name: state.volumes[name].path for name in job.gang.volumes if name in state.volumes
         }

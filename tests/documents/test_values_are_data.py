@@ -1,0 +1,184 @@
+"""Whatever a value is, a command sees its bytes and bash never parses them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.documents.test_substitution import Launch, filled
+
+from headrace.documents.job_file import JobFile
+from headrace.documents.plan import plan
+from headrace.documents.shell_text import SHELL
+from headrace.documents.substitution import variable_of
+from headrace.events import Refusal
+
+HOSTILE = (
+    "$(touch made)", "`touch made`", "; touch made;", "' ; touch made; '", '" ; touch made; "',
+    "a\nb\n", "\n", "-rf", "*", "~", "a  b", "\\", "\\'", "$HOME", "${HOME}", "!!", "{a,b}", "#", "",
+    "&& touch made", "| touch made", ">made", "<(touch made)", "x[$(touch made)]", "EOF\ntouch made",
+    "ü☃\U0001f600", "x" * 10_000, "\x01\x7f\t\r", "${{ params.x }}", "]] && touch made",
+)  # fmt: skip
+WITHIN = {  # what takes a value, with what comes before and after it in the one argument it is in
+    "show ${{ params.x }}": ("", ""),
+    "show a${{ params.x }}b": ("a", "b"),
+    'show "${{ params.x }}"': ("", ""),
+    'show "a ${{params.x}} b"': ("a ", " b"),
+    "show 'a'${{ params.x }}\"b\"": ("a", "b"),
+    'y=${{ params.x }}\nshow "$y"': ("", ""),
+    'export y="a${{ params.x }}"; show "$y"': ("a", ""),
+    "y=$(show ${{ params.x }}; echo .)\nprintf '%s' \"${y%?}\"": ("", ""),
+    'y="$(show "${{ params.x }}"; echo .)"; printf "%s" "${y%?}"': ("", ""),
+    "# it's a comment\nshow ${{ params.x }}": ("", ""),
+    "cat <<'E' >/dev/null\nit's a text\nE\nshow ${{ params.x }}": ("", ""),
+    "case a in a) show ${{ params.x }};; esac": ("", ""),
+    "if [ ${{ params.x }} = y ] || true; then show ${{ params.x }}; fi": ("", ""),
+    'for y in ${{ params.x }}; do show "$y"; done': ("", ""),
+    'cat <<< ${{ params.x }} > kept; show "$(cat kept; echo .)" | head -c -2': ("", ""),
+    "(show ${{ params.x }})": ("", ""),
+    "echo $((1 << 2)) ${#HOME} >/dev/null; show ${{ params.x }}": ("", ""),
+    "env true; show ${{ params.x }} # ${{ params.x }}": ("", ""),
+}
+SHOW = 'show() { [ "$#" = 1 ] && printf "%s" "$1"; }\n'
+
+REFUSED = (
+    "echo '${{ params.x }}'", "echo $'${{ params.x }}'", "echo \"'\"'${{ params.x }}'",
+    "echo $((${{ params.x }} + 1))", "((y = ${{ params.x }}))", "echo $[${{ params.x }}]",
+    "echo $(( $(echo ${{ params.x }}) ))", "[[ ${{ params.x }} -eq 1 ]]", "echo ${y:-${{ params.x }}}",
+    "y[${{ params.x }}]=1", "echo `echo ${{ params.x }}`", "eval ${{ params.x }}",
+    'bash -c "echo ${{ params.x }}"', 'env A=1 sh -euc "${{ params.x }}"', "let y=${{ params.x }}",
+    "python <<E\n${{ params.x }}\nE", "cat <<'E'\n${{ params.x }}\nE", "python3 -c ${{ params.x }}",
+    "echo \\${{ params.x }}", "echo $${{ params.x }}", "[ -v ${{ params.x }} ]",
+    "declare -i y=${{ params.x }}", "printf -v ${{ params.x }} a", ". ${{ params.x }}",
+    'echo "$(case a in a) echo ${{ params.x }};; esac)"',
+)  # fmt: skip
+
+
+def run(command, value, folder):
+    environment = {"PATH": os.environ["PATH"], "HOME": "/", variable_of("x"): value}
+    return subprocess.run(
+        command, env=environment, cwd=folder, capture_output=True, timeout=60, check=False
+    )
+
+
+def job(**fields):
+    sweep = {"method": "list", "params": [{"x": "a"}]}
+    return msgspec.convert({"name": "j", "sweep": sweep} | fields, JobFile)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("values")
+
+
+@pytest.mark.parametrize("script", WITHIN)
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_script_reads_the_bytes_of_a_value(script, value, folder):
+    check(script, value, folder)
+
+
+@settings(max_examples=60)
+@given(
+    script=st.sampled_from(sorted(WITHIN)),
+    value=st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"])),
+)
+@example(script="show ${{ params.x }}", value="$(touch made)")
+def test_a_script_reads_whatever_a_value_is(script, value, folder):
+    check(script, value, folder)
+
+
+def check(script, value, folder):
+    command = (*SHELL, SHOW + script)
+    planned = plan(job(command=command[-1]))
+    assert not isinstance(planned, Refusal), planned
+    launch = filled(Launch(command=planned.command), params={"x": value})
+
+    done = run(launch.command, value, folder)
+
+    before, after = WITHIN[script]
+    assert done.stdout == (before + value + after).encode(), done
+    assert not (folder / "made").exists()
+
+
+@pytest.mark.parametrize("script", REFUSED)
+@pytest.mark.parametrize("field", ["command", "setup"])
+def test_where_bash_would_not_read_or_would_run_a_value_it_is_refused(script, field, folder):
+    refused = plan(job(**{"command": "true", field: script}))
+
+    assert isinstance(refused, Refusal), refused
+    assert (refused.field, refused.value.strip()) == (field, "${{ params.x }}")
+    assert "HEADRACE_PARAM_X" in refused.instead
+    left = filled(Launch(command=(*SHELL, script)), params={"x": "$(touch made)"}).command
+    run(left, "1", folder)
+    assert left[-1] == script
+    assert not (folder / "made").exists()
+
+
+@pytest.mark.parametrize("value", HOSTILE)
+def test_a_list_takes_a_value_as_one_argument(value, folder):
+    argv = ("printf", "%s", "a${{ params.x }}b")
+    planned = plan(job(command=list(argv)))
+
+    launch = filled(Launch(command=planned.command), params={"x": value})
+
+    assert run(launch.command, value, folder).stdout == f"a{value}b".encode()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["bash", "-c", "echo ${{ params.x }}"],
+        ["env", "sh", "-eu", "-o", "pipefail", "-c", "${{ params.x }}"],
+        ["/usr/bin/python3.11", "-I", "-W", "ignore", "-c", "${{ params.x }}"],
+    ],
+)
+def test_an_argument_that_an_interpreter_runs_takes_no_value(command):
+    refused = plan(job(command=command))
+    assert refused.rule == "would be run as code"
+    assert filled(Launch(command=tuple(command)), params={"x": "1"}).command == tuple(command)
+
+
+def test_an_option_of_a_program_of_ones_own_takes_a_value():
+    command = ["python", "train.py", "-c", "${{ params.x }}"]
+    assert plan(job(command=command)).command == tuple(command)
+    assert plan(job(command="python train.py -c ${{ params.x }} && find . -name ${{ params.x }}"))
+
+
+@pytest.mark.parametrize("value", ["..", "../x", "a/b", "/etc", ".ssh", "", "a b", "a@b", "a\n"])
+def test_a_path_takes_a_value_that_is_one_name(value):
+    sweep = {"method": "list", "params": [{"x": value}]}
+    fields = {"workdir": "/w/${{ params.x }}", "checkpoint": {"dir": "/ckpt/${{ params.x }}"}}
+    for field, text in fields.items():
+        refused = plan(job(command="true", sweep=sweep, **{field: text}))
+        assert "is not one name below a folder" in refused.rule
+
+    launch = Launch(command=("x",), workdir="/w/${{ params.x }}")
+    assert filled(launch, params={"x": value}).workdir == "/w/${{ params.x }}"
+    assert filled(launch, params={"x": "lr-1e-3"}).workdir == "/w/lr-1e-3"
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("outputs", ["${{ params.x }}"]),
+        ("volumes", ["data:/data/${{ params.x }}"]),
+        ("workdir", "git+https://host/${{params.x}}@abc1234"),
+    ],
+)
+def test_what_is_taken_as_it_is_written_has_no_values(field, value):
+    refused = plan(job(command="true", **{field: value}))
+    assert refused.field.startswith(field)
+    assert refused.rule == "has no values filled in"
+
+
+def test_the_words_of_headrace_stand_anywhere(folder):
+    script = "echo $((${{ job.index }} + 1)) '${{ project }}' \"${{ job.id }}\""
+    planned = plan(job(command=script))
+
+    launch = filled(Launch(command=planned.command))
+
+    assert run(launch.command, "", folder).stdout == b"3 vision a-1/2\n"
