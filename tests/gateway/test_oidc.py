@@ -149,7 +149,15 @@ async def test_a_removed_user_and_a_services_name_are_not_let_in(world, issuer):
     etl = "service:vision/etl"
     await world.append(UserRemoved(user="ada@example.com"), *person(etl), *person("service:etl"))
     await world.gateway.follower.reached(len(world.log.events))
-    for email in ("ada@example.com", etl, "service:etl", "admin", "Admin", "vision/etl"):
+    for email in (
+        "ada@example.com",
+        etl,
+        "service:etl",
+        "admin",
+        "Admin",
+        "placement",
+        "vision/etl",
+    ):
         with pytest.raises(ClientError, match=r"let in|nobody can be called"):
             await who(world, issuer.token(email=email))
 

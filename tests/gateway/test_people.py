@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from tests.gateway.histories import RUN, joined, requested
+from tests.gateway.histories import RUN, joined, requested, worker_exited
 from tests.gateway.people import configured, person, secret_of, token, tree
 from tests.gateway.test_sessions import VISIT
 from tests.gateway.world import TIMEOUT_S, later, until
@@ -159,6 +159,19 @@ async def test_reading_anothers_output_is_on_record_once_an_hour_and_ones_own_is
         ("bob", "headrace.gateway.vision.access.read", {"job": "hello-a", "what": what})
         for what in ("logs", "outputs")
     ]
+
+
+async def test_files_that_anothers_job_left_are_read_on_record(world):
+    roles = (("researcher", "vision"),)
+    tree_ = "b" * 64
+    left = msgspec.structs.replace(worker_exited(), outputs=tree_)
+    users = [*person("ada", *roles), *person("bob", *roles)]
+    await in_log(world, *tree(), *users, *RUN, left)
+    for user in ("ada", "bob"):
+        await world.call(spoken, world, user, path=f"/v1/jobs/hello-a/outputs/{'c' * 64}")
+        await world.call(spoken, world, user, path=f"/v1/jobs/hello-a/outputs/{tree_}")
+    told = [(m.headers["Headrace-Actor"], json.loads(m.data)["what"]) for m in world.reported]
+    assert told == [("bob", "outputs")]
 
 
 async def test_a_service_acts_for_a_person_and_both_are_on_record(world):
