@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.architecture.sources import service_names
 
 from headrace.access.directory import LISTENS_TO, Directory, evolve
+from headrace.access.names import member_refusal, user_refusal
 from headrace.events.people import (
     Account,
     ApiTokenCreated,
@@ -131,3 +134,33 @@ def test_the_roles_in_a_project_end_with_it():
     assert [*directory.grants("user:ada")] == [elsewhere]
     assert [*directory.grants("user:bob")] == []
     assert "vision" not in directory.parents
+
+
+@pytest.mark.parametrize("name", [*service_names(), "admin", "Admin", "machine"])
+def test_no_person_is_called_as_a_part_of_the_platform(name):
+    assert user_refusal(name) is not None
+    assert user_refusal(f"service:vision/{name.lower()}") is None
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    ["service:", "service:/etl", "service:vision/", "service:a/b/c", "service:Vision/etl",
+     "service:../etl", "service:vision/.etl", "service:vision/e tl", "service:vision/etl\n",
+     "vision/etl", "user:ada", "ada:x", "аda", "ada\n", "", "service:vision/" + "e" * 65],
+)  # fmt: skip
+def test_what_is_no_name_names_nobody(wrong):
+    assert user_refusal(wrong) is not None
+    assert member_refusal(wrong if wrong.startswith("service:") else f"user:{wrong}") is not None
+
+
+def test_a_persons_roles_for_a_service_are_those_in_its_home():
+    directory = folded(
+        queue(), queue("ads", "research"), queue("research", ""),
+        granted(grant=Grant(role="admin")), granted(grant=Grant(role="viewer", scope="research")),
+        granted(grant=Grant(role="researcher", scope="ads")),
+    )  # fmt: skip
+    admin, viewer = (Grant(role=role, scope="vision") for role in ("admin", "viewer"))
+    assert directory.within("ada", "vision").grants == (admin, viewer)
+    assert Grant(role="researcher", scope="ads") in directory.within("ada", "research").grants
+    assert len(directory.within("ada", "").grants) == 3
+    assert directory.within("bob", "vision") is None

@@ -74,8 +74,9 @@ def test_a_process_is_given_the_keys_it_needs_and_nobody_else_may_read_them(fold
             "account.seed",
             "operator.seed",
             "bus.revoker.creds",
+            "metrics.token",
         },
-        "gateway": {"env", "bus.creds", "vault.pub", "grant.pub", "admin.token"},
+        "gateway": {"env", "bus.creds", "vault.pub", "grant.pub", "admin.token", "metrics.token"},
         "n1": {"env", "bus.creds", "grant.pub"},
     }
     assert {path.stat().st_mode & 0o077 for path in folder.rglob("*")} == {0}

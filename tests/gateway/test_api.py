@@ -23,7 +23,6 @@ from headrace import vault
 from headrace.client import ClientError, NotFound, Refused
 from headrace.events import Refusal
 from headrace.events.jobs import JobRefused
-from headrace.runtime.health import MetricsToken
 
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 
@@ -171,14 +170,6 @@ async def test_health_needs_no_token(world):
     for path in ("/livez", "/readyz", "/schema/openapi.json"):
         status, _ = await world.call(raw, world, "GET", path, token="")
         assert status == 200
-
-
-async def test_numbers_need_the_token_of_the_metrics(world):
-    assert (await world.call(raw, world, "GET", "/metrics"))[0] == 401
-    world.gateway.metrics_token = MetricsToken(b"of-the-metrics")
-    for token, status in (("", 401), ("other", 401), ("of-the-metrics", 200)):
-        got, body = await world.call(raw, world, "GET", "/metrics", token=token)
-        assert (got, b"headrace_gateway_jobs" in body) == (status, status == 200)
 
 
 async def test_openapi_names_every_route(world):

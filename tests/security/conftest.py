@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.end_to_end.conftest import Platform, running_platform
 from tests.security.platforms import IS_ROOT, persons_platform
+from tests.security.stage import Stage
 
 from headrace.client import Client
 
@@ -48,3 +49,14 @@ def grounds(request: pytest.FixtureRequest) -> Iterator[Grounds]:
             client = Client(platform.url, token, project)
             found.append(clients.enter_context(contextlib.closing(client)))
         yield Grounds(platform, request.param, *found)
+
+
+@pytest.fixture(scope="session")
+def stage() -> Iterator[Stage]:
+    """A platform with projects, people, services and tokens of all kinds, for requests of every route."""
+    with running_platform("--nodes", "1", "--gpus", "simulated:1xH100-80GB") as platform:
+        platform.wait_ready()
+        made = Stage(platform)
+        made.fill()
+        yield made
+        platform.verify()

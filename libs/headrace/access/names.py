@@ -14,7 +14,10 @@ from headrace.access.allowed import is_scope
 from headrace.access.table import ROLES
 from headrace.events import Refusal
 
-ADMIN = "admin"  # whoever shows the platform's own token; nobody else has this name
+ADMIN = "admin"  # whoever shows the platform's own token
+RESERVED = frozenset(  # what the record calls the platform's own parts; no person is called so
+    (ADMIN, "machine", "admission", "quota", "placement", "metrics", "gateway", "node_agent")
+)
 SERVICE = "service:"
 MEMBER_KINDS = ("user", "group", "service")
 SCOPES_MAX = 32  # of one token
@@ -62,7 +65,7 @@ def user_refusal(user: str) -> Refusal | None:
 
 def person_refusal(user: str) -> Refusal | None:
     """Why no person can be called so."""
-    if user.lower() == ADMIN:
+    if user.lower() in RESERVED:
         return Refusal(field="user", value=user, rule="is the platform's own")
     if not _USER.fullmatch(user):
         return Refusal(field="user", value=_shown(user), rule=USER_RULE)

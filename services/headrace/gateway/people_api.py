@@ -9,43 +9,29 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Request, delete, get, post, put
+from litestar import Request, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
 
 from headrace.access.allowed import WHOLE_FLEET
-from headrace.access.names import home_of, is_service, person_refusal, service_of
+from headrace.access.names import home_of, is_service
 from headrace.bus.subjects import FLEET
 from headrace.client.model import Answer
-from headrace.client.people_model import Entrance, Me, RoleRow, TokenRow, UserRow
+from headrace.client.people_model import Entrance, Me, RoleRow, TokenRow
 from headrace.events import Refusal
-from headrace.events.people import Account, ApiTokenCreated, Grant
+from headrace.events.people import ApiTokenCreated, Grant
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import OPEN, SIGNED_IN, By, Caller, may
-from headrace.gateway.errors import BadRequest, Denied, NotFound, TooMany
+from headrace.gateway.errors import Denied, NotFound, TooMany
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key
 from headrace.gateway.listing import Paged, listed
 
 SECOND_US = 1_000_000
 
-SERVICE_PATHS = ["/services/{name:str}", "/services/{home:str}/{name:str}"]
 
-OptionalHome = FromPath[str | None]
 Within = Annotated[str, QueryParameter(name="scope")]
-
-
-class Person(msgspec.Struct, forbid_unknown_fields=True):
-    """`groups` that a person is in beside those that an identity provider names."""
-
-    groups: list[str] = []
-
-
-class Service(msgspec.Struct, forbid_unknown_fields=True):
-    """A service that `acts_for` people may ask in their names, in what it belongs to."""
-
-    acts_for: bool = False
 
 
 class NewRole(msgspec.Struct, forbid_unknown_fields=True):
@@ -96,74 +82,6 @@ async def whoami(by: By) -> Me:
         projects=list(subject.projects),
         expires_at_us=by.login.ends_at_us,
     )
-
-
-@get("/users", summary="Users on record", opt=may("read", "user"))
-async def list_users(gateway: Gate, by: By, page: Paged) -> Response[list[UserRow]]:
-    """In order of name; services only to who may see them."""
-    rows = [
-        _user_row(name, account)
-        for name, account in gateway.directory.users.items()
-        if not is_service(name) or by.may("read", "service", home_of(name))
-    ]
-    return listed(rows, UserRow, page, lambda row: (row.user,))
-
-
-@put("/users/{user:str}", summary="Make or change a person", opt=may("set", "user"))
-async def set_user(
-    gateway: Gate, by: By, user: FromPath[str], data: JSONBody[Person], key: Key = ""
-) -> Response[Answer]:
-    """A person needs to be on record only for groups."""
-    by.check()
-    _check_person(user)
-    return await _set(gateway, by, user, Account(groups=tuple(data.groups)), key)
-
-
-@delete(
-    "/users/{user:str}",
-    summary="Let a person in no more",
-    status_code=HTTP_200_OK,
-    opt=may("set", "user"),
-)
-async def remove_user(
-    gateway: Gate, by: By, user: FromPath[str], key: Key = ""
-) -> Response[Answer]:
-    """Their tokens and roles go; what an identity provider says of them counts no more."""
-    by.check()
-    _check_person(user)
-    return await _remove(gateway, by, user, key)
-
-
-@put(SERVICE_PATHS, summary="Make or change a service account", opt=may("set", "service"))
-async def set_service(
-    *,
-    gateway: Gate,
-    by: By,
-    name: FromPath[str],
-    home: OptionalHome = None,
-    data: JSONBody[Service],
-    key: Key = "",
-) -> Response[Answer]:
-    """Of the department or project `home`, or without it of the whole fleet. Its name everywhere is
-    `service:home/name` (or `service:name`), and only who may set services there makes it.
-    """
-    by.check(home or "")
-    account = Account(acts_for=data.acts_for)
-    return await _set(gateway, by, service_of(home or "", name), account, key)
-
-
-@delete(
-    SERVICE_PATHS,
-    summary="Let a service account in no more",
-    status_code=HTTP_200_OK,
-    opt=may("set", "service"),
-)
-async def remove_service(
-    *, gateway: Gate, by: By, name: FromPath[str], home: OptionalHome = None, key: Key = ""
-) -> Response[Answer]:
-    """Its tokens and roles go."""
-    by.check(home or "")
-    return await _remove(gateway, by, service_of(home or "", name), key)
 
 
 @get("/roles", summary="Who has which role where", opt=may("read", "role"))
@@ -260,26 +178,6 @@ async def _change_role(gateway: Gateway, by: Caller, verb: str, asked: NewRole, 
     return await gateway.visible(answer)
 
 
-async def _set(
-    gateway: Gateway, by: Caller, user: str, account: Account, key: str
-) -> Response[Answer]:
-    body = {"user": user, "account": msgspec.to_builtins(account)}
-    answer = await by.ask("user.set", FLEET, body, key=key)
-    return response_of(await gateway.visible(answer))
-
-
-async def _remove(gateway: Gateway, by: Caller, user: str, key: str) -> Response[Answer]:
-    answer = await by.ask("user.remove", FLEET, {"user": user}, key=key)
-    return response_of(await gateway.visible(answer))
-
-
-def _check_person(user: str) -> None:
-    """Raise `BadRequest` for what cannot be a person's name, so that no service's is changed here."""
-    refusal = person_refusal(user)
-    if refusal is not None:
-        raise BadRequest(refusal.field, refusal.value, refusal.rule)
-
-
 def _check_token(by: Caller, verb: str, user: str) -> None:
     """Raise `Denied` unless it is one's own, one may do so for all, or it is a service's of ours."""
     if _is_ours(by, user):
@@ -326,16 +224,6 @@ def _role_row(member: str, grant: Grant, *, listed: bool = False) -> RoleRow:
     return RoleRow(member=member, role=grant.role, scope=grant.scope, listed=listed)
 
 
-def _user_row(user: str, account: Account) -> UserRow:
-    return UserRow(
-        user=user,
-        kind="service" if is_service(user) else "person",
-        groups=account.groups,
-        home=home_of(user),
-        acts_for=account.acts_for,
-    )
-
-
 def _token_row(token: ApiTokenCreated) -> TokenRow:
     fields = msgspec.structs.asdict(token)
     del fields["digest"]
@@ -345,11 +233,6 @@ def _token_row(token: ApiTokenCreated) -> TokenRow:
 ROUTES = (
     entrance,
     whoami,
-    list_users,
-    set_user,
-    remove_user,
-    set_service,
-    remove_service,
     list_roles,
     grant_role,
     revoke_role,

@@ -20,6 +20,7 @@ from headrace.gateway import (
     sessions_api,
     templates_api,
     usage_api,
+    users_api,
     webhooks_api,
     workspaces_api,
 )
@@ -72,5 +73,6 @@ ROUTES = (
     joining_api.join,
     joining_api.credential,
     *people_api.ROUTES,
+    *users_api.ROUTES,
     *browsers_api.ROUTES,
 )
