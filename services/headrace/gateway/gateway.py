@@ -45,6 +45,7 @@ NAMES_SHOWN_MAX = 5  # of those that a prefix could mean
 STREAM_EVENTS_MAX = 500  # of one job, in its description
 TASKS_SHOWN_MAX = 1_000
 STREAMS_PER_USER_MAX, STREAMS_MAX = 512, 8_192  # events, output and sessions that are open
+LOG_PAGES_PER_USER_MAX, LOG_PAGES_MAX = 8, 128  # being looked for at a time
 UPLOADS_PER_PROJECT_MAX, UPLOADS_MAX = 4, 128  # at a time
 GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 
@@ -90,6 +91,12 @@ class Gateway:
             "user",
             limit_of("HEADRACE_STREAMS_PER_USER_MAX", STREAMS_PER_USER_MAX),
             limit_of("HEADRACE_STREAMS_MAX", STREAMS_MAX),
+        )
+        self.pages = Slots(
+            "pages of the log",
+            "user",
+            limit_of("HEADRACE_LOG_PAGES_PER_USER_MAX", LOG_PAGES_PER_USER_MAX),
+            limit_of("HEADRACE_LOG_PAGES_MAX", LOG_PAGES_MAX),
         )
         self.uploads = Slots(
             "uploads",
