@@ -16,11 +16,14 @@ from typing import NoReturn
 
 from headrace.events import Refusal
 from headrace.gateway.errors import TooMany
-from headrace.runtime.limits import Limit
+from headrace.runtime.limits import Limit, limit_of
 from headrace.runtime.token_buckets import TokenBuckets
 
 BURST = 100  # at once: a rack that joins from behind one address
 REFILL_PER_S = 5
+STREAMS_PER_USER_MAX, STREAMS_MAX = 512, 8_192
+PAGES_PER_USER_MAX, PAGES_MAX = 8, 128
+UPLOADS_PER_PROJECT_MAX, UPLOADS_MAX = 4, 128
 ANSWERED_S = 0.08  # of the 100 ms within which a change is done; the way here and back has the rest
 WORK_TIMES_MAX = 2  # what those take who wait for few: where that is long, others may wait as long
 FEW = 8
@@ -87,6 +90,24 @@ class Slots:
             instead="try again when one of them has ended",
         )
         raise TooMany(refusal, AGAIN_S_MAX)
+
+
+def streams() -> Slots:
+    """Events, output and sessions that are open."""
+    each = limit_of("HEADRACE_STREAMS_PER_USER_MAX", STREAMS_PER_USER_MAX)
+    return Slots("streams", "user", each, limit_of("HEADRACE_STREAMS_MAX", STREAMS_MAX))
+
+
+def pages() -> Slots:
+    """Pages of the log that are being looked for."""
+    each = limit_of("HEADRACE_LOG_PAGES_PER_USER_MAX", PAGES_PER_USER_MAX)
+    return Slots("pages of the log", "user", each, limit_of("HEADRACE_LOG_PAGES_MAX", PAGES_MAX))
+
+
+def uploads() -> Slots:
+    """Folders and contents that are being received."""
+    each = limit_of("HEADRACE_UPLOADS_PER_PROJECT_MAX", UPLOADS_PER_PROJECT_MAX)
+    return Slots("uploads", "project", each, limit_of("HEADRACE_UPLOADS_MAX", UPLOADS_MAX))
 
 
 class Room:
