@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-import msgspec
 import pytest
 
-from headrace.events.jobs import JobCancelRequested
 from headrace.runtime.lanes import SERVED_AT_ONCE, Lanes
 
-from .rig import Rig, until, virtual
+from .rig import until, virtual
 
 pytestmark = pytest.mark.security
 
@@ -94,17 +92,3 @@ def test_a_project_sends_no_more_for_long_than_so_many_a_second(monkeypatch):
     assert lanes.refusal("quiet", 0) is None
     now_s = 0.5
     assert lanes.refusal("noisy", 0) is None
-
-
-@virtual
-async def test_a_request_comes_into_the_log_before_most_of_what_another_project_sent_first():
-    rig = Rig()
-    await rig.leading()
-    for project, count in (("ads", 2_000), ("quiet", 1)):
-        for number in range(count):
-            body = msgspec.json.encode({"job": "j"})
-            headers = {"ce-id": f"{project}-{number}", "ce-source": "test"}
-            await rig.bus.publish(f"headrace.request.{project}.job.cancel", body, headers)
-    await until(lambda: len(rig.events(JobCancelRequested)) == 2_001)
-    order = [event.project for event in rig.events(JobCancelRequested)]
-    assert order.index("quiet") < 1_000
