@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from headrace.bundles import thinning
+from headrace.bundles.arriving import HELD_BYTES_MAX, Arriving
 from headrace.bundles.frames import HEAD, BadFrame, Frames, framed
 from headrace.bundles.laying import lay
 from headrace.bundles.manifest import FILES_MAX, File, encode_manifest, manifest_of, name_of
-from headrace.bundles.objects import HELD_BYTES_MAX, Arriving, Damaged, Objects
+from headrace.bundles.objects import Damaged, Objects
 from headrace.bundles.thinning import expire, forget_before, size_of, thin
 
 HOUR_S = 3_600

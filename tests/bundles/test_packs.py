@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 from tests.bundles.test_objects import aged
 
+from headrace.bundles.arriving import Arriving
 from headrace.bundles.frames import Frames, framed
 from headrace.bundles.laying import lay
 from headrace.bundles.manifest import File, Manifest, encode_manifest, manifest_of, name_of
-from headrace.bundles.objects import Arriving, Damaged, Objects
+from headrace.bundles.objects import Damaged, Objects
 from headrace.bundles.packs import PACK_FILES_MIN
 from headrace.bundles.thinning import forget_before, size_of, thin
 

@@ -263,3 +263,16 @@ def test_firm_work_never_enters_above_quota_and_any_cut_gives_the_same(steps, cu
             assert not group.parallel or group.eligible <= group.parallel
         assert not one.state.fresh
     assert msgspec.json.encode(one.state) == msgspec.json.encode(twin.state)
+
+
+@pytest.mark.security
+def test_thousands_of_one_projects_jobs_leave_another_ones_among_the_first(history):
+    history.apply("ads")
+    history.settled()
+    for number in range(1_000):
+        history.job(f"noise-{number}")
+    history.job("quiet", project="ads")
+    first = [draft.event for draft in DECIDER.decide(history.state, history.now_us)]
+    jobs = [event.job for event in first if isinstance(event, JobEligible)]
+    assert jobs.index("quiet") < 5
+    assert "noise-0" in jobs[:2]

@@ -21,15 +21,21 @@ from headrace.bus.subjects import node_inbox, publisher_inbox, token
 
 ACCOUNT = "HEADRACE"
 _STORAGE_BYTES_MAX = 32 * 2**30  # streams reserve what they may take: 16 MiB for a project's posts
+PUBLISHER_SUBSCRIPTIONS_MAX = 64
+PUBLISHER_PAYLOAD_BYTES_MAX = 524_288  # twice what a request may have, so that most are told so
 _FOR_EVER_S = 253_402_300_799  # the end of the year 9999: clocks need not agree
 
 
 class Permissions(msgspec.Struct, frozen=True, kw_only=True):
-    """Subjects a user may publish to and subscribe to; `answers` lets it reply to requests."""
+    """Subjects a user may publish to and subscribe to; `answers` lets it reply to requests. -1 is as
+    many subscriptions of a connection, and bytes of a message, as the server takes of anybody.
+    """
 
     publish: tuple[str, ...]
     subscribe: tuple[str, ...]
     answers: bool = False
+    subscriptions_max: int = -1
+    payload_bytes_max: int = -1
 
 
 def node_permissions(node: str) -> Permissions:
@@ -51,6 +57,8 @@ def publisher_permissions(project: str, name: str) -> Permissions:
             f"headrace.post.{project}.{name}.job.*",
         ),
         subscribe=(f"headrace.event.{project}.>", f"{publisher_inbox(project, name)}.>"),
+        subscriptions_max=PUBLISHER_SUBSCRIPTIONS_MAX,
+        payload_bytes_max=PUBLISHER_PAYLOAD_BYTES_MAX,
     )
 
 
@@ -131,9 +139,9 @@ def user_jwt(
         "version": 2,
         "pub": {"allow": list(permissions.publish)},
         "sub": {"allow": list(permissions.subscribe)},
-        "subs": -1,
+        "subs": permissions.subscriptions_max,
         "data": -1,
-        "payload": -1,
+        "payload": permissions.payload_bytes_max,
     }
     if permissions.answers:
         claims["resp"] = {"max": 1, "ttl": 60_000_000_000}

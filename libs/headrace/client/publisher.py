@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 REPLY_S_MAX = 5.0  # of one try
 DEADLINE_S = 60.0  # of a request, all tries together
 RETRY_S = 0.3
+NO_ROOM = "request"  # what is refused when there is no room for one more now
 QUEUED_EVENTS_MAX = 10_000  # that came and nobody has taken yet
 
 
@@ -105,7 +106,10 @@ class Publisher:
                 reply = await self._bus.request(
                     subject, body, timeout=REPLY_S_MAX, headers=dict(headers)
                 )
-                return msgspec.json.decode(reply.data, type=Answer)
+                answer = msgspec.json.decode(reply.data, type=Answer)
+                if answer.accepted or (answer.refusal or {}).get("field") != NO_ROOM:
+                    return answer
+                failure = answer.message  # nothing became of it: too many requests wait
             except NoRespondersError:
                 failure = "admission does not run"
             except (Error, TimeoutError) as error:

@@ -2,13 +2,14 @@
 
 Rule: round robin. A project has a lane, served in its own order, one request at a time; a few lanes
 are served at once, so that what one of them waits for outside delays no other. A lane has room for so
-many messages and bytes, and what comes beyond it is refused at once: one project's flood costs it its
-own answers and nobody else's.
+many messages and bytes, and a project may send so many a second for long; what comes beyond that is refused
+at once: one project's flood costs it its own answers and nobody else's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
@@ -16,9 +17,11 @@ from typing import NamedTuple
 from headrace.bus.handling import end
 from headrace.events import Refusal
 from headrace.runtime.limits import Limit, limit_of
+from headrace.runtime.token_buckets import TokenBuckets
 
 WAITING_PER_PROJECT_MAX = 10_000
 WAITING_BYTES_PER_PROJECT_MAX = 33_554_432
+PER_S_PER_PROJECT_MAX = 2_000  # for long; as many at once as may wait
 SERVED_AT_ONCE = 8  # lanes
 
 Serve = Callable[[], Awaitable[object]]
@@ -42,7 +45,11 @@ class Lanes:
     behind the lanes waits in no fair order, and is kept short.
     """
 
-    def __init__(self, has_room: Callable[[], Awaitable[None]]) -> None:
+    def __init__(
+        self,
+        has_room: Callable[[], Awaitable[None]],
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._has_room = has_room
         self._count_max = limit_of(
             "HEADRACE_REQUESTS_WAITING_PER_PROJECT_MAX", WAITING_PER_PROJECT_MAX
@@ -50,6 +57,9 @@ class Lanes:
         self._bytes_max = limit_of(
             "HEADRACE_REQUESTS_WAITING_BYTES_PER_PROJECT_MAX", WAITING_BYTES_PER_PROJECT_MAX
         )
+        self._per_s_max = limit_of("HEADRACE_REQUESTS_PER_S_PER_PROJECT_MAX", PER_S_PER_PROJECT_MAX)
+        burst = max(self._count_max.value, self._per_s_max.value)
+        self._rate = TokenBuckets(burst, self._per_s_max.value, monotonic_s)
         self._lanes: dict[str, _Lane] = {}
         self._ready: deque[str] = deque()  # projects that wait and are not being served
         self._woken = asyncio.Semaphore(0)  # counts `_ready`
@@ -70,6 +80,10 @@ class Lanes:
 
     def refusal(self, project: str, size: int) -> Refusal | None:
         """Why no more of this project may wait."""
+        if not self._rate.takes(project):
+            most = self._per_s_max
+            rule = f"project {project} may send {most.value} a second for long ({most.set_by})"
+            return Refusal(field="request", rule=rule, instead="repeat it later")
         lane = self._lanes.get(project)
         if lane is None:
             return None

@@ -30,6 +30,7 @@ RETRY_S = 0.5
 DAY_S = 86_400
 GIBIBYTE = 2**30
 DEAD_PER_PROJECT_MAX = 200  # the oldest of a project's own go first
+EVENTS_PER_SUBJECT_MAX = 20_000  # of one project and type, likewise
 CHECKED_TOGETHER = 32  # of the projects' streams
 
 DEADLETTER = StreamSpec(
@@ -40,7 +41,11 @@ DEADLETTER = StreamSpec(
     messages_per_subject_max=DEAD_PER_PROJECT_MAX,
 )
 EVENTS = StreamSpec(
-    name="EVENTS", subjects=("headrace.event.>",), age_s_max=7 * DAY_S, bytes_max=GIBIBYTE
+    name="EVENTS",
+    subjects=("headrace.event.>",),
+    age_s_max=7 * DAY_S,
+    bytes_max=GIBIBYTE,
+    messages_per_subject_max=EVENTS_PER_SUBJECT_MAX,
 )
 KEPT = (DEADLETTER, EVENTS)
 

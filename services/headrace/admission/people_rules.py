@@ -31,7 +31,9 @@ from headrace.events.people import (
 SECOND_US = 1_000_000
 ROLES_MAX = 1_000  # of one member
 MEMBERS_MAX = 100_000  # with roles of their own
+MEMBERS_PER_SCOPE_MAX = 10_000  # of those, in one department or project
 USERS_MAX = 100_000  # removed ones included
+USERS_PER_HOME_MAX = 1_000  # service accounts of one department or project
 TOKENS_MAX = 100_000
 TOKENS_PER_USER_MAX = 100  # those that expired do not count once another is made
 
@@ -52,6 +54,10 @@ def set_user(hearing: Hearing, position: int, event: UserSetRequested) -> Decisi
             refusal = Refusal(field="user", value=event.user, rule=claimed, instead=instead)
     if refusal is None and before is None and _users(hearing) >= USERS_MAX:
         refusal = Refusal(field="user", value=event.user, rule=f"there are {USERS_MAX} already")
+    if refusal is None and before is None and _at_home(hearing, event.account.home):
+        rule = f"{event.account.home} may have at most {USERS_PER_HOME_MAX} service accounts"
+        instead = "remove one that nobody needs"
+        refusal = Refusal(field="user", value=event.user, rule=rule, instead=instead)
     if refusal is not None:
         return UserRefused(user=event.user, refusal=refusal)
     change = "unchanged" if before == event.account else "updated" if before else "created"
@@ -89,10 +95,30 @@ def grant_role(hearing: Hearing, position: int, event: RoleGrantRequested) -> De
     if refusal is None and not had and len(directory.given) >= MEMBERS_MAX:
         rule = f"{MEMBERS_MAX} members have roles already"
         refusal = Refusal(field="member", value=event.member, rule=rule, instead="use a group")
+    if refusal is None and grant not in had and _is_crowded(hearing, grant.scope):
+        rule = f"{MEMBERS_PER_SCOPE_MAX} members have roles in {grant.scope}, which is the most"
+        refusal = Refusal(field="member", value=event.member, rule=rule, instead="use a group")
     if refusal is not None:
         return RoleRefused(member=event.member, grant=grant, refusal=refusal)
     change = "unchanged" if grant in had else "created"
     return RoleGranted(member=event.member, grant=grant, change=change)
+
+
+def _at_home(hearing: Hearing, home: str) -> bool:
+    """Whether as many service accounts as may have this home; counted only when that can be."""
+    users = hearing.state.directory.users
+    if not home or len(users) < USERS_PER_HOME_MAX:
+        return False
+    return sum(account.home == home for account in users.values()) >= USERS_PER_HOME_MAX
+
+
+def _is_crowded(hearing: Hearing, scope: str) -> bool:
+    """Whether as many members as may have a role in this scope; counted only when that can be."""
+    given = hearing.state.directory.given
+    if not scope or len(given) < MEMBERS_PER_SCOPE_MAX:
+        return False
+    there = sum(any(grant.scope == scope for grant in grants) for grants in given.values())
+    return there >= MEMBERS_PER_SCOPE_MAX
 
 
 def revoke_role(hearing: Hearing, position: int, event: RoleRevokeRequested) -> Decision:

@@ -16,6 +16,7 @@ from litestar import Request, get, post, put
 from litestar.params import FromPath
 from litestar.status_codes import HTTP_200_OK
 
+from headrace.bundles.arriving import Arriving
 from headrace.bundles.frames import BadFrame, Frames
 from headrace.bundles.manifest import (
     BUNDLE_BYTES_MAX,
@@ -25,7 +26,7 @@ from headrace.bundles.manifest import (
     name_of,
     read_manifest,
 )
-from headrace.bundles.objects import Arriving, Damaged
+from headrace.bundles.objects import Damaged
 from headrace.client.files_model import BundleAnswer
 from headrace.documents.wording import meant
 from headrace.gateway.caller import By, Caller, may

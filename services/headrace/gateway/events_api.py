@@ -71,7 +71,8 @@ async def events(
             media_type=SSE,
             headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
         )
-    return Response(await _page(gateway, by, position, wanted.filter(), limit))
+    with gateway.pages.taken(by.name):
+        return Response(await _page(gateway, by, position, wanted.filter(), limit))
 
 
 def _task(job: str) -> tuple[str, int | None]:

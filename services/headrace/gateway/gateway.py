@@ -28,7 +28,7 @@ from headrace.gateway.errors import Ambiguous, BadRequest, NotFound, NotReady
 from headrace.gateway.evolve import evolve
 from headrace.gateway.follower import Follower
 from headrace.gateway.keeping import Keeper
-from headrace.gateway.limiting import Limiter, Room, Slots
+from headrace.gateway.limiting import Limiter, Room, pages, streams, uploads
 from headrace.gateway.logs import LogStreams
 from headrace.gateway.node_files import NodeFiles
 from headrace.gateway.openings import Openings
@@ -37,7 +37,6 @@ from headrace.gateway.readings import Readings, Recorded, SignIns
 from headrace.gateway.trust import PLAIN, Trust
 from headrace.gateway.uses import UsesSaid
 from headrace.runtime.health import MetricsToken
-from headrace.runtime.limits import limit_of
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Forked, Store, Stored, Unavailable
@@ -46,8 +45,6 @@ from headrace.trust.workspace_places import Places
 NAMES_SHOWN_MAX = 5  # of those that a prefix could mean
 STREAM_EVENTS_MAX = 500  # of one job, in its description
 TASKS_SHOWN_MAX = 1_000
-STREAMS_PER_USER_MAX, STREAMS_MAX = 512, 8_192  # events, output and sessions that are open
-UPLOADS_PER_PROJECT_MAX, UPLOADS_MAX = 4, 128  # at a time
 GRANTS = (tag_of(GangPlaced), tag_of(GangGrown))
 
 
@@ -90,18 +87,7 @@ class Gateway:
         self.logs = LogStreams(bus, follower)
         self.progress = ProgressHeard(time.monotonic, self._is_placed)
         self.keeper = Keeper(files_dir, self._needed)
-        self.streams = Slots(
-            "streams",
-            "user",
-            limit_of("HEADRACE_STREAMS_PER_USER_MAX", STREAMS_PER_USER_MAX),
-            limit_of("HEADRACE_STREAMS_MAX", STREAMS_MAX),
-        )
-        self.uploads = Slots(
-            "uploads",
-            "project",
-            limit_of("HEADRACE_UPLOADS_PER_PROJECT_MAX", UPLOADS_PER_PROJECT_MAX),
-            limit_of("HEADRACE_UPLOADS_MAX", UPLOADS_MAX),
-        )
+        self.streams, self.pages, self.uploads = streams(), pages(), uploads()
         self.uses = UsesSaid(bus)
         self.openings = Openings(time.monotonic)
         self.places = places or Places()

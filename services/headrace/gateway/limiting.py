@@ -16,11 +16,14 @@ from typing import NoReturn
 
 from headrace.events import Refusal
 from headrace.gateway.errors import TooMany
-from headrace.runtime.limits import Limit
+from headrace.runtime.limits import Limit, limit_of
+from headrace.runtime.token_buckets import TokenBuckets
 
 BURST = 100  # at once: a rack that joins from behind one address
 REFILL_PER_S = 5
-ADDRESSES_MAX = 10_000
+STREAMS_PER_USER_MAX, STREAMS_MAX = 512, 8_192
+PAGES_PER_USER_MAX, PAGES_MAX = 8, 128
+UPLOADS_PER_PROJECT_MAX, UPLOADS_MAX = 4, 128
 ANSWERED_S = 0.08  # of the 100 ms within which a change is done; the way here and back has the rest
 WORK_TIMES_MAX = 2  # what those take who wait for few: where that is long, others may wait as long
 FEW = 8
@@ -34,23 +37,11 @@ COUNTED_S = 1.0  # over how long refusals and answers are compared
 _NOBODY: Counter[str] = Counter()
 
 
-class Limiter:
-    """The buckets of one gateway. `monotonic_s` is a clock that only goes forward."""
+class Limiter(TokenBuckets):
+    """The buckets of one gateway, by address."""
 
     def __init__(self, monotonic_s: Callable[[], float]) -> None:
-        self._monotonic_s = monotonic_s
-        self._left: dict[str, tuple[float, float]] = {}  # how many may come, as of when
-
-    def takes(self, address: str) -> bool:
-        """Whether one more request from there is taken now."""
-        now_s = self._monotonic_s()
-        left, at_s = self._left.pop(address, (float(BURST), now_s))
-        left = min(float(BURST), left + (now_s - at_s) * REFILL_PER_S)
-        is_taken = left >= 1
-        self._left[address] = (left - 1 if is_taken else left, now_s)
-        if len(self._left) > ADDRESSES_MAX:
-            del self._left[next(iter(self._left))]
-        return is_taken
+        super().__init__(BURST, REFILL_PER_S, monotonic_s)
 
 
 class Slots:
@@ -99,6 +90,24 @@ class Slots:
             instead="try again when one of them has ended",
         )
         raise TooMany(refusal, AGAIN_S_MAX)
+
+
+def streams() -> Slots:
+    """Events, output and sessions that are open."""
+    each = limit_of("HEADRACE_STREAMS_PER_USER_MAX", STREAMS_PER_USER_MAX)
+    return Slots("streams", "user", each, limit_of("HEADRACE_STREAMS_MAX", STREAMS_MAX))
+
+
+def pages() -> Slots:
+    """Pages of the log that are being looked for."""
+    each = limit_of("HEADRACE_LOG_PAGES_PER_USER_MAX", PAGES_PER_USER_MAX)
+    return Slots("pages of the log", "user", each, limit_of("HEADRACE_LOG_PAGES_MAX", PAGES_MAX))
+
+
+def uploads() -> Slots:
+    """Folders and contents that are being received."""
+    each = limit_of("HEADRACE_UPLOADS_PER_PROJECT_MAX", UPLOADS_PER_PROJECT_MAX)
+    return Slots("uploads", "project", each, limit_of("HEADRACE_UPLOADS_MAX", UPLOADS_MAX))
 
 
 class Room:
