@@ -44,7 +44,7 @@ HEARS = [
     ("admission", "headrace.gateway.*.token.*"),
     ("admission", "headrace.request.*.*.job.*"),
     ("quota", "headrace.gateway.*.queue.*"),
-    ("placement", "headrace.agent.*.up.*"),
+    ("placement", "headrace.agent.*.up.hello"),
     ("placement", "headrace.query.placement.why"),
     ("metrics", "headrace.agent.*.up.signal"),
     ("gateway", "headrace.log.>"),
@@ -53,6 +53,8 @@ HEARS = [
 NEVER_HEARS = [
     ("quota", "headrace.gateway.*.token.*"),
     ("quota", "_SERVICES.admission.>"),
+    ("placement", "headrace.agent.*.up.*"),
+    ("placement", "headrace.agent.*.up.>"),
     ("placement", "headrace.request.*.*.job.*"),
     ("placement", "headrace.gateway.*.access.*"),
     ("metrics", "headrace.agent.*.up.*"),

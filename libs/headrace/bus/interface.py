@@ -47,7 +47,9 @@ Hear = Callable[[Message], None]
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A JetStream stream: file storage, limits retention. `first_sequence` lets sequence equal
-    log position from a position on. `discard_new` refuses when full instead of dropping old.
+    log position from a position on. `discard_new` refuses when full instead of dropping old. A stream
+    that strangers may publish into is not `acknowledged`: the server sends an acknowledgement to
+    whatever subject the sender names, with rights that the sender does not have.
     """
 
     name: str
@@ -57,6 +59,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     messages_per_subject_max: int = -1
     discard_new: bool = False
     first_sequence: int = 1
+    acknowledged: bool = True
 
 
 class StreamState(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ REQUESTS = StreamSpec(
     bytes_max=GIBIBYTE,
     messages_per_subject_max=100_000,
     discard_new=True,
+    acknowledged=False,
 )
 DEADLETTER = StreamSpec(
     name="DEADLETTER",

@@ -74,7 +74,7 @@ class Agents:
         self._saying: dict[str, NodeJoined] = {}  # inventories on their way into the log
         self._contested: dict[str, str] = {}  # by node: the newcomer or the device recorded last
         self._tasks: set[asyncio.Task[None]] = set()
-        self._subscription: Subscription | None = None
+        self._subscriptions: list[Subscription] = []
         self._on: dict[str, Callable[[str, Message], None]] = {
             "hello": self._hello,
             "report": self._report,
@@ -85,12 +85,14 @@ class Agents:
 
     async def open(self) -> None:
         """Start receiving."""
-        self._subscription = await self._runtime.bus.listen(subjects.AGENTS_UP, self._received)
+        for what in subjects.SAID_TO_PLACEMENT:
+            heard = await self._runtime.bus.listen(subjects.agents_up(what), self._received)
+            self._subscriptions.append(heard)
 
     async def close(self) -> None:
         """Stop receiving; agents repeat to the next leader."""
-        if self._subscription is not None:
-            await self._subscription.stop()
+        for subscription in self._subscriptions:
+            await subscription.stop()
         for task in self._tasks:
             task.cancel()
 
