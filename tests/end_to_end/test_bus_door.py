@@ -287,8 +287,7 @@ async def test_a_renewed_login_is_let_in_and_a_nodes_key_is_no_publishers(fleet,
     creds = str(folder / "renewed.creds")
     fleet.headrace("publisher", "create", "renewed", "--project", "ads", "--out", creds)
     fleet.headrace("publisher", "renew", "renewed", "--project", "ads", "--creds", creds)
-    sign_in = {"creds_path": creds, "inbox_prefix": "_INBOX_pub_ads_renewed"}
-    await (await NatsBus.connect(fleet.nats_url, **sign_in)).close()
+    await (await NatsBus.connect(fleet.nats_url, creds_path=creds)).close()
     n1 = public_key(new_user_seed())  # known to everybody; its seed is not
     client = Client(fleet.url, fleet.token, project="ads")
     stolen = await asyncio.to_thread(_refused, client, n1)
