@@ -1,7 +1,9 @@
 """Join tokens, machines that join, who approves them, and what lets them sign in."""
 
 from headrace.events import members
+from headrace.events.access import PublisherRequested
 from headrace.events.nodes import NodeChanged
+from headrace.events.queues import Queue, QueueConfigured
 
 from .facts import decided, history, refusal
 
@@ -178,3 +180,20 @@ def test_what_is_known_of_tokens_and_members_survives_a_snapshot():
     assert isinstance(answer(run, approval()), members.MemberAdmitted)
     assert isinstance(answer(run, join("n4", "UB")), members.JoinWaiting)
     assert "was used already" in refusal(run.given(join("n5", "UC")))
+
+
+def test_a_key_is_one_nodes_or_publishers():
+    run = with_token(uses=9, auto_approve=True)
+    queue = Queue(queue="vision", kind="project")
+    run.given(QueueConfigured(name="vision", queue=queue, change="created"))
+    run.given(PublisherRequested(project="vision", name="etl", public_key="UP"))
+    run.turn()
+    said = (
+        "refused: public_key — is that of {}; join from an empty node folder, which makes another"
+    )
+    assert refusal(run.given(join(key="UP"))) == said.format("a publisher")
+    answer(run, join(node="n3", key="UA"))
+    answer(run, token("t2", auto_approve=True))
+    assert refusal(run.given(join(node="n4", key="UA", token="t2"))) == said.format("node n3")
+    run.given(NodeChanged(node="n3", change="delete"))
+    assert isinstance(answer(run, join(node="n4", key="UA", token="t2")), members.MemberAdmitted)

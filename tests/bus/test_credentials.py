@@ -196,13 +196,16 @@ async def test_a_node_answers_who_asks_it_and_once(user, service):
 
 
 async def test_a_publisher_is_asked_for_nothing_but_may_keep_a_request(user, service):
-    spec = StreamSpec(name="KEPT", subjects=("headrace.post.>",), age_s_max=60, bytes_max=2**20)
+    spec = StreamSpec(
+        name="KEPT", subjects=("headrace.post.>",), age_s_max=60, bytes_max=2**20,
+        acknowledged=False,
+    )  # fmt: skip
     await service.ensure_stream(spec)
     publisher = await user("etl", PUBLISHER)
-    ack = await publisher.client.jetstream(timeout=60).publish(
-        "headrace.post.ads.etl.job.submit", b"{}"
-    )
-    assert (ack.stream, ack.seq) == ("KEPT", 1)
+    await publisher.client.publish("headrace.post.ads.etl.job.submit", b"{}")
+    await publisher.client.flush()
+    while (await service.stream_state("KEPT")).messages < 1:
+        await publisher.client.flush()
     with pytest.raises(nats.errors.TimeoutError):
         await publisher.client.jetstream(timeout=0.2).stream_info("KEPT")
     await service.delete_stream("KEPT")

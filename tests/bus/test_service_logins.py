@@ -47,7 +47,7 @@ HEARS = [
     ("admission", "headrace.gateway.*.token.*"),
     ("admission", "headrace.request.*.*.job.*"),
     ("quota", "headrace.gateway.*.queue.*"),
-    ("placement", "headrace.agent.*.up.*"),
+    ("placement", "headrace.agent.*.up.hello"),
     ("placement", "headrace.query.placement.why"),
     ("metrics", "headrace.agent.*.up.signal"),
     ("gateway", "headrace.log.>"),
@@ -56,6 +56,8 @@ HEARS = [
 NEVER_HEARS = [
     ("quota", "headrace.gateway.*.token.*"),
     ("quota", "_SERVICES.admission.>"),
+    ("placement", "headrace.agent.*.up.*"),
+    ("placement", "headrace.agent.*.up.>"),
     ("placement", "headrace.request.*.*.job.*"),
     ("placement", "headrace.gateway.*.access.*"),
     ("metrics", "headrace.agent.*.up.*"),

@@ -113,3 +113,21 @@ async def test_an_unreachable_platform_has_its_own_exit_code(headrace):
 async def test_a_wrong_token_is_said_in_one_line(headrace):
     code, _, err = await headrace("ps", HEADRACE_TOKEN="wrong")
     assert (code, err) == (1, "headrace: the token is not valid here\n")
+
+
+async def test_a_publishers_login_is_renewed_with_its_key_in_its_file(world, headrace, tmp_path):
+    await accept(world, "publisher.create", jwt="eyJ.a.b")
+    await accept(world, "publisher.renew", jwt="eyJ.a.c")
+    await headrace("publisher", "create", "etl", "-p", "ads")
+    path = tmp_path / "etl.creds"
+    before = path.read_text()
+    code, out, _ = await headrace("publisher", "renew", "etl", "-p", "ads")
+    assert (code, out) == (0, "publisher etl renewed  project ads  credential etl.creds\n")
+    assert path.read_text() == before.replace("eyJ.a.b", "eyJ.a.c")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    made, renewed = (json.loads(message.data) for message in world.asked)
+    assert renewed["public_key"] == made["public_key"]
+    assert world.asked[1].headers["Headrace-Actor"] == "publisher:ads/etl"
+    (tmp_path / "other.creds").write_text("nothing")
+    code, _, err = await headrace("publisher", "renew", "other", "-p", "ads")
+    assert (code, err) == (1, "headrace publisher: other.creds: it holds no user's seed\n")

@@ -222,3 +222,15 @@ async def test_an_append_that_never_arrived_is_made_again(logs):
         await admission.append(event(1))
     await admission.append(event(1))
     assert await assert_whole(admission.store) == 1
+
+
+async def test_one_key_of_two_sources_is_two_requests_in_one_append_and_later(logs):
+    admission = await leader(logs)
+    first, other = (event(n, key="k", request_source=source) for n, source in enumerate("ab"))
+    appended = await admission.append(first, other, first)
+    assert [(each.index, each.position, each.same) for each in appended.duplicates] == [
+        (2, 1, True)
+    ]
+    again = await admission.append(event(3, key="k", request_source="c"), other)
+    assert [each.position for each in again.events] == [3]
+    assert [(each.index, each.position, each.same) for each in again.duplicates] == [(1, 2, True)]

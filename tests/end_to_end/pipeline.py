@@ -86,8 +86,7 @@ async def ask_service(bus, job: dict, key: str) -> dict:
 
 async def post(connection, body: bytes, key: str) -> None:
     headers = {**ENVELOPE, "ce-id": key}
-    streams = connection.jetstream(timeout=ANSWER_S)
-    await streams.publish("headrace.post.ads.nightly-etl.job.submit", body, headers=headers)
+    await connection.publish("headrace.post.ads.nightly-etl.job.submit", body, headers=headers)
 
 
 async def next_with(events, key: str, subject: str):

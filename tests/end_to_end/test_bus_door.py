@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 
 import nats
 import nats.errors
@@ -25,9 +26,12 @@ from tests.end_to_end.pipeline import (
 )
 from tests.logins import creds_for_all
 
+from headrace.bus.credentials import new_user_seed, public_key
 from headrace.bus.interface import NotConnected
 from headrace.bus.nats import NatsBus
 from headrace.bus.subjects import publisher_inbox
+from headrace.client.client import Client
+from headrace.client.errors import Refused
 
 SUBJECT = "headrace.request.ads.nightly-etl.job.submit"
 PUT_OUT_S = 60  # admission tells the bus two seconds after it was decided
@@ -277,3 +281,20 @@ def test_a_body_of_ten_megabytes_is_refused_over_http_in_one_line(fleet, tmp_pat
 def test_no_service_said_more_than_a_line_about_any_of_it(fleet):
     fleet.wait_ready()
     assert not [name for name, text in fleet.logs().items() if "Traceback" in text]
+
+
+async def test_a_renewed_login_is_let_in_and_a_nodes_key_is_no_publishers(fleet, folder):
+    creds = str(folder / "renewed.creds")
+    fleet.headrace("publisher", "create", "renewed", "--project", "ads", "--out", creds)
+    fleet.headrace("publisher", "renew", "renewed", "--project", "ads", "--creds", creds)
+    await (await NatsBus.connect(fleet.nats_url, creds_path=creds)).close()
+    n1 = public_key(new_user_seed())  # known to everybody; its seed is not
+    client = Client(fleet.url, fleet.token, project="ads")
+    stolen = await asyncio.to_thread(_refused, client, n1)
+    assert "refused: signature = " in stolen
+
+
+def _refused(client, key):
+    with pytest.raises(Refused) as refused:
+        client.create_publisher("thief", key, "AAAA", at_s=int(time.time()))
+    return str(refused.value)

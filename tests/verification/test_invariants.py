@@ -62,6 +62,14 @@ def test_a_device_is_never_booked_above_its_capacity() -> None:
     assert broken(*RUNNING, *second, placed("b", where="n1/g2")) == []
 
 
+def test_a_device_is_one_nodes_until_that_has_it_no_more() -> None:
+    gone = NodeChanged(node="n1", change="delete")
+
+    assert broken(joined("n1"), joined("n2")) == ["I1", "I1"]
+    assert broken(joined("n1"), joined("n1", ["g2"]), joined("n2", ["g1"])) == []
+    assert broken(joined("n1"), gone, joined("n2")) == []
+
+
 def test_shares_of_a_device_may_fill_it() -> None:
     second = (requested("b"), admitted("b"), eligible("b"))
 
@@ -240,9 +248,11 @@ def test_jobs_that_cannot_be_preempted_stay_within_quota() -> None:
 
 
 def test_a_request_is_recorded_once() -> None:
-    key = Header(project=P, request_key="k1")
+    key = Header(project=P, request_source="/a", request_key="k1")
+    others = Header(project=P, request_source="/b", request_key="k1")
 
     assert broken((requested(), key), (requested("b"), key)) == ["I6"]
+    assert broken((requested(), key), (requested("b"), others)) == []
 
 
 def test_an_accepted_request_is_in_the_log() -> None:

@@ -186,7 +186,7 @@ def test_nothing_else_withdraws_a_reservation_or_makes_it_later() -> None:
     assert broken(*holding(), reserved(SOON_US), WITHDRAWN) == ["I15"]
     assert broken(*holding(), reserved(SOON_US), reserved(SOON_US * 2)) == ["I15"]
     assert broken(*holding(), reserved(SOON_US), reserved(SOON_US // 2)) == []
-    assert broken(*holding(), reserved(SOON_US), joined("n2"), WITHDRAWN) == ["I15"]
+    assert broken(*holding(), reserved(SOON_US), joined("n2", ["g3"]), WITHDRAWN) == ["I15"]
 
 
 def test_a_lowered_limit_excuses_until_those_under_it_have_ended() -> None:

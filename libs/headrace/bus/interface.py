@@ -47,8 +47,10 @@ Hear = Callable[[Message], None]
 
 class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A JetStream stream: file storage, limits retention. `first_sequence` lets sequence equal
-    log position from a position on. `discard_new` refuses when full instead of dropping old; in a work queue a
-    message goes when the one consumer that the stream may have has acknowledged it.
+    log position from a position on. `discard_new` refuses when full instead of dropping old; in a work
+    queue a message goes when the one consumer that the stream may have has acknowledged it. A stream
+    that strangers may publish into is not `acknowledged`: the server sends an acknowledgement to
+    whatever subject the sender names, with rights that the sender does not have.
     """
 
     name: str
@@ -60,6 +62,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     discard_new: bool = False
     is_work_queue: bool = False
     first_sequence: int = 1
+    acknowledged: bool = True
 
 
 class StreamState(msgspec.Struct, frozen=True, kw_only=True):

@@ -35,6 +35,8 @@ STORE_WAIT_S = 0.25
 FETCH_S = 5.0  # one long pull; an empty one is normal
 BACKOFF_S = 1.0  # when the stream or consumer is away, and before a failed message comes again
 ACK_WAIT_S = 6.0  # a message whose consumer died comes again; whoever works on it says so
+# The least that the server takes: who names a message first could have another's of that name dropped.
+DUPLICATE_WINDOW_S = 0.1
 _WRONG_LAST_SEQUENCE = (10071, 10164)
 
 _LOG = logging.getLogger("headrace.bus")
@@ -62,7 +64,8 @@ class NatsStreams:
             discard=DiscardPolicy.NEW if spec.discard_new else DiscardPolicy.OLD,
             discard_new_per_subject=spec.discard_new and spec.messages_per_subject_max > 0,
             first_seq=spec.first_sequence if spec.first_sequence > 1 else None,
-            duplicate_window=min(120, spec.age_s_max),
+            duplicate_window=DUPLICATE_WINDOW_S,
+            no_ack=not spec.acknowledged,
         )
         try:
             await self.context.add_stream(config)

@@ -31,7 +31,8 @@ MORE = {
         subscribe=(),
     ),
     "placement": Permissions(
-        publish=("headrace.agent.*.down.>",), subscribe=(subjects.AGENTS_UP, subjects.WHY)
+        publish=("headrace.agent.*.down.>",),
+        subscribe=(*map(subjects.agents_up, subjects.SAID_TO_PLACEMENT), subjects.WHY),
     ),
     "metrics": Permissions(  # its process also keeps the streams
         publish=("headrace.relay.log.>", "headrace.event.>", "$JS.API.STREAM.>"),

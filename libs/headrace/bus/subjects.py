@@ -18,6 +18,7 @@ REQUESTS_ALL = "headrace.request.>"
 GATEWAY_ALL = "headrace.gateway.>"
 POSTING = "headrace.relay.posting"  # from admission to the relay: the projects that may post
 AGENTS_UP = "headrace.agent.*.up.*"
+SAID_TO_PLACEMENT = ("hello", "pull", "report", "peers", "signal")  # by agents
 PROGRESS = "headrace.agent.*.up.progress.now"
 FILES_ASKED = "headrace.agent.*.up.files.*"  # of the gateway; placement need not hear it
 SERVICES_INBOX = "_SERVICES"  # answers to services: no publisher and no node may listen there
@@ -119,6 +120,13 @@ def session_down(node: str, session: str) -> str:
 def session_up(node: str, session: str) -> str:
     """From the agent's end of a session. Deeper than `AGENTS_UP`: placement need not hear it."""
     return f"{agent_up(node, 'session')}.{token(session)}"
+
+
+def agents_up(what: str) -> str:
+    """The same from every agent. Spelled out, for the server takes a permission that ends in `*` for
+    one that ends in `>`.
+    """
+    return f"headrace.agent.*.up.{token(what)}"
 
 
 def progress_up(node: str) -> str:

@@ -220,7 +220,7 @@ class Inbox:
         if not subjects.is_token(project):
             return  # nobody can listen there
         headers = {"ce-correlationid": message.headers.get("ce-id", "")}
-        headers["ce-correlationsource"] = message.headers.get("ce-source", "")
+        headers["ce-correlationsource"] = message.headers.get("ce-source", "")[:SOURCE_LENGTH_MAX]
         what = "answered" if answer["accepted"] else "refused"
         subject = subjects.event(project, f"request.{what}.v1")
         await self._host.bus.publish(subject, msgspec.json.encode(answer), headers)

@@ -47,6 +47,7 @@ def spec_of(project: str, most: Limit) -> StreamSpec:
         message_bytes_max=EVENT_BYTES_MAX + HEADERS_BYTES_MAX,
         discard_new=True,
         is_work_queue=True,
+        acknowledged=False,
     )
 
 

@@ -33,15 +33,24 @@ class Bookings:
         self._models: Counter[tuple[str, str]] = Counter()  # used by queue, of each model of GPU
         self._firm_models: Counter[tuple[str, str]] = Counter()
         self._node: dict[str, str] = {}  # which node has the device
+        self._devices: dict[str, set[str]] = {}  # by node, as it said last
         self._model: dict[str, str] = {}  # and of which model it is
         self._held: dict[str, _Held] = {}  # by job
         self._configured_at = 0
 
-    def joined(self, event: NodeJoined) -> None:
-        """The node has these devices."""
+    def joined(self, event: NodeJoined) -> Iterator[Found]:
+        """The node has these devices, which no other has."""
+        self._devices[event.node] = {device.device for device in event.devices}
         for device in event.devices:
+            holder = self._node.get(device.device, event.node)
+            if holder != event.node and device.device in self._devices.get(holder, ()):
+                yield "I1", f"{device.device} is a device of {holder} and of {event.node}"
             self._node[device.device] = event.node
             self._model[device.device] = device.model
+
+    def node_gone(self, node: str) -> None:
+        """It was deleted, and may have given its devices to another."""
+        self._devices.pop(node, None)
 
     def configured(self, entry: Entry, event: QueueConfigured) -> None:
         """The queue stands like this from now on, perhaps under another parent."""

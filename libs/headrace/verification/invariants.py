@@ -99,7 +99,7 @@ class Checker:
             NodeSilent: lives.hearing,
             NodeHeard: lives.hearing,
             NodeJoined: self._joined,
-            NodeChanged: lives.changed,
+            NodeChanged: self._node_changed,
             QueueConfigured: self._configured,
             QueueDeleted: self._deleted,
             ServiceLed: self._led,
@@ -168,8 +168,13 @@ class Checker:
         return moved
 
     def _joined(self, entry: Entry, event: NodeJoined) -> Iterable[Found]:
-        self.bookings.joined(event)
-        return self.lives.joined(entry, event)
+        yield from self.bookings.joined(event)
+        yield from self.lives.joined(entry, event)
+
+    def _node_changed(self, entry: Entry, event: NodeChanged) -> Iterable[Found]:
+        if event.change == "delete":
+            self.bookings.node_gone(event.node)
+        return self.lives.changed(entry, event)
 
     def _configured(self, entry: Entry, event: QueueConfigured) -> Iterable[Found]:
         self.bookings.configured(entry, event)

@@ -52,14 +52,8 @@ class Hearing:
             self._pausing[event.job] = isinstance(event, pauses.JobPausing)
         elif isinstance(event, access.SecretSet):
             self._secrets[event.project, event.name] = None
-        elif isinstance(event, access.PublisherCreated):
-            self._publishers_made[event.project] += (
-                self.publisher(event.project, event.name) is None
-            )
-            login = Login(public_key=event.public_key, expires_at_us=event.expires_at_us)
-            self._publishers[event.project, event.name] = login
-        elif isinstance(event, access.PublisherDeleted):
-            self._publishers[event.project, event.name] = None
+        elif isinstance(event, access.PublisherCreated | access.PublisherDeleted):
+            self._tell_publisher(event)
         elif isinstance(event, access.ProjectErased):
             self._erased[event.project] = None
         elif isinstance(event, members.TokenCreated):
@@ -85,6 +79,14 @@ class Hearing:
             self._hooks[event.project, event.name] = hook_of(event)
         elif isinstance(event, webhooks.WebhookDeleted):
             self._hooks[event.project, event.name] = None
+
+    def _tell_publisher(self, event: access.PublisherCreated | access.PublisherDeleted) -> None:
+        of = (event.project, event.name)
+        if isinstance(event, access.PublisherDeleted):
+            self._publishers[of] = None
+            return
+        self._publishers_made[event.project] += self.publisher(*of) is None
+        self._publishers[of] = Login(public_key=event.public_key, expires_at_us=event.expires_at_us)
 
     def is_taken(self, job: str) -> bool:
         """Whether the id is that of another job, as far as is remembered."""

@@ -15,7 +15,6 @@ from headrace.admission.access_rules import being_erased, unknown_project
 from headrace.admission.bodies import (
     JobNamed,
     Nothing,
-    PublisherNamed,
     SecretNamed,
     WayNamed,
 )
@@ -25,7 +24,7 @@ from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import MEMBER_RECEIVERS, credential_of
 from headrace.admission.people_requests import PEOPLE_RECEIVERS
-from headrace.admission.possession import possession_refusal
+from headrace.admission.publisher_requests import PUBLISHER_RECEIVERS
 from headrace.admission.sources import with_source
 from headrace.admission.template_requests import TEMPLATE_RECEIVERS, job_file
 from headrace.admission.trials import drawn
@@ -33,15 +32,12 @@ from headrace.admission.volume_requests import apply_volume, delete_volume
 from headrace.admission.webhook_requests import answer_of, apply_webhook, delete_webhook
 from headrace.bus.agents import Launch
 from headrace.bus.credentials import publisher_permissions, user_jwt
-from headrace.client.model import publisher_text
 from headrace.documents import JobFile, Plan, plan, read_job
 from headrace.documents.workdir import bundle_of
 from headrace.events import Event, Fact, Refusal, encode
 from headrace.events.access import (
     ProjectEraseRequested,
     PublisherCreated,
-    PublisherDeleteRequested,
-    PublisherRequested,
     SecretSetRequested,
 )
 from headrace.events.jobs import JobCancelRequested, JobEnterRequested, JobRequested
@@ -53,7 +49,7 @@ from headrace.events.members import (
 )
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
 from headrace.events.webhooks import WebhookConfigured
-from headrace.runtime.asking import Named, decoded, receives
+from headrace.runtime.asking import decoded, receives
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
@@ -83,9 +79,6 @@ class Requests:
             "job.resume": _about_job(JobResumeRequested),
             "job.enter": _enter,
             "secret.set": self.set_secret,
-            "publisher.create": _create_publisher,
-            "publisher.renew": _renew_publisher,
-            "publisher.delete": _delete_publisher,
             "project.erase": _erase,
             "volume.apply": apply_volume,
             "volume.delete": delete_volume,
@@ -93,6 +86,7 @@ class Requests:
             "webhook.delete": delete_webhook,
             **TEMPLATE_RECEIVERS,
             **MEMBER_RECEIVERS,
+            **PUBLISHER_RECEIVERS,
             **PEOPLE_RECEIVERS,
         }
 
@@ -210,41 +204,6 @@ def _enter(asked: WayNamed, request: Request) -> Fact | Refusal:
         rank=asked.rank,
         what=asked.what,
     )
-
-
-async def _create_publisher(request: Request, runtime: Runtime) -> Fact | Refusal:
-    """`publisher.create`."""
-    return _publisher(request, runtime, renews=False)
-
-
-async def _renew_publisher(request: Request, runtime: Runtime) -> Fact | Refusal:
-    """`publisher.renew`: the key alone says who asks."""
-    return _publisher(request, runtime, renews=True)
-
-
-def _publisher(request: Request, runtime: Runtime, *, renews: bool) -> Fact | Refusal:
-    asked = decoded(request.body, PublisherNamed)
-    if isinstance(asked, Refusal):
-        return asked
-    refusal = possession_refusal(
-        asked.public_key,
-        publisher_text(request.project, asked.name, asked.at_s),
-        asked.signature,
-        at_s=asked.at_s,
-        now_us=runtime.now_us(),
-    )
-    return refusal or PublisherRequested(
-        project=request.project,
-        name=asked.name,
-        public_key=asked.public_key,
-        user=request.actor,
-        renews=renews,
-    )
-
-
-@receives(Named)
-def _delete_publisher(asked: Named, request: Request) -> Fact | Refusal:
-    return PublisherDeleteRequested(project=request.project, name=asked.name, user=request.actor)
 
 
 @receives(Nothing)

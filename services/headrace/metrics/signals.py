@@ -34,7 +34,7 @@ class Signals:
 
     async def lead(self, runtime: Runtime) -> None:
         """Start listening."""
-        subject = subjects.AGENTS_UP.removesuffix("*") + "signal"
+        subject = subjects.agents_up("signal")
         self._runtime = runtime
         await self.watching.lead(runtime)
         self._subscription = await runtime.bus.listen(subject, self._heard)

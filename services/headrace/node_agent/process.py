@@ -1,7 +1,6 @@
 """The agent's process: connects it, runs it, answers for its health, and leaves workers running.
 
-Rule: one agent per folder. Whatever cannot be mended from inside ends the process; its supervisor
-starts it again.
+Rule: one agent per folder. What cannot be mended from inside ends the process; it is started again.
 """
 
 from __future__ import annotations

@@ -15,28 +15,18 @@ from typing import Any
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.agents import Hello, Pull, Report, Reports, Signal
+from headrace.bus.agents import Hello, Pull, Reports, Signal
 from headrace.bus.interface import Message, Subscription
-from headrace.events import Fact
-from headrace.events.attempts import AttemptExited, AttemptStarted
-from headrace.events.nodes import DeviceContested, DeviceFaulted, NodeContested, NodeJoined
-from headrace.events.pauses import (
-    AttemptLocked,
-    AttemptPaused,
-    AttemptPauseFailed,
-    AttemptResumed,
-)
+from headrace.events.nodes import DeviceContested, NodeContested, NodeJoined
 from headrace.placement.claims import Claims, Verdict
 from headrace.placement.heartbeats import Heartbeats
 from headrace.placement.refused_reports import RefusedReports
 from headrace.placement.report_checks import contested_device, report_refusal
+from headrace.placement.report_facts import fact_of
 from headrace.placement.state import Machine, State
 from headrace.runtime.service import Runtime
 
 REPORTS_MAX = 256  # in one message; an agent sends the rest in the next
-ID_LENGTH_MAX = 128  # of a job's or a project's id
-REPORTED_MAX = 16  # names of what a worker said of itself
-MESSAGE_LENGTH_MAX = 1_000  # of what a person reads about an exit
 ANSWERS_MAX = 10_000  # answers being waited for; beyond that agents ask again
 
 _HELLO = msgspec.json.Decoder(Hello)
@@ -74,7 +64,7 @@ class Agents:
         self._saying: dict[str, NodeJoined] = {}  # inventories on their way into the log
         self._contested: dict[str, str] = {}  # by node: the newcomer or the device recorded last
         self._tasks: set[asyncio.Task[None]] = set()
-        self._subscription: Subscription | None = None
+        self._subscriptions: list[Subscription] = []
         self._on: dict[str, Callable[[str, Message], None]] = {
             "hello": self._hello,
             "report": self._report,
@@ -85,12 +75,14 @@ class Agents:
 
     async def open(self) -> None:
         """Start receiving."""
-        self._subscription = await self._runtime.bus.listen(subjects.AGENTS_UP, self._received)
+        for what in subjects.SAID_TO_PLACEMENT:
+            heard = await self._runtime.bus.listen(subjects.agents_up(what), self._received)
+            self._subscriptions.append(heard)
 
     async def close(self) -> None:
         """Stop receiving; agents repeat to the next leader."""
-        if self._subscription is not None:
-            await self._subscription.stop()
+        for subscription in self._subscriptions:
+            await subscription.stop()
         for task in self._tasks:
             task.cancel()
 
@@ -196,7 +188,7 @@ class Agents:
             if report.sequence != last + 1:
                 continue
             last = report.sequence
-            fact = _fact(node, reports.incarnation, report)
+            fact = fact_of(node, reports.incarnation, report)
             why = report_refusal(self._runtime.state, node, report)
             if fact is None or why:
                 self._refused.refuse(node, reports.incarnation, report, why or "cannot be read")
@@ -240,92 +232,3 @@ def _contested(said: NodeJoined) -> NodeContested:
     return NodeContested(
         node=said.node, host=said.host, boot=said.boot, incarnation=said.incarnation
     )
-
-
-def _fact(node: str, incarnation: str, report: Report) -> Fact | None:
-    """The report as the log keeps it; None for one that says nothing the log knows."""
-    if max(len(report.job), len(report.project), len(report.device)) > ID_LENGTH_MAX:
-        return None
-    if report.what == "faulted":
-        return _fault(node, incarnation, report)
-    make = _FACTS.get(report.what)
-    if make is None:
-        return None
-    about: dict[str, Any] = {
-        "job": report.job,
-        "project": report.project,
-        "attempt": report.attempt,
-        "rank": report.rank,
-        "node": node,
-        "incarnation": incarnation,
-        "report": report.sequence,
-        "at_us": report.at_us,
-    }
-    return make(report, about)
-
-
-def _started(report: Report, about: dict[str, Any]) -> Fact:
-    enforcement, isolation = report.enforcement or "none", report.isolation[:ID_LENGTH_MAX]
-    return AttemptStarted(**about, enforcement=enforcement, isolation=isolation)
-
-
-def _exited(report: Report, about: dict[str, Any]) -> Fact:
-    return AttemptExited(
-        **about,
-        reason=(report.reason or "exited")[:ID_LENGTH_MAX],
-        exit_code=report.exit_code,
-        message=report.message[:MESSAGE_LENGTH_MAX],
-        reported=_bounded(report.reported),
-        outputs=report.outputs[:ID_LENGTH_MAX],
-        outputs_files=report.outputs_files,
-        outputs_bytes=report.outputs_bytes,
-        process=report.process,
-    )
-
-
-def _bounded(reported: dict[str, str]) -> dict[str, str]:
-    """No more of what a program said than an agent may pass on."""
-    first = sorted(reported.items())[:REPORTED_MAX]
-    return {name[:ID_LENGTH_MAX]: value[:ID_LENGTH_MAX] for name, value in first}
-
-
-def _fault(node: str, incarnation: str, report: Report) -> DeviceFaulted:
-    return DeviceFaulted(
-        node=node,
-        device=report.device,
-        incarnation=incarnation,
-        report=report.sequence,
-        action=report.action,
-        text=report.message[:MESSAGE_LENGTH_MAX],
-        code=report.code,
-        at_us=report.at_us,
-    )
-
-
-def _locked(report: Report, about: dict[str, Any]) -> Fact:
-    return AttemptLocked(**about, asked_at=report.asked_at, gpu_bytes=max(0, report.gpu_bytes))
-
-
-def _paused(report: Report, about: dict[str, Any]) -> Fact:
-    return AttemptPaused(**about, asked_at=report.asked_at, took_us=max(0, report.took_us))
-
-
-def _resumed(report: Report, about: dict[str, Any]) -> Fact:
-    return AttemptResumed(**about, asked_at=report.asked_at, took_us=max(0, report.took_us))
-
-
-def _pause_failed(report: Report, about: dict[str, Any]) -> Fact:
-    message = report.message[:MESSAGE_LENGTH_MAX]
-    return AttemptPauseFailed(
-        **about, asked_at=report.asked_at, message=message, broken=report.broken
-    )
-
-
-_FACTS: dict[str, Callable[[Report, dict[str, Any]], Fact]] = {
-    "started": _started,
-    "exited": _exited,
-    "locked": _locked,
-    "paused": _paused,
-    "resumed": _resumed,
-    "pause_failed": _pause_failed,
-}
