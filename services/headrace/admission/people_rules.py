@@ -54,8 +54,9 @@ def set_user(hearing: Hearing, position: int, event: UserSetRequested) -> Decisi
             refusal = Refusal(field="user", value=event.user, rule=claimed, instead=instead)
     if refusal is None and before is None and _users(hearing) >= USERS_MAX:
         refusal = Refusal(field="user", value=event.user, rule=f"there are {USERS_MAX} already")
-    if refusal is None and before is None and _at_home(hearing, event.account.home):
-        rule = f"{event.account.home} may have at most {USERS_PER_HOME_MAX} service accounts"
+    home = home_of(event.user) if is_service(event.user) else ""
+    if refusal is None and before is None and _is_full(hearing, home):
+        rule = f"{home} may have at most {USERS_PER_HOME_MAX} service accounts"
         instead = "remove one that nobody needs"
         refusal = Refusal(field="user", value=event.user, rule=rule, instead=instead)
     if refusal is not None:
@@ -104,12 +105,13 @@ def grant_role(hearing: Hearing, position: int, event: RoleGrantRequested) -> De
     return RoleGranted(member=event.member, grant=grant, change=change)
 
 
-def _at_home(hearing: Hearing, home: str) -> bool:
+def _is_full(hearing: Hearing, home: str) -> bool:
     """Whether as many service accounts as may have this home; counted only when that can be."""
     users = hearing.state.directory.users
     if not home or len(users) < USERS_PER_HOME_MAX:
         return False
-    return sum(account.home == home for account in users.values()) >= USERS_PER_HOME_MAX
+    there = sum(is_service(user) and home_of(user) == home for user in users)
+    return there >= USERS_PER_HOME_MAX
 
 
 def _is_crowded(hearing: Hearing, scope: str) -> bool:
