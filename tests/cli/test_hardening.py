@@ -241,6 +241,19 @@ def test_a_bus_in_clear_is_a_failure(url, health):
 
 
 @pytest.mark.parametrize(
+    ("is_own", "env", "health"),
+    [
+        (False, {}, "ok"),
+        (True, {}, "failed"),
+        (True, {"HEADRACE_NATS_CREDS": "all.creds"}, "warning"),
+    ],
+)
+def test_a_bus_that_tells_nobody_apart_has_a_line(is_own, env, health):
+    wanted = Settings(nodes=0, gpus="auto", external_nats=is_own)
+    assert hardening_files.check_bus_logins(wanted, env).health == health
+
+
+@pytest.mark.parametrize(
     ("proxies", "url", "health"),
     [
         ("", "http://127.0.0.1:7400", "ok"),

@@ -50,6 +50,7 @@ def of_data_folder(layout: Layout, url: str = "") -> Iterator[Check]:
     yield check_trust(wanted)
     yield check_database(env.get("HEADRACE_PG_DSN", ""))
     yield check_bus(env.get("HEADRACE_NATS_URL", ""))
+    yield check_bus_logins(wanted, env)
     yield check_proxy(env.get(PROXIES, ""), wanted, url)
     yield check_caps(wanted, env)
     yield check_disk(layout, env)
@@ -153,6 +154,16 @@ def check_bus(url: str) -> Check:
         return ok("bus", "encrypted, or on this machine")
     found = f"{parts.hostname}: messages cross the network in clear"
     return failed("bus", found, "HEADRACE_NATS_URL=tls://…, with a certificate")
+
+
+def check_bus_logins(wanted: Settings, env: Environment) -> Check:
+    """Whether the bus knows services and nodes apart: one of the installation's own does not."""
+    if not wanted.external_nats:
+        return ok("senders", "each service, node and publisher has a login of its own")
+    fix = "deploy/prepare.py makes logins and trust.conf for a server of your own; or unset HEADRACE_NATS_URL"
+    if not env.get("HEADRACE_NATS_CREDS"):
+        return failed("senders", "your NATS lets in who has no login: anybody speaks for all", fix)
+    return warning("senders", "services and nodes have one login: each may speak for all", fix)
 
 
 def check_proxy(proxies: str, wanted: Settings, url: str) -> Check:
