@@ -102,3 +102,16 @@ async def test_a_volume_that_is_also_written_through_another_link_is_not_read_on
     mounted = (shown(area, "in", read_only=True), shown(area, "out"))
     _, end = await ran_with(shared, "touch out/y; cat in/y", *mounted)
     assert end.exit_code == 0
+
+
+async def test_where_no_namespaces_are_granted_a_mount_is_refused_and_not_left_out(shared, area):
+    await shared.kill_agent()
+    shared.grant_no_namespaces()
+    await shared.start()
+    await shared.ready()
+    _, end = await ran_with(shared, "true", shown(area, "/data"))
+    assert (end.reason, end.exit_code) == ("start-failed", 126)
+    said = "nothing can be shown at /data: this host grants no mount namespaces"
+    assert end.message == said
+    linked, end = await ran_with(shared, "cat data/x", shown(area, "data"))
+    assert (linked, end.exit_code) == ("sets", 0)
