@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from tests.end_to_end.conftest import Platform, running_platform
-from tests.security.platforms import IS_ROOT, persons_platform
+from tests.end_to_end.persons import IS_ROOT, persons_platform
 from tests.security.stage import Stage
 
 from headrace.client import Client

@@ -99,18 +99,19 @@ def known(grounds: Grounds, left: dict[str, Any], secret: str) -> dict[str, Any]
 
 def of_victim(secret: str) -> list[int]:
     """The victim's processes as the machine numbers them."""
-    return [pid for pid in tree.processes() if secret.encode() in environ_of(pid)]
+    return [pid for pid in tree.processes() if secret.encode() in of_process(pid, "environ")]
 
 
-def environ_of(pid: int) -> bytes:
+def of_process(pid: int, name: str) -> bytes:
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
+        return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
         return b""
 
 
 def isolation_of(attempt: Any) -> str:
-    return str(msgspec.to_builtins(attempt).get("isolation", ""))
+    (worker,) = msgspec.to_builtins(attempt)["workers"]
+    return str(worker["isolation"])
 
 
 @pytest.mark.parametrize("name", intruder.ATTACKS)
@@ -127,5 +128,5 @@ def test_nothing_of_the_intruder_outlives_its_job(
     raid: Raid,
 ) -> None:
     mark = f"outlives-{raid.mark}".encode()
-    left = [pid for pid in tree.processes() if mark in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    left = [pid for pid in tree.processes() if mark in of_process(pid, "cmdline")]
     assert left == []
