@@ -78,9 +78,7 @@ class Views:
         A folder on the way to what it needs that is closed to the account is covered, so that what it
         needs is all that is in it.
         """
-        hidden = [*self.hidden]
-        if self.home and self.trusted not in (user, EVERYBODY):
-            hidden.append(self.home)
+        hidden = [*self.hidden, *([self.home] if self.hides_home(user) else [])]
         needed = [*((path, True) for path in ways.programs(self.interpreters)), *given]
         if account is not None:
             hidden += ways.closed(account, [path for path, _ in needed])
@@ -90,22 +88,29 @@ class Views:
             for path, only in needed
             if path in sealed or _is_in(path, covered)
         ]
-        of_the_host = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
-        shown += [
-            (path, False)
-            for path in sorted(of_the_host)
-            if _is_in(path, TEMPORARY) and not _is_in(path, hidden) and os.path.exists(path)
-        ]
         return {
             "kind": self.kind,
             "hidden": sorted(set(hidden)),
-            "shown": shown,
+            "shown": shown + self._of_the_host(cwd, hidden),
             "refused": list(refused),
             "shm_bytes": shm_bytes,
             "shares_memory": shares_memory,
             "names": names,
             "scopes_sockets": self.scopes_sockets,
         }
+
+    def hides_home(self, user: str) -> bool:
+        """Whether this user's jobs find the agent's home empty."""
+        return bool(self.home) and self.trusted not in (user, EVERYBODY)
+
+    def _of_the_host(self, cwd: str, hidden: Sequence[str]) -> list[Shown]:
+        """Folders of the shared places that a job sees beside its own."""
+        paths = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
+        return [
+            (path, False)
+            for path in sorted(paths)
+            if _is_in(path, TEMPORARY) and not _is_in(path, hidden) and os.path.exists(path)
+        ]
 
 
 @cache
