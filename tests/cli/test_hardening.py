@@ -12,6 +12,8 @@ from tests.cli.program import in_log
 from tests.gateway.people import person, tree
 
 from headrace.cli import hardening, hardening_files
+from headrace.cli.arguments import Parser
+from headrace.cli.verifying import verify_options
 from headrace.embedded import secrets, settings
 from headrace.embedded.layout import Layout
 from headrace.embedded.settings import Settings, Wanted
@@ -276,6 +278,14 @@ def test_a_disk_below_the_reserve_is_a_failure(layout):
 def test_a_log_whose_head_is_noted_elsewhere_is_well():
     assert hardening_files.check_noted({}).health == "warning"
     assert hardening_files.check_noted({hardening_files.NOTED: "215:3f2a"}).health == "ok"
+
+
+def test_verify_compares_with_the_head_that_the_environment_notes(monkeypatch):
+    monkeypatch.setenv(hardening_files.NOTED, "215:3f2a")
+    parser = Parser(prog="headrace verify")
+    verify_options(parser)
+    assert parser.keywords([])["noted"] == (215, b"\x3f\x2a")
+    assert parser.keywords(["--noted", "7:00"])["noted"] == (7, b"\x00")
 
 
 async def test_doctor_tells_all_of_it_as_json_and_fails_on_an_open_platform(

@@ -110,7 +110,8 @@ def of_process(pid: int, name: str) -> bytes:
 
 
 def isolation_of(attempt: Any) -> str:
-    return str(msgspec.to_builtins(attempt).get("isolation", ""))
+    (worker,) = msgspec.to_builtins(attempt)["workers"]
+    return str(worker["isolation"])
 
 
 @pytest.mark.parametrize("name", intruder.ATTACKS)
