@@ -22,7 +22,7 @@ from tests.node_agent.test_sessions import heard, session, to_the_end
 
 from headrace.node_agent import agent, supervision
 from headrace.node_agent.devices.static import Described, StaticDevices
-from headrace.node_agent.isolation import views, ways
+from headrace.node_agent.isolation import views
 from headrace.node_agent.isolation.accounts import FIRST, Accounts
 from headrace.node_agent.isolation.cgroups import probe_loopback
 from headrace.node_agent.machine import AttemptKey
@@ -149,9 +149,7 @@ async def test_a_job_reaches_nothing_of_another_job_nor_of_the_platform(
 
 async def test_without_it_one_account_is_one_job(node: Node, terminal: str) -> None:
     """So that these attacks are known to be some."""
-    node.views = None
-    if IS_ROOT:  # as on a host that grants no namespaces
-        ways.open_ways([str(node.dir / "attempts"), *ways.programs()])
+    node.grant_no_namespaces()
     await started(node)
     _, facts = await victim(node)
     facts["terminal"] = terminal
