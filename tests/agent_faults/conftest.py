@@ -1,5 +1,5 @@
 """The nodes of the agent's own tests, for faults that need no second machine."""
 
-from tests.node_agent.conftest import node
+from tests.node_agent.conftest import node, tmp_path
 
-__all__ = ["node"]
+__all__ = ["node", "tmp_path"]

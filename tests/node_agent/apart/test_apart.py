@@ -20,9 +20,9 @@ from tests.node_agent.placement_twin import until
 from tests.node_agent.rig import Node, kill
 from tests.node_agent.test_sessions import heard, session, to_the_end
 
-from headrace.node_agent import agent
+from headrace.node_agent import agent, supervision
 from headrace.node_agent.devices.static import Described, StaticDevices
-from headrace.node_agent.isolation import views, ways
+from headrace.node_agent.isolation import views
 from headrace.node_agent.isolation.accounts import FIRST, Accounts
 from headrace.node_agent.isolation.cgroups import probe_loopback
 from headrace.node_agent.machine import AttemptKey
@@ -149,9 +149,7 @@ async def test_a_job_reaches_nothing_of_another_job_nor_of_the_platform(
 
 async def test_without_it_one_account_is_one_job(node: Node, terminal: str) -> None:
     """So that these attacks are known to be some."""
-    node.views = None
-    if IS_ROOT:  # as on a host that grants no namespaces
-        ways.open_ways([str(node.dir / "attempts"), *ways.programs()])
+    node.grant_no_namespaces()
     await started(node)
     _, facts = await victim(node)
     facts["terminal"] = terminal
@@ -271,6 +269,19 @@ async def test_a_job_may_not_name_a_folder_that_is_hidden(node: Node) -> None:
     await node.placement.ended(key)
 
     assert (await node.placement.logs(key)).data.split() == [b"attempts"]  # the way to its own
+
+
+@as_root
+def test_namespaces_are_granted_where_no_control_groups_are_mounted(tmp_path: Path) -> None:
+    if not views.granted() or not os.path.ismount("/sys/fs/cgroup"):
+        pytest.skip("this host grants no namespaces, or has no control groups")
+    program = [sys.executable, "-I", "-S", str(Path(supervision.__file__).parent)]
+    tried = shlex.join([*program, "--try-namespaces", str(tmp_path)])
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-ec", f"umount --recursive --lazy /sys/fs/cgroup; exec {tried}"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout.split() == list(views.granted()), done.stderr
 
 
 async def test_what_an_administrator_shows_is_there_in_the_shared_places(node: Node) -> None:

@@ -172,7 +172,7 @@ class Namespaces:
             kernel.mount("tmpfs", SHARED_MEMORY, f"mode=1777{size}")
         for path in covers:
             kernel.restrict(path, kernel.READ_ONLY, is_recursive=False)
-        if os.path.isdir(GROUPS):
+        if os.path.ismount(GROUPS):  # in a network namespace's own /sys there are none
             kernel.restrict(GROUPS, kernel.READ_ONLY)
         kernel.mount("proc", PROCESSES)
 
