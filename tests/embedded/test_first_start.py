@@ -131,7 +131,7 @@ def test_options_are_remembered(layout):
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"nodes": 0},
+        {"nodes": -1},
         {"nodes": 65},
         {"gpus": "8"},
         {"gpus": "simulated:0xH100-80GB"},
