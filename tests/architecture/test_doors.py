@@ -24,9 +24,9 @@ IN_SESSIONS = "a session's folder, in which only the node puts names, terminals,
 MEANT = {
     "containers/machine.py": ("the folder of all attempts", ".mkdir"),
     "containers/record.py": (IN_ATTEMPT, "kernel.read kernel.write os.rename .mkdir .read_bytes .stat"),
-    "devices/simulated.py": ("names in its folder, and /proc", ".chmod .mkdir os.listdir os.lstat os.path.exists"),
+    "devices/simulated.py": ("names in its folder, and /proc", ".chmod .mkdir kernel.read os.listdir os.lstat os.readlink"),
     "folders.py": (
-        IN_ATTEMPT, ".iterdir .mkdir .stat kernel.read kernel.write os.open os.rename os.truncate"
+        IN_ATTEMPT, ".iterdir .lstat .mkdir .stat os.scandir kernel.read kernel.write os.open os.rename os.truncate"
     ),
     "session_programs.py": (IN_SESSIONS, ".mkdir .read_bytes .read_text kernel.write os.mkfifo os.open"),
     "supervision/confinement.py": (
@@ -36,8 +36,8 @@ MEANT = {
     "supervision/namespaces.py": (
         "what the agent says is hidden and shown, before any program of the job runs",
         (
-            "open kernel.write os.chmod os.makedirs os.open os.path.exists os.path.isdir"
-            " os.path.islink os.path.realpath"
+            "kernel.read kernel.write os.chmod os.lstat os.open os.path.exists os.path.isdir"
+            " os.readlink os.stat"
         ),
     ),
     "supervision/sessions.py": (

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,12 +11,12 @@ from pathlib import Path
 
 import pytest
 from tests.end_to_end.conftest import Platform
+from tests.end_to_end.persons import PERSON, PersonsPlatform, persons_folder
 
 from headrace.client.client import Client
 from headrace.node_agent.isolation.accounts import FIRST
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="takes root")
-PLAIN = 54_321  # an account that no file names
 PROJECTS = """
 type: project
 name: vision
@@ -34,7 +32,11 @@ paths = ["{data}", "{data}/secrets/admin.token", "{data}/keys", "{data}/nodes/n1
 seen = []
 for path in paths:
     try:
-        seen.append(os.listdir(path) if os.path.isdir(path) else open(path).read())
+        if os.path.isdir(path):  # what is on the way to this job's own folder is its own
+            ways = [os.path.join(path, name) for name in os.listdir(path)]
+            seen += [way for way in ways if not os.getcwd().startswith(way)]
+        else:
+            seen.append(open(path).read())
     except OSError:
         pass
 for path in glob.glob("/proc/[0-9]*/environ"):
@@ -47,31 +49,11 @@ print(os.getuid(), os.getgid(), os.getgroups(), len(seen))
 """
 
 
-class PlainPlatform(Platform):
-    """A platform of an account that is not root, where it can make no user namespaces."""
-
-    def headrace(
-        self, *arguments: str, check: bool = True, stdin: str = ""
-    ) -> subprocess.CompletedProcess[str]:
-        become = [sys.executable, str(Path(__file__).parent / "as_plain_user.py"), str(PLAIN)]
-        done = subprocess.run(
-            [*become, str(self.home), sys.executable, "-m", "headrace.cli", *arguments],
-            env=self.env, input=stdin, capture_output=True, text=True, timeout=120, check=False,
-        )  # fmt: skip
-        assert not check or done.returncode == 0, f"{arguments}: {done.stdout}{done.stderr}"
-        return done
-
-
 @pytest.fixture
-def plain() -> Iterator[PlainPlatform]:
-    with tempfile.TemporaryDirectory(prefix="headrace-plain-", ignore_cleanup_errors=True) as home:
-        os.chown(home, PLAIN, PLAIN)
-        made = PlainPlatform(Path(home))
-        made.env["XDG_DATA_HOME"] = f"{home}/share"
-        with contextlib.ExitStack() as after:
-            after.callback(lambda: made.headrace("down", "--data-dir", str(made.data_dir)))
-            yield made
-        shutil.rmtree(made.data_dir)
+def plain() -> Iterator[PersonsPlatform]:
+    with persons_folder() as made:
+        made.has_namespaces = False
+        yield made
 
 
 def numbers_of(platform: Platform) -> list[tuple[str, str, int]]:
@@ -150,7 +132,7 @@ def test_what_an_account_wrote_is_its_own_on_every_node_and_in_a_later_attempt(n
 
 @as_root
 def test_a_plain_user_without_namespaces_runs_only_its_own_jobs_until_it_trusts_everybody(
-    plain: PlainPlatform,
+    plain: PersonsPlatform,
 ):
     plain.up("--listen", "127.0.0.1:0", "--nodes", "1", "--gpus", "simulated:1xH100-80GB")
     said = plain.up()
@@ -163,7 +145,7 @@ def test_a_plain_user_without_namespaces_runs_only_its_own_jobs_until_it_trusts_
     ada, admin = Client(plain.url, token, "vision"), plain.client()
     waits = ada.submit({"name": "waits", "project": "vision", "command": ["id", "-u"]}).job
 
-    assert ran(plain, admin, "vision", "id", "-u") == f"{PLAIN}\n"
+    assert ran(plain, admin, "vision", "id", "-u") == f"{PERSON}\n"
 
     why = plain.headrace("why", waits).stdout
     assert "n1 cannot isolate jobs" in why

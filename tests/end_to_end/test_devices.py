@@ -27,7 +27,8 @@ def test_a_faulty_device_is_told_its_job_starts_elsewhere_and_an_operator_takes_
 
 
 def test_who_takes_more_than_its_share_fails_and_reads_why(platform):
-    hold = 'printf 70000000000 > "$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$$"; sleep 600'
+    name = '"$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$(readlink /proc/self/ns/pid).$$"'
+    hold = f"printf 70000000000 > {name}; sleep 600"
     done = platform.headrace("run", "--gpus", "0.5", "--", "sh", "-c", hold, check=False)
     assert "enforcement: watch" in done.stdout
     assert "out of memory: it held 65.2 GiB" in done.stdout

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from headrace.node_agent.folders import read_intent
+
 COUNTS = (
     "import itertools, os, time; print(os.getpid())\nfor n in itertools.count(): time.sleep(0.02)"
 )
@@ -22,8 +24,10 @@ def state_of(fleet, job):
 
 
 def pids_of(fleet, job):
-    """What each of its processes wrote."""
-    return [int(line.split()[-1]) for line in fleet.headrace("logs", job).stdout.splitlines()]
+    """Its processes, as the machine numbers them."""
+    attempts = fleet.layout.nodes.glob(f"*/attempts/{job}.*")
+    intents = [intent for folder in attempts if (intent := read_intent(folder)) is not None]
+    return [pid for intent in intents for pid in intent.pids]
 
 
 def test_a_sweep_is_paused_and_resumed_with_its_trials(fleet, tmp_path):

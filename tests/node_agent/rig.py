@@ -22,7 +22,7 @@ from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.gang_network.network import GangNetwork
 from headrace.node_agent.identity import NodeKeys
-from headrace.node_agent.isolation import Isolation, Processes, views
+from headrace.node_agent.isolation import ACCOUNT_RECORDED, Isolation, Processes, views, ways
 from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.isolation.views import Views
 from headrace.node_agent.journal_file import FileJournal
@@ -33,7 +33,7 @@ from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel, tree
-from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
+from headrace.node_agent.supervision.protocol import ATTEMPTS, LAUNCHER_LOCK
 from headrace.node_agent.surroundings import Surroundings
 from headrace.node_agent.worker_ports import is_taken
 from headrace.node_agent.workplaces.fetching import Files
@@ -52,7 +52,7 @@ class Node:
         self.broker = broker or MemoryBroker()
         self.placement = Placement(MemoryBus(self.broker, "placement"), self.keys_dir)
         self.attempt_journal = folder / "attempts.journal"
-        self.simulated = folder / "simulated"
+        self.simulated = self.dir / "simulated"
         self.devices: Callable[[], Devices] = self._simulated
         self.mps: Mps | None = None
         self.machine: Callable[[MachineSettings], Machine] = ProcessMachine
@@ -111,6 +111,13 @@ class Node:
         self.task = asyncio.create_task(self.agent.run())
         return self.agent
 
+    def grant_no_namespaces(self) -> list[str]:
+        """As on a host without them; the folders that accounts may pass through from now on."""
+        self.views = None
+        if os.geteuid() != 0:
+            return []
+        return ways.open_ways([str(self.dir / ATTEMPTS)])  # those of programs are the machine's
+
     async def ready(self) -> None:
         await until(lambda: self.agent.is_ready, "the agent is ready")
 
@@ -127,6 +134,12 @@ class Node:
 
     def shim(self, key: AttemptKey) -> int:
         return folders.shim_of(self.folder(key))
+
+    @property
+    def kept_apart(self) -> str:
+        """What the record of an attempt says behind the level of its groups."""
+        account = ACCOUNT_RECORDED if os.geteuid() == 0 else ""
+        return account + (self.views.recorded if self.views is not None else "")
 
     def launcher(self) -> int:
         """The pid of the launcher, 0 when there is none."""

@@ -46,6 +46,7 @@ async def test_a_worker_cannot_open_the_devices_it_was_not_given(
         model="Chip", count=2, memory="1GB", environment="CHIPS", file=f"{tmp_path}/chip{{}}"
     )
     confined.devices = lambda: StaticDevices(chips, "n1")
+    confined.grant_no_namespaces()  # so that its groups alone keep it from them
     await confined.kill_agent()
     await confined.start()
     await confined.ready()
@@ -61,7 +62,7 @@ async def test_a_worker_cannot_open_the_devices_it_was_not_given(
         assert [line for line in said if line.startswith("chip")] == opened
         assert sum("Operation not permitted" in line for line in said) == 2 - len(opened)
         assert (
-            confined.placement.of(key)[0].isolation == f"{confined.isolation.level}+devices+account"
+            confined.placement.of(key)[0].isolation == f"{confined.isolation.level}+account+devices"
         )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 import pytest
+from tests.node_agent.devices.cases import announced
 from tests.node_agent.rig import Node, until
 
 from headrace.events.gangs import Share
@@ -14,7 +15,8 @@ from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision import kernel
 
 GPU = uuid_of("n1", 0)
-HOLD = 'printf %s {held} > "$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$$"; sleep 1000'
+NAME = '"$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$(readlink /proc/self/ns/pid).$$"'
+HOLD = f"printf %s {{held}} > {NAME}; sleep 1000"
 GIB = 2**30
 
 
@@ -118,7 +120,7 @@ async def test_a_device_that_a_stranger_holds_is_not_offered_until_it_is_let_go(
         return device.healthy, device.fault
 
     key = await node.placement.want("mine", "sh", "-c", HOLD.format(held=8 * GIB))
-    worker = node.simulated / f"{GPU}.{os.getpid()}"
+    worker = node.simulated / announced(GPU, os.getpid())
     await until(lambda: list(node.simulated.glob(f"{GPU}.*")), "the worker holds memory")
     worker.write_text(str(8 * GIB))  # beside a worker nobody is asked who they are
     await node.placement.started(key)

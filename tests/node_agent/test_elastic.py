@@ -21,7 +21,8 @@ async def said(node: Node, key: AttemptKey) -> list[str]:
 async def test_a_worker_joins_and_leaves_an_attempt_and_the_others_never_notice(node: Node) -> None:
     first = await node.placement.want("pretrain-b0c4", SH, "-c", RUNS, rank=0)
     await node.placement.started(first)
-    (pid,) = await said(node, first)
+    (pid,) = node.intent(first).pids
+    told = await said(node, first)
 
     second = await node.placement.want("pretrain-b0c4", SH, "-c", TELLS_WHY, rank=1)
     await node.placement.started(second)
@@ -32,8 +33,8 @@ async def test_a_worker_joins_and_leaves_an_attempt_and_the_others_never_notice(
     assert (await said(node, second))[-1] == "preempted"
     assert (end.reason, end.exit_code) == ("stopped", 0)
     assert [report.what for report in node.placement.of(first)] == ["started"]
-    assert await said(node, first) == [pid]
-    os.kill(int(pid), 0)
+    assert await said(node, first) == told
+    os.kill(pid, 0)
 
 
 async def test_a_rank_that_comes_after_a_shrink_has_a_folder_and_a_life_of_its_own(
@@ -48,7 +49,7 @@ async def test_a_rank_that_comes_after_a_shrink_has_a_folder_and_a_life_of_its_o
     third = await node.placement.want("pretrain-b0c4", SH, "-c", RUNS, rank=2)
     await node.placement.started(third)
 
-    assert await said(node, third) != await said(node, second)
+    assert node.intent(third).pids != node.intent(second).pids
     assert node.journal_lines(second) == ["start", "end"]
     assert node.journal_lines(third) == ["start"]
     assert node.placement.end_of(first) is None

@@ -14,7 +14,10 @@ from headrace.events.gangs import Share
 from headrace.node_agent.devices.nvidia_binding import visible
 from headrace.node_agent.devices.simulated import uuid_of
 from headrace.node_agent.enforcement import Bound
+from headrace.node_agent.isolation.accounts import FIRST
 from headrace.node_agent.supervision import tree
+from headrace.node_agent.supervision.namespaces import TMP
+from headrace.node_agent.supervision.protocol import STOP_REASON
 from headrace.node_agent.worker_environment import environment_of, processes_of
 
 CANARY = "canary-4f9d2c"
@@ -175,8 +178,17 @@ async def test_secrets_are_on_no_disk_and_on_no_command_line(node: Node) -> None
 
     files = [f for f in node.dir.rglob("*") if f.is_file()]
     assert [f for f in files if CANARY.encode() in f.read_bytes()] == []
-    assert [f for f in files if f.stat().st_mode & 0o077] == []
-    assert [f for f in [node.dir, *node.dir.rglob("*")] if f.stat().st_mode & 0o066] == []
+    told = node.folder(key) / STOP_REASON  # empty, and the one file that its account may read
+    of_nobody_else = [f for f in files if f.stat().st_mode & 0o077]
+    if os.geteuid() == 0:
+        assert (told.stat().st_mode & 0o777, told.stat().st_gid) == (0o640, FIRST + 1)
+        assert of_nobody_else == [told]
+    else:
+        assert of_nobody_else == []
+    private = node.folder(key) / TMP  # closed itself; the agent makes mount points in it
+    folders = [f for f in [node.dir, *node.dir.rglob("*")] if private not in f.parents]
+    folders = [f for f in folders if f not in (*files, node.simulated)]  # jobs announce there
+    assert [f for f in folders if f.stat().st_mode & 0o066] == []
     assert [command for command in _commands() if CANARY.encode() in command] == []
 
 

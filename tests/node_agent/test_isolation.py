@@ -24,9 +24,6 @@ from headrace.node_agent.supervision.confinement import OOM_SCORE_ADJ, pids_in
 
 SH = "/bin/sh"
 NODE = f"test-{os.getpid()}"
-IS_ROOT = os.geteuid() == 0
-ACCOUNT = "+account" if IS_ROOT else ""
-as_root = pytest.mark.skipif(not IS_ROOT, reason="only root runs jobs in other accounts")
 MOUNTINFO = """\
 30 25 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
 31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:3 - cgroup cgroup rw,cpu,cpuacct
@@ -80,7 +77,6 @@ def test_where_only_processes_are_kept_apart_nothing_is_limited_and_the_record_s
         "memory_bytes": 1,
         "account": None,
         "filter": None,
-        "covers": [],
         "mounts": [],
         "loopback": "",
         "view": None,
@@ -126,7 +122,10 @@ async def test_a_worker_runs_in_its_groups_which_go_with_it(confined: Node) -> N
 
     await confined.placement.ended(key)
     assert existing(intent.groups) == []
-    assert confined.placement.of(key)[0].isolation == f"{confined.isolation.level}{ACCOUNT}"
+    assert (
+        confined.placement.of(key)[0].isolation
+        == f"{confined.isolation.level}{confined.kept_apart}"
+    )
 
 
 async def test_who_uses_more_memory_than_it_asked_for_ends_with_that_reason(confined: Node) -> None:
@@ -140,7 +139,7 @@ async def test_who_uses_more_memory_than_it_asked_for_ends_with_that_reason(conf
     end = await confined.placement.ended(key)
 
     assert (end.reason, end.exit_code) == ("oom", 137)
-    level = f"{confined.isolation.level}{ACCOUNT}"
+    level = f"{confined.isolation.level}{confined.kept_apart}"
     said = f"out of memory: its limit is 64 MiB (resources.memory), held by {level}"
     assert end.message == said
     assert (await confined.placement.ended(other)).reason == "exited"

@@ -12,15 +12,14 @@ import pytest
 from tests.node_agent.rig import Node, kill, until
 
 from headrace.events.accounts import BY_USER_NAMESPACES, EVERYBODY, UNISOLATED
-from headrace.node_agent.isolation import ways
 from headrace.node_agent.isolation.accounts import COUNT, FIRST, Accounts, NoAccount
 
 SH = "/bin/sh"
 IS_ROOT = os.geteuid() == 0
 as_root = pytest.mark.skipif(not IS_ROOT, reason="only root runs jobs in other accounts")
 WHO = (
-    'id -un 2>/dev/null || echo; echo "$HOME"; echo $USER; grep NoNewPrivs /proc/self/status; touch here; '
-    "stat -c %U here | sed s/UNKNOWN/$(id -u)/; kill -TERM $$"
+    'id -u; id -un; echo "$HOME"; echo $USER; grep NoNewPrivs /proc/self/status; touch here; '
+    "stat -c %u here; kill -TERM $$"
 )
 
 
@@ -44,8 +43,9 @@ async def test_a_job_runs_in_the_account_its_user_is_mapped_to(guarded: Node) ->
     end = await guarded.placement.ended(key)
 
     said = (await guarded.placement.logs(key)).data.decode().splitlines()
-    home = pwd.getpwnam("daemon").pw_dir
-    assert said == ["daemon", home, "daemon", "NoNewPrivs:\t1", "daemon"]
+    about = pwd.getpwnam("daemon")
+    number, home = str(about.pw_uid), about.pw_dir
+    assert said == [number, "daemon", home, "daemon", "NoNewPrivs:\t1", number]
     assert (end.reason, end.exit_code) == ("exited", 143)
 
 
@@ -56,29 +56,49 @@ async def test_a_job_runs_as_the_number_that_placement_assigned(guarded: Node) -
 
     said = (await guarded.placement.logs(key)).data.decode().splitlines()
     number, home = str(FIRST + 7), guarded.dir / "homes" / str(FIRST + 7)
-    assert said[2:] == [str(home), f"headrace-{number}", "NoNewPrivs:\t1", number]
+    name = f"headrace-{number}"
+    assert said == [number, name, str(home), name, "NoNewPrivs:\t1", number]
     assert (end.reason, end.exit_code) == ("exited", 143)
     about = home.stat()
     assert (about.st_uid, about.st_gid, about.st_mode & 0o777) == (FIRST + 7, FIRST + 7, 0o700)
 
 
 @as_root
-async def test_a_job_reaches_its_own_folders_below_a_closed_one_and_nobody_elses(
-    guarded: Node,
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+async def test_a_job_finds_its_own_in_the_nodes_folder_and_nothing_else(
+    guarded: Node, mode: int
 ) -> None:
+    guarded.dir.chmod(mode)
     mine = await guarded.placement.want("job-1", SH, "-c", "echo 1 > mine; sleep 1000", account=1)
     await guarded.placement.started(mine)
     other = guarded.folder(mine) / "work" / "mine"
     await until(other.exists, "it wrote")
-    script = f"cat {other}; ls {guarded.dir}; ls {guarded.dir}/attempts; id -u > here; cat here"
+    script = f"ls {guarded.dir} {guarded.dir}/*; cat {other}; id -u > here; cat here"
 
-    key = await guarded.placement.want("job-2", SH, "-c", script, account=2)
+    key = await guarded.placement.want("job-2", SH, "-c", script, account=2, gpus=0)
 
     await guarded.placement.ended(key)
     said = (await guarded.placement.logs(key)).data.decode().splitlines()
-    assert said[-1] == str(FIRST + 2)
-    assert len([line for line in said if "No such file" in line or "denied" in line]) == 3
-    assert guarded.dir.stat().st_mode & 0o777 == 0o700
+    own = [f"{guarded.dir}/attempts:", "job-2.1.0", "", f"{guarded.dir}/homes:", str(FIRST + 2)]
+    missing = f"cat: {other}: No such file or directory"
+    assert said == [f"{guarded.dir}:", "attempts", "homes", "", *own, missing, str(FIRST + 2)]
+    assert guarded.dir.stat().st_mode & 0o777 == mode
+
+
+@as_root
+async def test_a_job_finds_the_way_to_its_own_in_a_closed_folder_and_nothing_else(
+    guarded: Node,
+) -> None:
+    closed = guarded.dir.parent
+    (closed / "other").touch()
+    closed.chmod(0o700)
+
+    key = await guarded.placement.want("job-1", SH, "-c", f"ls {closed}; touch here; ls", gpus=0)
+
+    await guarded.placement.ended(key)
+    said = (await guarded.placement.logs(key)).data.decode().splitlines()
+    assert said == ["node", "here"]
+    assert closed.stat().st_mode & 0o777 == 0o700
 
 
 @as_root
@@ -86,8 +106,7 @@ async def test_without_mounts_ways_are_passable_and_what_is_in_them_stays_closed
     guarded: Node,
 ) -> None:
     await guarded.kill_agent()
-    guarded.has_mounts = False
-    opened = ways.open_ways([str(guarded.dir / "attempts")])
+    opened = guarded.grant_no_namespaces()
     await guarded.start()
     await guarded.ready()
     mine = await guarded.placement.want("job-1", SH, "-c", "echo 1 > mine; sleep 1000", account=1)

@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from tests.node_agent.devices.cases import announced
 
 from headrace.node_agent import worker_reports
 from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
@@ -38,7 +39,7 @@ def test_a_device_that_is_said_to_be_faulty_by_a_link_repeats_nothing_of_the_fil
 
 def test_nobody_waits_for_a_pipe_among_what_is_announced(simulated):
     devices, folder = simulated
-    for name in (f"{GPU}.{os.getpid()}", f"{GPU}.fault", "xids"):
+    for name in (announced(GPU, os.getpid()), f"{GPU}.fault", "xids"):
         os.mkfifo(folder / name)
     assert [sample.processes for sample in devices.sample({})] == [(), ()]
     assert devices.list()[0].fault == "it is said to be faulty"

@@ -2,7 +2,8 @@
 
 Rule: an attack is a test marked `security`; it fails when the attack succeeds. A test that makes many
 attacks says how many (`record_property("attacks", n)`), and one that depends on the machine says what
-held it (`record_property("isolation", …)`). What could not be tried here is said aloud and does not count.
+held it (`record_property("isolation", …)`). What could not be tried here, and what the
+record of a job says is not held, is said aloud and does not count.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ class Tally:
             for isolation, count in sorted(self.by_isolation.items())
             if isolation
         ]
-        lines += [f"NOT TRIED HERE: {count} × {why[:ROOM]}" for why, count in self.untried.items()]
+        lines += [
+            f"NOT HELD OR NOT TRIED HERE: {count} × {why[:ROOM]}"
+            for why, count in self.untried.items()
+        ]
         lines += [f"SUCCEEDED: {test}" for test in self.succeeded]
         return "\n".join([*lines, f"{self.attacks} attacks, {len(self.succeeded)} succeeded"])
 

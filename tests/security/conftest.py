@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 import pytest
 from tests.end_to_end.conftest import Platform, running_platform
-from tests.security.platforms import IS_ROOT, persons_platform
+from tests.end_to_end.persons import IS_ROOT, persons_platform
 from tests.security.stage import Stage
 
 from headrace.client import Client
@@ -40,7 +40,7 @@ def grounds(request: pytest.FixtureRequest) -> Iterator[Grounds]:
     if request.param == "root" and not IS_ROOT:
         pytest.skip("only root can run a platform as root")
     start = running_platform if request.param == "root" else persons_platform
-    with start(*OPTIONS) as platform, contextlib.ExitStack() as clients:
+    with start(*OPTIONS, HEADRACE_NODE_SHOWN="") as platform, contextlib.ExitStack() as clients:
         platform.headrace("apply", "-f", "-", stdin=FLEET)
         found = []
         for user, project in (("bea", "blue"), ("rob", "red")):

@@ -169,13 +169,15 @@ def see_processes_of_others() -> str:
     """Own ones are this program, its ancestors inside its namespace, and an init."""
     strangers = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
+        if is_mine(pid):
+            continue
         line = content_of_proc(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")
         if any(
             word in line
             for word in ("headrace.gateway", "headrace.placement", "nats-server", "postgres:")
         ):
             strangers.append(line)
-        if SECRET and SECRET in line and not is_mine(pid):
+        if SECRET and SECRET in line:
             strangers.append(line)
     return " | ".join(strangers)[:400]
 

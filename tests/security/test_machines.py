@@ -40,12 +40,12 @@ def raid(grounds: Grounds) -> Iterator[Raid]:
     bea, rob = grounds.bea, grounds.rob
     serving = submitted(bea, "victim", victim, {"VICTIM_HOLDS": secret})
     grounds.platform.wait(lambda: said(bea, serving), "the victim serves")
-    left = msgspec.json.decode(said(bea, serving))
+    left = decoded(said(bea, serving))
     knows = known(grounds, left, secret) | {"mark": mark}
     raiding = submitted(rob, "intruder", intruder, {"INTRUDER_KNOWS": json_of(knows)})
     row = grounds.platform.ended(raiding)
     assert row["state"] == "succeeded", (row, said(rob, raiding))
-    evidence = msgspec.json.decode(said(rob, raiding).splitlines()[-1])
+    evidence = decoded(said(rob, raiding))
     (attempt,) = rob.job(raiding).attempts
     yield Raid(evidence, isolation_of(attempt), mark)
     bea.cancel(serving)
@@ -59,6 +59,14 @@ def submitted(client: Client, name: str, program: Any, env: dict[str, str]) -> s
 
 def said(client: Client, job: str) -> str:
     return "".join(piece.text for piece in client.logs(job))
+
+
+def decoded(text: str) -> dict[str, Any]:
+    """The JSON that a program printed last. Raises `AssertionError` with all that it printed."""
+    last = text.splitlines()[-1]
+    assert last.startswith("{"), text
+    found: dict[str, Any] = msgspec.json.decode(last)
+    return found
 
 
 def json_of(value: Any) -> str:
@@ -91,18 +99,19 @@ def known(grounds: Grounds, left: dict[str, Any], secret: str) -> dict[str, Any]
 
 def of_victim(secret: str) -> list[int]:
     """The victim's processes as the machine numbers them."""
-    return [pid for pid in tree.processes() if secret.encode() in environ_of(pid)]
+    return [pid for pid in tree.processes() if secret.encode() in of_process(pid, "environ")]
 
 
-def environ_of(pid: int) -> bytes:
+def of_process(pid: int, name: str) -> bytes:
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes()
+        return Path(f"/proc/{pid}/{name}").read_bytes()
     except OSError:
         return b""
 
 
 def isolation_of(attempt: Any) -> str:
-    return str(msgspec.to_builtins(attempt).get("isolation", ""))
+    (worker,) = msgspec.to_builtins(attempt)["workers"]
+    return str(worker["isolation"])
 
 
 @pytest.mark.parametrize("name", intruder.ATTACKS)
@@ -110,6 +119,8 @@ def test_an_intruder_cannot(
     name: str, grounds: Grounds, raid: Raid, record_property: Callable[[str, object], None]
 ) -> None:
     record_property("isolation", f"{grounds.kind}: {raid.isolation}")
+    if "loopback" in name and "+loopback" not in raid.isolation:
+        pytest.skip(f"loopback is shared, as the record says: {raid.isolation}")
     assert raid.evidence[name] == ""
 
 
@@ -117,5 +128,5 @@ def test_nothing_of_the_intruder_outlives_its_job(
     raid: Raid,
 ) -> None:
     mark = f"outlives-{raid.mark}".encode()
-    left = [pid for pid in tree.processes() if mark in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    left = [pid for pid in tree.processes() if mark in of_process(pid, "cmdline")]
     assert left == []

@@ -15,7 +15,6 @@ import selectors
 import socket
 import sys
 
-SHM_KEY = 0x4852_0000 | (os.getpid() & 0xFFFF)
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -31,11 +30,12 @@ def listening(family: int, kind: int, address: object) -> socket.socket:
 def main() -> None:
     """Leave the secret everywhere, and serve it."""
     secret = os.environ["VICTIM_HOLDS"]
-    for path in ("work.txt", f"/tmp/{SHM_KEY:x}", f"/var/tmp/{SHM_KEY:x}", f"/dev/shm/{SHM_KEY:x}"):
+    key = int(secret[:7], 16)  # numbers of processes are alike in all namespaces
+    for path in ("work.txt", f"/tmp/{key:x}", f"/var/tmp/{key:x}", f"/dev/shm/{key:x}"):
         with open(path, "w") as file:
             file.write(secret)
-    _LIBC.shmget(SHM_KEY, 4096, 0o1666)
-    name = f"victim-{SHM_KEY:x}"
+    _LIBC.shmget(key, 4096, 0o1666)
+    name = f"victim-{key:x}"
     servers = [
         listening(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         listening(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
@@ -52,7 +52,7 @@ def main() -> None:
         ],
         "udp_ports": [s.getsockname()[1] for s in servers if s.type == socket.SOCK_DGRAM],
         "unix_sockets": [f"@{name}", f"/tmp/{name}"],
-        "shm_key": SHM_KEY,
+        "shm_key": key,
         "folder": os.path.dirname(os.environ["HEADRACE_OUTPUT_DIR"]),
         "environment": os.environ.get("VIRTUAL_ENV", ""),
         "uid": os.getuid(),

@@ -20,6 +20,7 @@ from headrace.bundles.objects import Damaged, Objects
 from headrace.bundles.packs import size_in_pack
 
 YOUNG_S_MAX = 3_600  # for everything else of a folder to arrive
+FREE_BYTES_MIN = 5_000_000_000  # left on the disk, which the log may be on too
 THINNED_TO_PERMILLE = 800  # of what may be kept, so that not every arrival has to make room
 
 _ANY_BYTES = 1 << 60

@@ -50,7 +50,9 @@ VERBS = {
     "node": Verb("nodes", "list nodes, let machines join, cordon, drain, delete"),
     "completion": Verb("completing", "what a shell needs to complete these verbs"),
     "doctor": Verb(
-        "doctoring", "whether this machine can be a good node, and what mends it", is_local=True
+        "doctoring",
+        "whether this machine can be a good node; weak spots of a platform",
+        is_local=True,
     ),
     "pool": Verb("inventory", "pools: which nodes, how they are filled, prices"),
     "volume": Verb("inventory", "volumes, and which nodes reach them"),

@@ -1,30 +1,54 @@
-"""`doctor`: whether this machine can be a good node, and what mends what is not well."""
+"""`doctor`: whether this machine can be a good node, and what mends what is not well; with `--security`
+the weak spots of this machine, of the platform that is kept here, and of the one that is asked.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from argparse import ArgumentParser
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
 
 from headrace.cli.arguments import add_output
+from headrace.cli.exits import DONE, FAILED, printable
 from headrace.cli.joining import AGENT, default_folder
 from headrace.cli.output import show
+from headrace.client.client import Client
+from headrace.client.errors import ClientError
+from headrace.doctor import Check, failed, is_well, lines
 
 
 def doctor_options(parser: ArgumentParser) -> None:
     """The arguments of `doctor`."""
     parser.add_argument("head", nargs="?", default="", metavar="URL", help="of a platform to join")
     parser.add_argument("--dir", default="", metavar="FOLDER", help="where the node is kept")
+    parser.add_argument(
+        "--security",
+        action="store_true",
+        help="instead: the weak spots of this machine, and of the platform kept here or asked",
+    )
+    parser.add_argument(
+        "--data-dir",
+        default="",
+        metavar="FOLDER",
+        help="of the platform kept here, with --security; ~/.local/share/headrace by default",
+    )
     add_output(parser)
 
 
-def doctor(*, head: str, dir: str, output: str) -> int:  # noqa: A002
-    """Look at driver, NVML, MIG mode, cgroups, clock, ports, disk, and the way to the platform."""
+def doctor(*, head: str, dir: str, security: bool, data_dir: str, output: str) -> int:  # noqa: A002
+    """Look at driver, NVML, MIG mode, cgroups, clock, ports, disk, and the way to the platform; with
+    `--security` at what keeps jobs apart and others out.
+    """
     folder = Path(dir).expanduser().absolute() if dir else default_folder()
     env = {**os.environ, "HEADRACE_NODE_DIR": str(folder)}
+    if security:
+        return _tell([*_of_machine(env), *_of_platform(head, data_dir)], output)
     form = "json" if output in ("json", "yaml") else "table"
     words = [*AGENT, "--doctor", form, *([head] if head else [])]
     if output != "yaml":
@@ -32,3 +56,48 @@ def doctor(*, head: str, dir: str, output: str) -> int:  # noqa: A002
     done = subprocess.run(words, env=env, check=False, stdout=subprocess.PIPE)
     show(msgspec.json.decode(done.stdout), output)
     return done.returncode
+
+
+def _of_machine(env: dict[str, str]) -> list[Check]:
+    """What its agent finds; nothing where there is no agent, as on a laptop."""
+    if sys.platform != "linux" or find_spec(AGENT[-1]) is None:
+        return []
+    words = [*AGENT, "--doctor", "json", "--security"]
+    done = subprocess.run(words, env=env, check=False, capture_output=True, text=True)
+    try:
+        return msgspec.json.decode(done.stdout, type=list[Check])
+    except msgspec.MsgspecError:
+        why = (done.stderr.strip() or "said nothing").rpartition("\n")[2]
+        return [failed("agent", why, "pip install 'headrace[agent]', or mend what it names")]
+
+
+def _of_platform(head: str, data_dir: str) -> Iterator[Check]:
+    from headrace.cli import hardening
+
+    try:
+        client = Client.from_config(url=head)
+    except ClientError:
+        client = None  # this machine is nobody's place to ask from
+    if sys.platform == "linux":
+        yield from _of_files(data_dir, client.url if client else "")
+    if client is not None:
+        yield from hardening.of_platform(client)
+
+
+def _of_files(data_dir: str, url: str) -> Iterator[Check]:
+    from headrace.embedded.layout import Layout, default_data_dir
+
+    layout = Layout((Path(data_dir) if data_dir else default_data_dir()).expanduser().absolute())
+    if layout.exists():
+        from headrace.cli import hardening_files
+
+        yield from hardening_files.of_data_folder(layout, url)
+
+
+def _tell(checks: list[Check], output: str) -> int:
+    if output in ("json", "yaml"):
+        show(checks, output)
+    else:
+        for line in lines(checks):
+            print(printable(line))
+    return DONE if is_well(checks) else FAILED

@@ -37,7 +37,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "headrace node drain n1 --deadline 30m",
     ),
     "completion": ("source <(headrace completion bash)", "headrace completion fish | source"),
-    "doctor": ("headrace doctor https://head:7400",),
+    "doctor": ("headrace doctor https://head:7400", "headrace doctor --security"),
     "pool": ("headrace pool list",),
     "volume": ("headrace volume list -o yaml",),
     "template": ("headrace template list", "headrace template show ddp"),

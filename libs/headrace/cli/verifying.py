@@ -27,8 +27,9 @@ def verify_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--noted",
         type=_noted,
+        default=os.environ.get("HEADRACE_NOTED") or None,
         metavar="POSITION:HASH",
-        help="what an earlier verify printed: the log must still have it",
+        help="what an earlier verify printed: the log must still have it ($HEADRACE_NOTED)",
     )
     add_output(parser)
 

@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 WIDTH = 9  # of a column, at least
+NAMED_MAX = 5  # of what one line names
 
 Health = Literal["ok", "warning", "failed"]
 
@@ -48,6 +49,12 @@ def lines(checks: Sequence[Check]) -> Iterator[str]:
         yield f"{check.name:<{width}}{check.health:<{WIDTH}}{check.found}"
         if check.fix:
             yield f"{'':<{width + WIDTH}}fix: {check.fix}"
+
+
+def named(names: Sequence[str]) -> str:
+    """The first of these, and how many more there are."""
+    more = len(names) - NAMED_MAX
+    return ", ".join(names[:NAMED_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def is_well(checks: Sequence[Check]) -> bool:

@@ -16,13 +16,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from headrace.bundles.objects import Objects
-from headrace.bundles.thinning import expire, forget_before, size_of, thin
+from headrace.bundles.thinning import FREE_BYTES_MIN, expire, forget_before, size_of, thin
 from headrace.events import Refusal
 from headrace.gateway.follower import Follower
 from headrace.runtime.limits import Limit, limit_of
 
 PROJECT_BYTES_MAX = 50_000_000_000  # kept of one project
-FREE_BYTES_MIN = 5_000_000_000  # left on the disk, which the log may be on too
 LOOK_EVERY_BYTES = 1_000_000_000  # received, until it is measured again what is kept
 CONTENT_BYTES_MIN = 4_096  # what any content counts for: a block of the disk, and its name
 

@@ -2,7 +2,8 @@
 
 `--join NODE_DIR` carries out the order to join that is in a node's folder, and says what it has; with
 `--reserve` it notes in /etc/subuid and /etc/subgid which accounts are for jobs;
-`--doctor table|json [URL]` looks whether this machine can be a good node;
+`--doctor table|json [URL]` looks whether this machine can be a good node, with `--security` instead of
+the address what does not keep jobs apart or others out of it;
 `--stop-all NODE_DIR` ends every attempt found in a node's folder and the launcher instead.
 """
 
@@ -23,6 +24,10 @@ def main() -> None:
             from headrace.node_agent.joining_aloud import join_aloud
 
             raise SystemExit(join_aloud(Path(node_dir).absolute(), reserves=bool(more)))
+        case ["--doctor", output, "--security"]:
+            from headrace.node_agent.doctor.examining import examine_weak_spots
+
+            raise SystemExit(examine_weak_spots(output))
         case ["--doctor", output, *head]:
             from headrace.node_agent.doctor.examining import examine
 
@@ -35,7 +40,7 @@ def main() -> None:
         case _:
             raise SystemExit(
                 "usage: python -m headrace.node_agent"
-                " [--join NODE_DIR [--reserve] | --stop-all NODE_DIR | --doctor table|json [URL]]"
+                " [--join NODE_DIR [--reserve] | --stop-all NODE_DIR | --doctor table|json [URL | --security]]"
             )
 
 

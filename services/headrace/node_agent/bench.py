@@ -1,6 +1,7 @@
 """`python -m headrace.node_agent.bench [STARTS]`: what starting and holding workers costs here.
 
-Prints starts per second, CPU per start and memory, over a real launcher in a folder of its own.
+Prints starts per second, CPU per start and memory, over a real launcher in a folder of its own, with
+the isolation that a joined node has here (its name is printed), and what that adds to a start.
 """
 
 from __future__ import annotations
@@ -8,22 +9,28 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent import folders
-from headrace.node_agent.isolation import views
+from headrace.node_agent.isolation import Isolation, Limits, views
+from headrace.node_agent.isolation.cgroups import probe, probe_loopback
 from headrace.node_agent.machine import AttemptKey, Workplace
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision.confinement import remove
 from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
 
+NODE = "bench"  # its groups' name
+NODES = "/var/lib"  # where a joined node of root's has its folder
 STARTS = 500
 AT_ONCE = 64  # workers under way at any moment
 HELD = 200  # sleeping workers whose memory is measured, and whom another agent adopts
@@ -48,31 +55,63 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 async def measure(node_dir: Path, starts: int) -> None:
     """Run every measurement and print its line."""
-    settings = MachineSettings(node_dir=node_dir, views=views.probe(node_dir, ()))
-    print(f"kept apart by processes{settings.views.recorded if settings.views else ''}")
+    isolation = probe(NODE)
+    loopback = probe_loopback(NODE, isolation)
+    try:
+        isolated = MachineSettings(
+            node_dir=node_dir / "isolated",
+            isolation=isolation,
+            views=views.probe(node_dir, ()),
+            loopback=loopback,
+        )
+        bare = MachineSettings(node_dir=node_dir / "bare")
+        for settings in (isolated, bare):
+            settings.node_dir.mkdir()
+            settings.node_dir.chmod(0o711)  # without views, jobs' accounts pass through it
+        first = await _starts(isolated, starts)
+        await _held(isolated)
+        other = await _starts(bare, starts)
+    finally:
+        _remove_groups(isolation, loopback)
+    floor_ms = _floor_ms()
+    print(f"of which {first.cpu_ms - other.cpu_ms:.2f} ms of CPU, and {first.running_ms - other.running_ms:.2f} "
+          f"ms until it runs, are for isolation")  # fmt: skip
+    print(f"two forks of a bare interpreter and one exec take {floor_ms:.2f} ms of CPU here, "
+          f"{FILES} files on this disk {_files_ms(node_dir / 'disk'):.2f} ms")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Cost:
+    """Of one start: CPU of all that has a part in it, and time until the worker runs."""
+
+    cpu_ms: float
+    running_ms: float
+
+
+async def _starts(settings: MachineSettings, starts: int) -> _Cost:
+    """Start workers that end at once, many at a time and one by one."""
     machine, ended = ProcessMachine(settings), _Ends()
     await machine.open(lambda key: ended.look(machine, key))
     await _run(machine, ended, "warm", 20, 1)
-    launcher = folders.holder_of(node_dir / LAUNCHER_LOCK)
+    print(f"isolation: {ended.recorded}")
+    launcher = folders.holder_of(settings.node_dir / LAUNCHER_LOCK)
     cpu_s, own_s, began_s = _cpu_s(launcher), _own_cpu_s(), time.perf_counter()
     await _run(machine, ended, "many", starts, AT_ONCE)
     took_s = time.perf_counter() - began_s
     cpu_ms = (_cpu_s(launcher) - cpu_s) / starts * 1000
     own_ms = (_own_cpu_s() - own_s) / starts * 1000
-    print(f"starts/s {starts / took_s:.0f}   ({starts} × true, {AT_ONCE} at once)")
-    print(f"cpu per start {cpu_ms:.2f} ms launcher+shim+worker, {own_ms:.2f} ms agent's machine")
-    floor_ms = _floor_ms()
-    print(f"which is {(cpu_ms + own_ms) / floor_ms:.1f} × two forks of a bare interpreter and one exec "
-          f"({floor_ms:.2f} ms here)")  # fmt: skip
-    print(
-        f"of which {_files_ms(node_dir / 'disk'):.2f} ms are for the {FILES} files of a start on this disk"
-    )
+    print(f"  starts/s {starts / took_s:.0f}   ({starts} × true, {AT_ONCE} at once)")
+    print(f"  cpu per start {cpu_ms:.2f} ms launcher+shim+worker, {own_ms:.2f} ms agent's machine")
+    ended.running_s.clear()
     began_s = time.perf_counter()
     await _run(machine, ended, "alone", ALONE, 1)
-    print(f"start to end {(time.perf_counter() - began_s) / ALONE * 1000:.2f} ms, one at a time")
-    keys = await _memory(machine, ended, node_dir, launcher)
+    took_ms = (time.perf_counter() - began_s) / ALONE * 1000
+    running_ms = statistics.median(ended.running_s) * 1000
+    print(
+        f"  start to running {running_ms:.2f} ms (median), to end {took_ms:.2f} ms, one at a time"
+    )
     await machine.close()
-    await _adoption(node_dir, keys)
+    return _Cost(cpu_ms + own_ms, running_ms)
 
 
 def _floor_ms() -> float:
@@ -98,35 +137,43 @@ async def _run(machine: ProcessMachine, ended: _Ends, name: str, starts: int, at
     for number in range(starts):
         await ended.until(at_once - 1)
         ended.waiting += 1
+        ended.began_s = time.perf_counter()
         _start(machine, f"{name}-{number}", "true")
     await ended.until(0)
 
 
-async def _adoption(node_dir: Path, keys: list[AttemptKey]) -> None:
-    """What the next agent does before it has found all that runs, and watches it."""
-    machine = ProcessMachine(MachineSettings(node_dir=node_dir))
+async def _held(settings: MachineSettings) -> None:
+    """What workers that run cost, and what the next agent does before it has found them all."""
+    machine, ended = ProcessMachine(settings), _Ends()
+    await machine.open(lambda key: ended.look(machine, key))
+    keys = [_start(machine, f"held-{number}", "sleep", "1000") for number in range(HELD)]
+    await ended.until_running(HELD)
+    launcher = folders.holder_of(settings.node_dir / LAUNCHER_LOCK)
+    shims = [folders.shim_of(settings.node_dir / folders.name_of(key)) for key in keys]
+    inits = [pid for pid in tree.children(shims) if kernel.name_of(pid) == "headrace-init"]
+    shim_mb, init_mb = (sum(map(pss_kb, pids)) / HELD / 1000 for pids in (shims, inits))
+    print(f"  memory of an attempt {shim_mb + init_mb:.2f} MB (PSS, {HELD} held): shim {shim_mb:.2f} MB, "
+          f"init {init_mb:.2f} MB; launcher {pss_kb(launcher) / 1000:.1f} MB")  # fmt: skip
+    await machine.close()
+    await _adoption(settings, keys)
+    stop_all(settings.node_dir)
+
+
+async def _adoption(settings: MachineSettings, keys: list[AttemptKey]) -> None:
+    machine = ProcessMachine(settings)
     cpu_s, began_s = _own_cpu_s(), time.perf_counter()
     await machine.open(lambda _key: None)
     seen = [machine.look(key) for key in keys]
     took_ms, cpu_ms = (time.perf_counter() - began_s) * 1000, (_own_cpu_s() - cpu_s) * 1000
     assert all(found is not None and found.phase == "running" for found in seen)
-    print(f"adoption of {len(keys)} running {took_ms:.0f} ms, {cpu_ms:.0f} ms of CPU")
+    print(f"  adoption of {len(keys)} running {took_ms:.0f} ms, {cpu_ms:.0f} ms of CPU")
     await machine.close()
 
 
-async def _memory(
-    machine: ProcessMachine, ended: _Ends, node_dir: Path, launcher: int
-) -> list[AttemptKey]:
-    ended.running = 0
-    keys = [_start(machine, f"held-{number}", "sleep", "1000") for number in range(HELD)]
-    await ended.until_running(HELD)
-    shims = [folders.shim_of(node_dir / folders.name_of(key)) for key in keys]
-    inits = [pid for pid in tree.children(shims) if kernel.name_of(pid) == "headrace-init"]
-    shim_kb = sum(map(pss_kb, shims)) / HELD
-    init_kb = sum(map(pss_kb, inits)) / HELD
-    print(f"memory (PSS, {HELD} held) shim {shim_kb / 1000:.2f} MB   init {init_kb / 1000:.2f} MB   "
-          f"launcher {pss_kb(launcher) / 1000:.1f} MB")  # fmt: skip
-    return keys
+def _remove_groups(isolation: Isolation, loopback: str) -> None:
+    """What was made to hold the attempts' groups."""
+    found = [*isolation.groups("", Limits(1000, 1 << 30, ["c 1:3"])), (loopback, [])]
+    remove([folder.rstrip("/") for folder, _ in found if folder])
 
 
 def _start(machine: ProcessMachine, job: str, *command: str) -> AttemptKey:
@@ -141,10 +188,13 @@ def _start(machine: ProcessMachine, job: str, *command: str) -> AttemptKey:
 
 
 class _Ends:
-    """Counts workers under way."""
+    """Counts workers under way, and how long each took to run."""
 
     def __init__(self) -> None:
         self.waiting = self.running = 0
+        self.running_s: list[float] = []
+        self.recorded = ""
+        self.began_s = 0.0  # the latest
         self._changed = asyncio.Event()
 
     def look(self, machine: ProcessMachine, key: AttemptKey) -> None:
@@ -152,6 +202,8 @@ class _Ends:
         self._changed.set()
         if seen is not None and seen.end is None:
             self.running += 1
+            self.running_s.append(time.perf_counter() - self.began_s)
+            self.recorded = seen.isolation
         elif seen is not None and seen.end is not None:
             assert seen.end.exit_code == 0, seen.end.message
             machine.forget(key)
@@ -189,11 +241,14 @@ def pss_kb(pid: int) -> int:
 def main() -> None:
     """Measure, and leave nothing behind."""
     starts = int(sys.argv[1]) if len(sys.argv) > 1 else STARTS
-    with tempfile.TemporaryDirectory(prefix="headrace-bench-") as folder:
+    above = NODES if os.geteuid() == 0 else None
+    with tempfile.TemporaryDirectory(prefix="headrace-bench-", dir=above) as folder:
+        os.chmod(folder, 0o711)  # noqa: S103  (jobs' accounts pass through it)
         try:
             asyncio.run(measure(Path(folder).resolve(), starts))
         finally:
-            stop_all(Path(folder))
+            for node_dir in Path(folder).iterdir():
+                stop_all(node_dir)
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `moves` are folders that become the attempt's beside it (source, and path in its folder);
     `mounts` what only its processes see (source, target, read-only), where {} is the attempt's
-    folder; `links` what is linked below its working directory (path, target); `env` says where;
+    folder; `links` what is linked below its working directory (path, target, read-only); `env` says where;
     `outputs` are the paths that are kept when it has ended; `setup` is what
     prepares it, see `supervision.setting_up`; `recorded` is what else the record says of how it is
     kept apart.
@@ -99,7 +99,7 @@ class Workplace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     cwd: str = ""
     moves: tuple[tuple[str, str], ...] = ()
     mounts: tuple[tuple[str, str, bool], ...] = ()
-    links: tuple[tuple[str, str], ...] = ()
+    links: tuple[tuple[str, str, bool], ...] = ()
     env: dict[str, str] = {}
     outputs: tuple[str, ...] = ()
     setup: dict[str, Any] = {}

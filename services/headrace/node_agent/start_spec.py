@@ -139,6 +139,7 @@ def _confinement(
             _given(path, place, bound, files, identity.get("HOME", "")),
             account=account,
             cwd=place.cwd,
+            sealed=_sealed(place),
             refused=bound.denied_files,
             shm_bytes=assignment.memory_bytes,
             shares_memory=bound.enforcement == MPS,  # its clients meet the daemon there
@@ -157,10 +158,16 @@ def _given(
     own |= dict.fromkeys((file.partition("/")[0] for file in files), True)
     moved = {to.partition("/")[0] for _, to in place.moves} - own.keys()
     given = [(f"{path}/{name}", only) for name, only in (own | dict.fromkeys(moved, False)).items()]
-    elsewhere = [*(target for _, target in place.links), *bound.folders]
+    elsewhere = [*(target for _, target, _ in place.links), *bound.folders]
     elsewhere += [place.setup["folder"]] if place.setup else []
     elsewhere += [home] if os.path.isdir(home) else []
     return given + [(folder, False) for folder in elsewhere]
+
+
+def _sealed(place: Workplace) -> set[str]:
+    """Where volumes are that links lead to, of which none is to be written through."""
+    written = {target for _, target, is_read_only in place.links if not is_read_only}
+    return {target for _, target, _ in place.links} - written
 
 
 def _placed(place: Workplace) -> dict[str, Any]:
@@ -169,7 +176,7 @@ def _placed(place: Workplace) -> dict[str, Any]:
         "cwd": place.cwd,
         "tree": place.tree,
         "moves": place.moves,
-        "links": place.links,
+        "links": [(path, target) for path, target, _ in place.links],
         "outputs": place.outputs,
         "setup": place.setup,
     }

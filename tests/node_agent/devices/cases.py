@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,13 +73,18 @@ def amd(_folder: Path) -> Case:
     )
 
 
+def announced(device: str, pid: int) -> str:
+    """The name under which a process of our PID namespace says what it holds."""
+    return f"{device}.{os.readlink('/proc/self/ns/pid')}.{pid}"
+
+
 def simulated(folder: Path) -> Case:
     def happen(n: int) -> None:
         with (folder / "xids").open("a") as file:
             file.write(f"{uuid_of('n1', n)} 79\n")
 
     def hold(n: int, pid: int, held: int) -> None:
-        (folder / f"{uuid_of('n1', n)}.{pid}").write_text(str(held))
+        (folder / announced(uuid_of("n1", n), pid)).write_text(str(held))
 
     return Case(
         SimulatedDevices("simulated:4xH100-80GB", "n1", folder),

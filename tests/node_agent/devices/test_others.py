@@ -3,6 +3,7 @@
 import os
 
 import pytest
+from tests.node_agent.devices.cases import announced
 from tests.node_agent.devices.fake_amdsmi import FakeAmdSmi, Gpu
 
 from headrace.node_agent.devices import static
@@ -86,12 +87,12 @@ def test_what_announces_no_trouble_is_passed_over(tmp_path, line):
 @pytest.mark.parametrize("said", ["", "much", "-1x", "9" * 30])
 def test_what_a_process_announces_badly_is_passed_over(tmp_path, said):
     devices = SimulatedDevices("simulated:1xH100-80GB", "n1", tmp_path)
-    (tmp_path / f"{uuid_of('n1', 0)}.{os.getpid()}").write_text(said)
+    (tmp_path / announced(uuid_of("n1", 0), os.getpid())).write_text(said)
     held = [held for _, held in devices.sample({})[0].processes]
     assert held in ([], [int("9" * 20)])
 
 
 def test_what_a_process_held_that_has_gone_is_held_no_more(tmp_path):
     devices = SimulatedDevices("simulated:1xH100-80GB", "n1", tmp_path)
-    (tmp_path / f"{uuid_of('n1', 0)}.4194399").write_text("5")
+    (tmp_path / announced(uuid_of("n1", 0), 4_194_399)).write_text("5")
     assert devices.sample({})[0].processes == ()

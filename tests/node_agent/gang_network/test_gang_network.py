@@ -109,10 +109,10 @@ async def test_the_record_says_whose_ports_are_fenced(node: Node, machine: Names
     ports = {"port": free_port(), "ports": 1}
     alone = await node.placement.want("alone", "/bin/true")
     gang = await node.placement.want("gang", "/bin/true", peers=("::1",), **ports)
-    for key, level in ((alone, "processes"), (gang, "processes+peers")):
+    for key, level in ((alone, ""), (gang, "+peers")):
         await node.placement.ended(key)
         started = node.placement.of(key)[0]
-        assert (started.isolation, started.message) == (level, "")
+        assert (started.isolation, started.message) == (f"processes{node.kept_apart}{level}", "")
 
 
 def test_only_members_of_gangs_have_a_part() -> None:

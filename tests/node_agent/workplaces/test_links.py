@@ -85,7 +85,9 @@ def swapping(monkeypatch):
             return about
 
         monkeypatch.setattr(os, "stat", looked)
-        monkeypatch.setattr(os, "lstat", lambda path: looked(path, follow_symlinks=False))
+        monkeypatch.setattr(
+            os, "lstat", lambda path, **how: looked(path, follow_symlinks=False, **how)
+        )
         monkeypatch.setattr(os, "fstat", looked)
 
     return swap

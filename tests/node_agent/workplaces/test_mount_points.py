@@ -85,3 +85,33 @@ async def test_nothing_is_put_into_a_volume_that_is_read_only(shared, area):
     _, end = await ran_with(shared, "true", *mounted)
     assert end.message == "cannot start: /data/in: Read-only file system"
     assert os.listdir(area / "sets") == ["x"]
+
+
+async def test_a_volume_that_is_linked_is_read_only_where_it_is_to_be(shared, area):
+    for name in ("sets", "job"):
+        os.chown(area / name, NOBODY, NOBODY)
+    mounted = (shown(area, "in/data", read_only=True), shown(area, "out", "job"))
+    script = f"cat in/data/x; touch out/y; touch in/data/y || touch {area}/sets/y"
+    said, end = await ran_with(shared, script, *mounted)
+    assert (said.count("Read-only file system"), said[:4], end.exit_code) == (2, "sets", 1)
+    assert (os.listdir(area / "sets"), sorted(os.listdir(area / "job"))) == (["x"], ["x", "y"])
+
+
+async def test_a_volume_that_is_also_written_through_another_link_is_not_read_only(shared, area):
+    os.chown(area / "sets", NOBODY, NOBODY)
+    mounted = (shown(area, "in", read_only=True), shown(area, "out"))
+    _, end = await ran_with(shared, "touch out/y; cat in/y", *mounted)
+    assert end.exit_code == 0
+
+
+async def test_where_no_namespaces_are_granted_a_mount_is_refused_and_not_left_out(shared, area):
+    await shared.kill_agent()
+    shared.grant_no_namespaces()
+    await shared.start()
+    await shared.ready()
+    _, end = await ran_with(shared, "true", shown(area, "/data"))
+    assert (end.reason, end.exit_code) == ("start-failed", 126)
+    said = "nothing can be shown at /data: this host grants no mount namespaces"
+    assert end.message == said
+    linked, end = await ran_with(shared, "cat data/x", shown(area, "data"))
+    assert (linked, end.exit_code) == ("sets", 0)

@@ -79,3 +79,7 @@ class Devices(Protocol):
         A device that is missing here is not kept from anybody.
         """
         ...
+
+    def folders(self) -> tuple[str, ...]:
+        """Folders of the host in which a process that uses them has to write."""
+        ...

@@ -73,6 +73,9 @@ class AmdDevices:
     def files(self) -> dict[str, str]:
         return dict(self._files)
 
+    def folders(self) -> tuple[str, ...]:
+        return ()
+
     def _all(self) -> Sequence[Any]:
         try:
             return list(self._smi.amdsmi_get_processor_handles())

@@ -86,6 +86,9 @@ class NvmlDevices:
     def files(self) -> dict[str, str]:
         return {name: gpu.file for gpu in self._gpus.values() if gpu.file for name in gpu.handles}
 
+    def folders(self) -> tuple[str, ...]:
+        return ()
+
     def _read(self, index: int) -> Gpu:
         """Everything about the GPU of this index. Raises the library's error."""
         nvml = self._nvml

@@ -2,7 +2,8 @@
 
 Rule: the same node name and index give the same UUID, on every machine and for ever. What happens
 to them is told by files: a worker announces what it holds by writing the bytes into
-`$HEADRACE_SIMULATED_GPUS/<device>.<pid>`, trouble is a line `<device> <XID code>` added to `xids`
+`$HEADRACE_SIMULATED_GPUS/<device>.<namespace>.<pid>`, where the namespace is what `/proc/self/ns/pid`
+says, since jobs count their processes anew. Trouble is a line `<device> <XID code>` added to `xids`
 there, and a device is faulty as long as `<device>.fault` says why.
 """
 
@@ -20,6 +21,7 @@ import msgspec
 from headrace.events.gangs import Share
 from headrace.events.nodes import Device
 from headrace.node_agent.devices import Sample, Trouble, nvidia_binding, xid
+from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.beneath import Folder
 
 CPU_MILLI_PER_GPU = 12_000
@@ -28,9 +30,10 @@ COUNT_MAX = 1_024
 FOLDER_VARIABLE = "HEADRACE_SIMULATED_GPUS"
 BYTES_MAX = 65_536  # read of what is announced at a time
 SAID_BYTES_MAX = 200  # of one file
+STATUS_BYTES_MAX = 8_192  # of a process
 
 _SPEC = re.compile(r"^simulated:([0-9]{1,4})x([A-Za-z0-9]+)-([0-9]{1,4})GB$")
-_HELD = re.compile(r"^(GPU-[0-9a-f-]+)\.([0-9]{1,10})$")
+_HELD = re.compile(r"^(GPU-[0-9a-f-]+)\.(pid:\[[0-9]{1,10}\]\.[0-9]{1,10})$")
 
 
 class SimulatedDevices:
@@ -98,6 +101,9 @@ class SimulatedDevices:
     def files(self) -> dict[str, str]:
         return {}
 
+    def folders(self) -> tuple[str, ...]:
+        return (str(self._folder),) if self._folder is not None else ()
+
     def _announced_xids(self) -> Sequence[tuple[str, int]]:
         if self._folder is None:
             return []
@@ -133,14 +139,28 @@ class SimulatedDevices:
     def _announced(self) -> dict[str, tuple[tuple[int, int], ...]]:
         """What living processes say they hold, by device."""
         held: dict[str, tuple[tuple[int, int], ...]] = {}
-        for name in sorted(self._names()):
-            match = _HELD.match(name)
-            if match is None or not os.path.exists(f"/proc/{match[2]}"):
+        found = [match for name in sorted(self._names()) if (match := _HELD.match(name))]
+        living = _living() if found else {}
+        for match in found:
+            pid = living.get(match[2])
+            if pid is None:
                 continue
             with contextlib.suppress(OSError, ValueError):
-                held_bytes = int(_said(Path(self._folder or ""), name)[:20])
-                held[match[1]] = (*held.get(match[1], ()), (int(match[2]), held_bytes))
+                held_bytes = int(_said(Path(self._folder or ""), match[0])[:20])
+                held[match[1]] = (*held.get(match[1], ()), (pid, held_bytes))
         return held
+
+
+def _living() -> dict[str, int]:
+    """The pids of living processes, each by its namespace and its number there."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        with contextlib.suppress(OSError):
+            namespace = os.readlink(f"/proc/{pid}/ns/pid")
+            status = kernel.read(f"/proc/{pid}/status", STATUS_BYTES_MAX)
+            numbers = status.partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
+            found[f"{namespace}.{int(numbers[-1])}"] = int(pid)
+    return found
 
 
 def _said(folder: Path, name: str) -> str:

@@ -73,6 +73,9 @@ class StaticDevices:
             return {}
         return {d.device: self._file.replace("{}", str(d.index)) for d in self._devices}
 
+    def folders(self) -> tuple[str, ...]:
+        return ()
+
 
 def read(path: str) -> Described:
     """What the file at `path` describes. Raises `ValueError` with one line naming what is wrong."""

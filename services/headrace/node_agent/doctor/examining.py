@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import msgspec
 
 from headrace.doctor import Check, is_well, lines
 from headrace.node_agent.devices import nvml
+from headrace.node_agent.doctor import weak_spots
 from headrace.node_agent.doctor.engine import check_engine
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
@@ -20,6 +23,7 @@ from headrace.node_agent.doctor.host import (
     check_way,
     kernel_adjtimex,
 )
+from headrace.node_agent.isolation import cgroups, views
 from headrace.node_agent.membership import NodeFolder, bus_url
 from headrace.node_agent.settings import NodeSettings
 
@@ -30,7 +34,17 @@ def examine(head: str, output: str) -> int:
     """Look, and say what was found; 1 when something does not work. `head` is the platform's
     address, when there is one that this machine has not joined.
     """
-    checks = list(_checks(NodeSettings.read(), head))
+    return _tell(list(_checks(NodeSettings.read(), head)), output)
+
+
+def examine_weak_spots(output: str) -> int:
+    """The same of what keeps jobs from each other and others from the agent; 1 when somebody is not
+    kept out.
+    """
+    return _tell(list(_weak_spots(NodeSettings.read())), output)
+
+
+def _tell(checks: list[Check], output: str) -> int:
     if output == "json":
         print(msgspec.json.encode(checks).decode())
     else:
@@ -47,6 +61,30 @@ def _checks(settings: NodeSettings, head: str) -> Iterator[Check]:
     yield check_ports(*settings.ports, ROOT)
     yield check_disk(settings.node_dir)
     yield from check_way(_ways(NodeFolder(settings.node_dir), head))
+
+
+def _weak_spots(settings: NodeSettings) -> Iterator[Check]:
+    is_root, release = os.geteuid() == 0, os.uname().release
+    granted = views.granted()
+    yield check_accounts(settings.accounts)
+    yield from weak_spots.check_namespaces(granted, settings.accounts, release)
+    is_kept = is_root and cgroups.grants_loopback()
+    yield weak_spots.check_loopback(is_root=is_root, is_kept=is_kept)
+    yield weak_spots.check_devices(granted, ROOT, is_root=is_root)
+    yield check_cgroups(ROOT)
+    yield weak_spots.check_kernel(release)
+    yield weak_spots.check_links(ROOT)
+    yield weak_spots.check_tracing(ROOT)
+    yield from weak_spots.check_engine_socket(settings.engine)
+    yield from weak_spots.check_mapped(settings.accounts.users)
+    yield weak_spots.check_folder(settings.node_dir)
+    yield weak_spots.check_programs(_programs())
+
+
+def _programs() -> list[str]:
+    """The interpreter, and the folders it takes modules from."""
+    here = os.getcwd()  # which the agent's own start does not search
+    return [os.path.realpath(sys.executable), sys.prefix, *(p for p in sys.path if p and p != here)]
 
 
 def _ways(folder: NodeFolder, head: str) -> dict[str, str]:

@@ -54,11 +54,11 @@ class Enforcer:
         )
         limits = ladder.limits_of(shares, self._known)
         facts = self.devices.bind(shares)
-        folders: tuple[str, ...] = ()
+        folders = self.devices.folders() if shares else ()
         if level == MPS and self._mps is not None:
             for device, limit in limits.items():
                 facts |= self._mps.environment(device, *limit)
-            folders = tuple(str(self._mps.pipe(device)) for device in limits)
+            folders += tuple(str(self._mps.pipe(device)) for device in limits)
         caps, refused = ladder.caps_of(limits, self._known), self._refused(shares)
         denied = tuple(map(_kernels_name, refused))
         known = self.devices.files()

@@ -110,24 +110,42 @@ def probe_loopback(node: str, isolation: Isolation) -> str:
     """The folder of version 2 below which a program in the kernel keeps the ports of an account's jobs
     from other jobs, beside whichever version limits them; "" where this host grants none.
     """
-    if isinstance(isolation, Cgroup2):
-        base = isolation.base
-    else:
-        try:
-            mounted = _mounts(_text("/proc/self/mountinfo"))["cgroup2"]
-            base = f"{mounted}/headrace-{node}"
-            os.makedirs(base, exist_ok=True)
-        except (OSError, KeyError):
-            return ""
+    try:
+        base = isolation.base if isinstance(isolation, Cgroup2) else _beside(node)
+        os.makedirs(base, exist_ok=True)
+    except (OSError, KeyError):
+        return ""
+    return base if _keeps_loopback(base) else ""
+
+
+def grants_loopback() -> bool:
+    """Whether this host grants what `probe_loopback` looks for; nothing of the trial is left."""
+    try:
+        base = _beside(f"trial-{os.getpid()}")
+        os.mkdir(base)
+    except (OSError, KeyError):
+        return False
+    try:
+        return _keeps_loopback(base)
+    finally:
+        os.rmdir(base)
+
+
+def _beside(node: str) -> str:
+    """Our folder of version 2 where something else limits jobs. Raises `KeyError` where none is."""
+    return f"{_mounts(_text('/proc/self/mountinfo'))['cgroup2']}/headrace-{node}"
+
+
+def _keeps_loopback(base: str) -> bool:
     plan = plan_of(Processes(), "probe-loopback", Limits(), (os.geteuid(), os.getegid(), []), base)
     confinement = Confinement(plan)
     try:
         confinement.create()
     except OSError:
-        return ""
+        return False
     finally:
         remove(confinement.folders)
-    return base
+    return True
 
 
 def _version2(here: Path, node: str) -> Isolation:

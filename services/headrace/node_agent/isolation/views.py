@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -66,6 +66,7 @@ class Views:
         *,
         account: Account | None = None,
         cwd: str = "",
+        sealed: Collection[str] = (),
         refused: Sequence[str] = (),
         shm_bytes: int = 0,
         shares_memory: bool = False,
@@ -73,6 +74,7 @@ class Views:
     ) -> dict[str, Any]:
         """What the shim is told (see `supervision.namespaces.View`) for a job of this user that was
         `given` these paths, runs as this account, and works in `cwd` if that is a folder of the node's.
+        What is `sealed` of what it was given is read-only, wherever that is.
         A folder on the way to what it needs that is closed to the account is covered, so that what it
         needs is all that is in it.
         """
@@ -83,7 +85,11 @@ class Views:
         if account is not None:
             hidden += ways.closed(account, [path for path, _ in needed])
         covered = (*hidden, *TEMPORARY)
-        shown = [(path, only) for path, only in needed if _is_in(path, covered)]
+        shown = [
+            (path, only or path in sealed)
+            for path, only in needed
+            if path in sealed or _is_in(path, covered)
+        ]
         of_the_host = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
         shown += [
             (path, False)

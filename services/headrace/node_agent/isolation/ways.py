@@ -31,9 +31,10 @@ def programs(interpreters: tuple[str, ...] = ()) -> list[str]:
 
 def closed(account: Account, paths: Iterable[str]) -> list[str]:
     """The outermost folders above these paths that are closed to the account."""
+    one_of_each = {os.path.dirname(path): path for path in paths}  # most lie beside each other
     found = (
         next((way for way in _ways(path) if not _is_open(way, account)), "")
-        for path in dict.fromkeys(paths)
+        for path in one_of_each.values()
     )
     return list(dict.fromkeys(filter(None, found)))
 

@@ -106,7 +106,10 @@ class Confinement:
         """Nothing is left: take the groups away, and what was in the temporary folder."""
         remove(self.folders)
         if self.init:
-            remove_folder(TMP)
+            try:
+                os.rmdir(TMP)  # most are empty: cheaper than a look
+            except OSError:
+                remove_folder(TMP)
 
     def ran_out_of_memory(self) -> str:
         """One line for people if the groups' limit ended a process; empty if it did not."""

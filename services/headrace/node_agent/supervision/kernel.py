@@ -4,7 +4,6 @@ import ctypes
 import os
 import signal
 import struct
-import sys
 import time
 from typing import Any
 
@@ -21,6 +20,10 @@ _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096,
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 442, 444, 446  # the same on every machine
 _AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
 _LANDLOCK_VERSION, _SCOPES_SINCE, _ABSTRACT_SOCKETS = 1, 6, 1
+_LANDLOCK_RULES = struct.pack("=QQQ", 0, 0, _ABSTRACT_SOCKETS)  # nothing of files or the network
+_LANDLOCK_RULES_BYTES = ctypes.c_size_t(len(_LANDLOCK_RULES))
+_MOUNT_ATTRIBUTES = struct.Struct("=QQQQ")  # the kernel's `struct mount_attr`: to set, to clear, …
+_MOUNT_ATTRIBUTES_BYTES = ctypes.c_size_t(_MOUNT_ATTRIBUTES.size)
 # looked up here: what is looked up after a fork is looked up in every process anew
 _SYSCALL, _MOUNT, _UNSHARE, _SETNS = _LIBC.syscall, _LIBC.mount, _LIBC.unshare, _LIBC.setns
 
@@ -111,10 +114,10 @@ def restrict(target: str, to: int, *, is_recursive: bool = True) -> None:
     """Make the mount at this place, and those in it, read-only or without devices. Raises `OSError`,
     also before Linux 5.12.
     """
-    attributes = ctypes.create_string_buffer(to.to_bytes(8, sys.byteorder), 32)
+    attributes = _MOUNT_ATTRIBUTES.pack(to, 0, 0, 0)
     flags = _AT_RECURSIVE if is_recursive else 0
-    there, size = os.fsencode(target), ctypes.c_size_t(len(attributes))
-    syscall(_MOUNT_SETATTR, _AT_FDCWD, there, flags, attributes, size)
+    there = os.fsencode(target)
+    syscall(_MOUNT_SETATTR, _AT_FDCWD, there, flags, attributes, _MOUNT_ATTRIBUTES_BYTES)
 
 
 def can_scope_sockets() -> bool:
@@ -128,9 +131,7 @@ def can_scope_sockets() -> bool:
 
 def scope_sockets() -> None:
     """Reach abstract sockets of this process and its children only, from now on. Raises `OSError`."""
-    handled = bytes(16)  # nothing of files, nothing of the network
-    rules = ctypes.create_string_buffer(handled + struct.pack("=Q", _ABSTRACT_SOCKETS), 24)
-    made = syscall(_LANDLOCK_CREATE, rules, ctypes.c_size_t(len(rules)), 0)
+    made = syscall(_LANDLOCK_CREATE, _LANDLOCK_RULES, _LANDLOCK_RULES_BYTES, 0)
     try:
         syscall(_LANDLOCK_RESTRICT, made, 0)
     finally:

@@ -14,9 +14,11 @@ from headrace.node_agent.supervision import kernel
 LOAD, STORE, COPY, AND, SHIFT_RIGHT, SET, EXIT = 0x61, 0x63, 0xBF, 0x57, 0x77, 0xB7, 0x95
 SKIP_IF, SKIP_UNLESS = 0x15, 0x55
 
-_SYSCALL = {"x86_64": 321, "aarch64": 280}  # by machine
+_NUMBER = {"x86_64": 321, "aarch64": 280}.get(os.uname().machine)  # of bpf(2)
 _PROG_LOAD, _PROG_ATTACH, _ALLOW_MULTI = 5, 8, 2
 _ATTRIBUTES_BYTES = 128
+_LICENSE = ctypes.create_string_buffer(b"")
+_LICENSE_AT = ctypes.addressof(_LICENSE)
 
 
 def instruction(code: int, to: int = 0, of: int = 0, offset: int = 0, value: int = 0) -> bytes:
@@ -41,14 +43,14 @@ def attach_program(folder: str, kind: int, programs: "list[tuple[int, bytes]]") 
 
 
 def _loaded(kind: int, program: bytes) -> int:
-    code, license_ = ctypes.create_string_buffer(program), ctypes.create_string_buffer(b"")
-    addresses = ctypes.addressof(code), ctypes.addressof(license_)
+    code = ctypes.c_char_p(program)
+    addresses = ctypes.c_void_p.from_buffer(code).value, _LICENSE_AT
     return _bpf(_PROG_LOAD, struct.pack("<IIQQ", kind, len(program) // 8, *addresses))
 
 
 def _bpf(command: int, attributes: bytes) -> int:
-    number = _SYSCALL.get(os.uname().machine)
-    if number is None:
+    if _NUMBER is None:
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-    given = ctypes.create_string_buffer(attributes, _ATTRIBUTES_BYTES)
-    return kernel.syscall(number, command, given, _ATTRIBUTES_BYTES)
+    return kernel.syscall(
+        _NUMBER, command, attributes.ljust(_ATTRIBUTES_BYTES, b"\0"), _ATTRIBUTES_BYTES
+    )

@@ -38,33 +38,33 @@ def attach(folder: str, account: int) -> None:
 def marking(account: int) -> bytes:
     """Instructions that mark what goes out over loopback."""
     mark = account - (1 << _OF_A_JOB_BIT)  # as a signed number: the bit is set
-    return b"".join(
-        [
-            instruction(LOAD, _FIELD, _PACKET, _INTERFACE),
-            instruction(SKIP_UNLESS, _FIELD, offset=2, value=_LOOPBACK),
-            instruction(SET, _OTHER, value=mark),
-            instruction(STORE, _PACKET, _OTHER, _MARK),
-            instruction(SET, _ANSWER, value=1),
-            instruction(EXIT),
-        ]
-    )
+    return _MARKING[0] + instruction(SET, _OTHER, value=mark) + _MARKING[1]
 
 
 def dropping(account: int) -> bytes:
     """Instructions that answer 0 for what came over loopback from another account's job."""
-    return b"".join(
-        [
-            instruction(LOAD, _FIELD, _PACKET, _INTERFACE),
-            instruction(SKIP_UNLESS, _FIELD, offset=8, value=_LOOPBACK),
-            instruction(LOAD, _FIELD, _PACKET, _MARK),
-            instruction(COPY, _OTHER, _FIELD),
-            instruction(SHIFT_RIGHT, _OTHER, value=_OF_A_JOB_BIT),
-            instruction(SKIP_IF, _OTHER, offset=4, value=0),
-            instruction(AND, _FIELD, value=_ACCOUNT),
-            instruction(SKIP_IF, _FIELD, offset=2, value=account),
-            instruction(SET, _ANSWER, value=0),
-            instruction(EXIT),
-            instruction(SET, _ANSWER, value=1),
-            instruction(EXIT),
-        ]
-    )
+    own = instruction(SKIP_IF, _FIELD, offset=2, value=account)
+    return _DROPPING[0] + own + _DROPPING[1]
+
+
+# what is before and behind the account: made once, not in every shim
+_MARKING = (
+    instruction(LOAD, _FIELD, _PACKET, _INTERFACE)
+    + instruction(SKIP_UNLESS, _FIELD, offset=2, value=_LOOPBACK),
+    instruction(STORE, _PACKET, _OTHER, _MARK)
+    + instruction(SET, _ANSWER, value=1)
+    + instruction(EXIT),
+)
+_DROPPING = (
+    instruction(LOAD, _FIELD, _PACKET, _INTERFACE)
+    + instruction(SKIP_UNLESS, _FIELD, offset=8, value=_LOOPBACK)
+    + instruction(LOAD, _FIELD, _PACKET, _MARK)
+    + instruction(COPY, _OTHER, _FIELD)
+    + instruction(SHIFT_RIGHT, _OTHER, value=_OF_A_JOB_BIT)
+    + instruction(SKIP_IF, _OTHER, offset=4, value=0)
+    + instruction(AND, _FIELD, value=_ACCOUNT),
+    instruction(SET, _ANSWER, value=0)
+    + instruction(EXIT)
+    + instruction(SET, _ANSWER, value=1)
+    + instruction(EXIT),
+)

@@ -28,8 +28,10 @@ _CLONE, _CLOEXEC, _RECURSIVE, _NO_FOLLOW, _EMPTY_PATH = 0x1, os.O_CLOEXEC, 0x800
 _FROM_EMPTY, _TO_EMPTY = 0x04, 0x40
 _SET_STRING, _CREATE = 1, 6
 _CREATE_CLOEXEC = 1  # FSOPEN_CLOEXEC, FSMOUNT_CLOEXEC
-_NO_SUID, _NO_DEVICES, _READ_ONLY = 0x2, 0x4, 0x1
-_ATTRIBUTES = struct.Struct("=QQQQ")  # the kernel's `struct mount_attr`: to set, to clear, …
+_NO_SUID, _NO_DEVICES = 0x2, 0x4
+_READ_ONLY = struct.pack("=QQQQ", 0x1, 0, 0, 0)  # a `struct mount_attr`: to set, to clear, …
+_ATTRIBUTES_BYTES = ctypes.c_size_t(len(_READ_ONLY))
+_HERE = -100  # AT_FDCWD
 _WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
 
 Account = list[Any] | None
@@ -67,10 +69,35 @@ def hold(source: str, *, is_read_only: bool) -> Held:
     finally:
         os.close(found.descriptor)
     if is_read_only:
-        attributes = _ATTRIBUTES.pack(_READ_ONLY, 0, 0, 0)
-        size = ctypes.c_size_t(_ATTRIBUTES.size)
-        kernel.syscall(_MOUNT_SETATTR, tree, b"", _EMPTY_PATH | _RECURSIVE, attributes, size)
+        _close_to_writers(tree)
     return Held(tree, is_folder)
+
+
+def show(source: int, target: str, *, is_read_only: bool) -> None:
+    """Have an open folder or file, with what is mounted in it, at a path that is no link and that no job
+    can change; the mount point is made if need be. Raises `OSError` with the path.
+    """
+    tree = _clone(source, "")
+    try:
+        if is_read_only:
+            _close_to_writers(tree)
+        try:
+            _attach_at(tree, target)
+        except FileNotFoundError:
+            _make(target, is_folder=stat.S_ISDIR(os.fstat(source).st_mode))
+            _attach_at(tree, target)
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, target) from None
+    finally:
+        os.close(tree)
+
+
+def _make(path: str, *, is_folder: bool) -> None:
+    if is_folder:
+        os.makedirs(path, mode=0o755)
+    else:
+        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
+        kernel.write(path, b"")
 
 
 def mount(held: Held, target: str, account: Account) -> None:
@@ -219,6 +246,15 @@ def _clone(folder: int, name: str) -> int:
     """A mount of what is there, which is nowhere yet; nothing is followed."""
     flags = _CLONE | _CLOEXEC | _RECURSIVE | _NO_FOLLOW | _EMPTY_PATH
     return kernel.syscall(_OPEN_TREE, folder, os.fsencode(name), flags)
+
+
+def _close_to_writers(tree: int) -> None:
+    flags = _EMPTY_PATH | _RECURSIVE
+    kernel.syscall(_MOUNT_SETATTR, tree, b"", flags, _READ_ONLY, _ATTRIBUTES_BYTES)
+
+
+def _attach_at(tree: int, path: str) -> None:
+    kernel.syscall(_MOVE_MOUNT, tree, b"", _HERE, os.fsencode(path), _FROM_EMPTY)
 
 
 def _attach(tree: int, place: int) -> None:

@@ -11,11 +11,12 @@ Source: pid_namespaces(7), mount_namespaces(7), user_namespaces(7).
 import contextlib
 import os
 import signal
+import stat
 from typing import Any
 
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.beneath import Folder
-from headrace.node_agent.supervision.mountpoints import Account, hold, mount
+from headrace.node_agent.supervision.mountpoints import Account, hold, mount, show
 
 ROOT, USER = "root", "user"  # whose: of an agent that is root, or of one that is not
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a folder of the attempt is shown there)
@@ -136,7 +137,8 @@ class Namespaces:
     def _arrange(self, account: Account) -> None:
         """What is shown is opened before anything is covered. Raises `OSError`."""
         view = self._view
-        shown = [(_held(path), os.path.realpath(path), only) for path, only in view["shown"]]
+        held = [(_held(path), only) for path, only in view["shown"]]
+        shown = [(source, os.readlink(f"/proc/self/fd/{source}"), only) for source, only in held]
         mounts = [
             (target, hold(source, is_read_only=only)) for source, target, only in self._mounts
         ]
@@ -146,19 +148,19 @@ class Namespaces:
         whole = {path for _, path, _ in shown}  # what is mounted there first would come along
         replaced = [path for path in TEMPORARY if path not in whole and _is_folder(path)]
         places = [(path, _BOUND, temporary, False) for path in replaced]
-        places += [(path, _COVERED, "", False) for path in view["hidden"]]
+        places += [(path, _COVERED, -1, False) for path in view["hidden"]]
         places += [(path, _BOUND, source, only) for source, path, only in shown]
         covers = []
         for path, how, source, is_read_only in sorted(places):  # what is in another after that
             if how == _BOUND:
-                _show(source, path, is_read_only=is_read_only)
+                show(source, path, is_read_only=is_read_only)
             elif _is_folder(path):
                 kernel.mount("tmpfs", path, COVER)
                 covers.append(path)
             elif os.path.exists(path):
                 kernel.show("/dev/null", path)
-        for target, held in sorted(mounts):
-            mount(held, target, account)
+        for target, tree in sorted(mounts):
+            mount(tree, target, account)
         for path in view["refused"]:
             kernel.show(path, path)
             kernel.restrict(path, kernel.NO_DEVICES)
@@ -185,25 +187,16 @@ def _be_alone_of_this_user() -> None:
     kernel.write("/proc/self/gid_map", b"%d %d 1" % (group, group), flags=0)
 
 
-def _held(path: str) -> str:
-    """A path to what is there now, whatever covers it later."""
-    return f"/proc/self/fd/{os.open(path, os.O_PATH | os.O_CLOEXEC)}"
+def _held(path: str) -> int:
+    """A descriptor of what is there now, whatever covers it later."""
+    return os.open(path, os.O_PATH | os.O_CLOEXEC)
 
 
 def _is_folder(path: str) -> bool:
-    return os.path.isdir(path) and not os.path.islink(path)
-
-
-def _show(source: str, target: str, *, is_read_only: bool) -> None:
-    if not os.path.exists(target):
-        if os.path.isdir(source):
-            os.makedirs(target, mode=0o755)
-        else:
-            os.makedirs(os.path.dirname(target), mode=0o755, exist_ok=True)
-            kernel.write(target, b"")
-    kernel.show(source, target)
-    if is_read_only:
-        kernel.restrict(target, kernel.READ_ONLY)
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except OSError:
+        return False
 
 
 def _name(lines: list[str]) -> None:
@@ -212,8 +205,7 @@ def _name(lines: list[str]) -> None:
     """
     kernel.mount("tmpfs", PROCESSES, COVER)
     for path, line in zip(("/etc/passwd", "/etc/group"), lines, strict=True):
-        with open(path, "rb") as file:
-            known = file.read()
+        known = kernel.read(path, os.stat(path).st_size)
         own = f"{PROCESSES}/{os.path.basename(path)}"
         kernel.write(own, known.rstrip(b"\n") + b"\n" + line.encode() + b"\n")
         os.chmod(own, 0o644)

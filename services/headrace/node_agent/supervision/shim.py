@@ -77,6 +77,7 @@ class _Attempt:
         self._end |= {"process": -1, "boot": boot}
         self._ending = False
         self._has_let_go = False  # of init
+        self._is_ended_by_init = False  # init asks all there are at once, also those being forked
         self._has_lost_one = False  # a child, since it was last looked
         self._asked: set[int] = set()
         self._kill_at_ns = 0
@@ -186,7 +187,7 @@ class _Attempt:
         """Reap, then wait for something to happen; False when nothing of the attempt is left."""
         if not self._reap():
             return False
-        if self._ending and self._has_lost_one:
+        if self._ending and self._has_lost_one and not self._is_ended_by_init:
             self._ask_orphans()
         if not self._alive:
             self._end_leftovers()
@@ -204,7 +205,7 @@ class _Attempt:
         self._has_let_go = True
         namespaces.tell(LEAVE if was_ending else END)
         if not was_ending:
-            self._ending = True
+            self._ending = self._is_ended_by_init = True
             self._kill_at_ns = kernel.boottime_ns() + int(LEFTOVERS_GRACE_S * 1e9)
 
     def _reap(self) -> bool:

@@ -1,7 +1,7 @@
 """What a worker finds beside its code: volumes of the node, and copies of what jobs left behind.
 
-Rule: a path below the working directory is a link or a copy, which needs no privilege. An absolute
-one is mounted where only the worker's processes see it, which takes root; without root it must be
+Rule: a path below the working directory is a link or a copy, which needs no privilege; what a link
+leads to is read-only where the attempt has mounts of its own, if it is to be. An absolute one is mounted where only the worker's processes see it, which takes root; without root it must be
 where the volume is on the node anyway. A container is shown both by its engine.
 """
 

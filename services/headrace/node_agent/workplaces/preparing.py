@@ -158,7 +158,7 @@ class Workplaces:
                 path = launch.volumes.get(mount.volume, "")
                 contained = bool(launch.image)
                 shown = await asyncio.to_thread(volume_at, mount, path, contained=contained)
-                links += [(mount.path, path)] if is_below and not contained else []
+                links += [(mount.path, path, mount.read_only)] if is_below and not contained else []
                 where = f"{{}}/{WORK}/{mount.path}" if is_below else mount.path
                 env[variable_of(mount.volume)] = where
             mounts += [shown] if shown is not None else []

@@ -1,4 +1,4 @@
-"""Platforms to attack: one that root runs, and one that a person runs who has no rights on the machine.
+"""Platforms of a person who has no rights on the machine, though the tests may run as root.
 
 Rule: the person's platform is real: its processes have that person's uid, and the interpreter is where
 it is for everybody. Where that is in a folder that only root may enter, the person sees it through a
@@ -24,6 +24,7 @@ from headrace.embedded.accounts import Account, can_reach
 PERSON = 7411  # a uid that no user of this machine has
 VERB_S_MAX = 120.0
 IS_ROOT = os.geteuid() == 0
+NO_NAMESPACES = Path(__file__).parent / "no_namespaces.py"
 _AS_PERSON = """
 set -e
 person=$1; shift
@@ -48,7 +49,11 @@ def unreachable() -> list[str]:
 
 
 class PersonsPlatform(Platform):
-    """A platform of somebody who is not root. Every command line runs as that person, too."""
+    """A platform of somebody who is not root. Every command line runs as that person, too;
+    `has_namespaces`: the kernel lets that person make user namespaces.
+    """
+
+    has_namespaces = True
 
     def __init__(self, home: Path) -> None:
         super().__init__(home)
@@ -85,22 +90,29 @@ class PersonsPlatform(Platform):
         line = f"person:x:{PERSON}:{PERSON}::{self.person_home}:/bin/sh\n"
         (staging / "passwd").write_text(Path("/etc/passwd").read_text() + line)
         (staging / "passwd").chmod(0o644)
-        unshare = ("unshare", "--mount", "--propagation", "private")
+        without = () if self.has_namespaces else (sys.executable, str(NO_NAMESPACES))
+        unshare = (*without, "unshare", "--mount", "--propagation", "private")
         return (*unshare, "sh", "-c", _AS_PERSON, str(staging), str(PERSON), *unreachable(), "--")
+
+
+@contextlib.contextmanager
+def persons_folder() -> Iterator[PersonsPlatform]:
+    """A platform that is not started yet; it and its data are gone afterwards."""
+    home = Path(tempfile.mkdtemp(prefix="headrace-person-"))
+    home.chmod(0o755)
+    platform = PersonsPlatform(home)
+    try:
+        yield platform
+    finally:
+        where = ("--data-dir", str(platform.data_dir))
+        platform.headrace("down", *where, "--delete-data", check=False)
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @contextlib.contextmanager
 def persons_platform(*options: str, **env: str) -> Iterator[PersonsPlatform]:
     """Started as that person; it and its data are gone afterwards."""
-    home = Path(tempfile.mkdtemp(prefix="headrace-person-"))
-    home.chmod(0o755)
-    platform = PersonsPlatform(home)
-    platform.env |= env
-    try:
+    with persons_folder() as platform:
+        platform.env |= env
         platform.up("--listen", "127.0.0.1:0", *options)
         yield platform
-    finally:
-        platform.headrace(
-            "down", "--data-dir", str(platform.data_dir), "--delete-data", check=False
-        )
-        shutil.rmtree(home, ignore_errors=True)
