@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import nats
 import pytest
 from tests.bus.test_credentials import ACCOUNT_SEED, server, service  # noqa: F401
@@ -19,13 +20,18 @@ from headrace.bus import subjects
 from headrace.bus.service_logins import service_permissions
 from headrace.events import EVENTS, tag_of
 from headrace.events.asyncapi import REQUESTS
-from headrace.runtime.relay import REQUESTS as POSTED
+from headrace.runtime.posts import bytes_max, spec_of, stream_of
 
-PUBLISHERS = {("ads", "etl"), ("ads", "other"), ("vision", "etl")}
-NODES = {"n1", "n2"}
-SERVICES = {"admission", "quota", "placement", "metrics", "gateway"}
+PUBLISHERS = (("ads", "etl"), ("ads", "other"), ("vision", "etl"))
+NODES = ("n1", "n2")
+SERVICES = ("admission", "quota", "placement", "metrics", "gateway")
+# Without their bound of subscriptions: everything is tried on one connection.
+UNBOUNDED = {"subscriptions_max": -1}
 CREDENTIALS = {
-    **{f"publisher:{p}/{n}": c.publisher_permissions(p, n) for p, n in PUBLISHERS},
+    **{
+        f"publisher:{p}/{n}": msgspec.structs.replace(c.publisher_permissions(p, n), **UNBOUNDED)
+        for p, n in PUBLISHERS
+    },
     **{f"node:{name}": c.node_permissions(name) for name in NODES},
     **{name: service_permissions(name) for name in SERVICES},
 }
@@ -43,19 +49,36 @@ OF_THE_SERVER = [
     "$SYS.ACCOUNT.A.CONNECT",
     "$JS.API.INFO",
     "$JS.API.STREAM.CREATE.X",
-    "$JS.API.STREAM.UPDATE.REQUESTS",
+    "$JS.API.STREAM.LIST",
     "$JS.API.STREAM.DELETE.LOG",
-    "$JS.API.STREAM.PURGE.REQUESTS",
-    "$JS.API.STREAM.MSG.GET.REQUESTS",
-    "$JS.API.STREAM.MSG.DELETE.REQUESTS",
-    "$JS.API.STREAM.SNAPSHOT.REQUESTS",
-    "$JS.API.DIRECT.GET.REQUESTS",
     "$JS.API.CONSUMER.CREATE.EVENTS",
-    "$JS.API.CONSUMER.CREATE.REQUESTS.x",
-    "$JS.API.CONSUMER.DURABLE.CREATE.REQUESTS.inbox-job",
-    "$JS.API.CONSUMER.DELETE.REQUESTS.inbox-job",
-    "$JS.API.CONSUMER.MSG.NEXT.REQUESTS.inbox-job",
-    "$JS.ACK.REQUESTS.inbox-job.1.1.1.1.1",
+    *(
+        subject.format(project)
+        for project in ("ads", "vision")
+        for subject in (
+            "$JS.API.STREAM.CREATE.REQUESTS-{}",
+            "$JS.API.STREAM.UPDATE.REQUESTS-{}",
+            "$JS.API.STREAM.INFO.REQUESTS-{}",
+            "$JS.API.STREAM.PURGE.REQUESTS-{}",
+            "$JS.API.STREAM.DELETE.REQUESTS-{}",
+            "$JS.API.STREAM.MSG.GET.REQUESTS-{}",
+            "$JS.API.STREAM.MSG.DELETE.REQUESTS-{}",
+            "$JS.API.STREAM.SNAPSHOT.REQUESTS-{}",
+            "$JS.API.DIRECT.GET.REQUESTS-{}",
+            "$JS.API.CONSUMER.CREATE.REQUESTS-{}.x",
+            "$JS.API.CONSUMER.DURABLE.CREATE.REQUESTS-{}.other",
+            "$JS.API.CONSUMER.MSG.NEXT.REQUESTS-{}.other",
+            "$JS.ACK.REQUESTS-{}.other.1.1.1.1.1",
+            "$JS.API.CONSUMER.LIST.REQUESTS-{}",
+            "$JS.API.CONSUMER.CREATE.REQUESTS-{}.inbox",
+            "$JS.API.CONSUMER.CREATE.REQUESTS-{}.inbox.headrace.post.>",
+            "$JS.API.CONSUMER.DURABLE.CREATE.REQUESTS-{}.inbox",
+            "$JS.API.CONSUMER.INFO.REQUESTS-{}.inbox",
+            "$JS.API.CONSUMER.DELETE.REQUESTS-{}.inbox",
+            "$JS.API.CONSUMER.MSG.NEXT.REQUESTS-{}.inbox",
+            "$JS.ACK.REQUESTS-{}.inbox.1.1.1.1.1",
+        )
+    ),
     "$JS.EVENT.ADVISORY.API",
     "$KV.bucket.key",
     "$O.bucket.C.x",
@@ -75,6 +98,7 @@ def _subjects() -> list[str]:
         for publisher in ("etl", "other"):
             found += [subjects.request(project, publisher, verb) for verb in REQUESTS]
             found += [subjects.post(project, publisher, verb) for verb in REQUESTS]
+            found += [subjects.posted(project, publisher, verb) for verb in REQUESTS]
         found += [f"headrace.request.{project}.job.submit", f"headrace.post.{project}.job.submit"]
     for node in NODES:
         whats = ("hello", "pull", "report", "peers", "signal")
@@ -82,7 +106,12 @@ def _subjects() -> list[str]:
         found += [subjects.progress_up(node), subjects.files_asked(node, "put")]
         found += [subjects.agent_down(node, what) for what in ("desired", "logs", "session")]
         found += [subjects.session_up(node, "s1"), subjects.session_down(node, "s1")]
-    found += [subjects.WHY, subjects.USES, "headrace.deadletter.headrace.request.ads.job.submit"]
+    found += [
+        subjects.WHY,
+        subjects.USES,
+        subjects.POSTING,
+        "headrace.deadletter.headrace.request.ads.job.submit",
+    ]
     found += [f"{inbox}.name.reply" for inbox in INBOXES.values()] + ["_INBOX.name.reply"]
     return [*found, *OF_THE_SERVER]
 
@@ -98,14 +127,16 @@ def _may_say(who: str, subject: str) -> bool:
     if subject.startswith("headrace.log."):
         nouns = {tag_of(event).split(".")[0] for event in EVENTS if event.owner == who}
         return bool(nouns) and tokens[2] in nouns | {"service"}
+    if subject == subjects.POSTING:
+        return who == "admission"
     if subject.startswith(("headrace.relay.", "$JS.API.STREAM.")):
         return who == "metrics"
     if subject.startswith("headrace.event."):
         return who == "metrics" or (who != "gateway" and tokens[3] == "request")
     if subject.startswith("headrace.deadletter."):
         return who != "gateway"
-    if re.match(r"\$JS\.(API\.CONSUMER\..*|ACK)\.?REQUESTS\.", subject):
-        return who != "gateway"
+    if re.match(r"\$JS\.(API\.CONSUMER\..*|ACK)\.REQUESTS-[^.]+\.inbox", subject):
+        return who == "admission"
     if subject.startswith("headrace.agent.") and tokens[3] == "down":
         return who == {"desired": "placement"}.get(tokens[4], "gateway") or who == "placement"
     return who == "gateway" and (
@@ -119,7 +150,9 @@ def _may_hear(who: str, subject: str) -> bool:
     if subject.startswith(f"{INBOXES[who]}."):
         return True
     if kind == "publisher":
-        return subject.startswith(f"headrace.event.{name.split('/')[0]}.")
+        project, publisher = name.split("/")
+        of_the_project = f"headrace.event.{project}."
+        return subject.startswith((of_the_project, f"headrace.posted.{project}.{publisher}."))
     if kind == "node":
         return subject.startswith(f"headrace.agent.{name}.down.")
     if subject.startswith("headrace.log."):
@@ -140,7 +173,11 @@ def _may_hear(who: str, subject: str) -> bool:
         }
         depth = 6 if tokens[1] == "request" else 5
         return len(tokens) == depth and tokens[-2] in facts
-    return (who, subject) in {("placement", subjects.WHY), ("metrics", subjects.USES)}
+    return (who, subject) in {
+        ("placement", subjects.WHY),
+        ("metrics", subjects.USES),
+        ("metrics", subjects.POSTING),
+    }
 
 
 class Tried:
@@ -228,8 +265,11 @@ async def test_no_wildcard_hears_more(tried, who):
 
 
 async def test_the_server_reflects_nothing_onto_a_subject_that_a_publisher_names(tried, service):  # noqa: F811
-    """An acknowledgement of a stored message is sent with the server's rights, to any reply."""
-    await service.ensure_stream(POSTED)
+    """What the server says about a message it says with its own rights: it must be said to nobody but
+    the sender, and nowhere that the sender chose.
+    """
+    for project in ("ads", "vision"):
+        await service.ensure_stream(spec_of(project, bytes_max()))
     heard = Heard()
     await service.subscribe("headrace.>", heard)
     await service.subscribe("_SERVICES.>", heard)
@@ -241,11 +281,41 @@ async def test_the_server_reflects_nothing_onto_a_subject_that_a_publisher_names
             await one.client.publish(subject, b"{}", reply=target)
         await one.client.publish(own[0], b"{}", headers={"Nats-Trace-Dest": target})
     await one.client.flush()
-    marks = await service.request("$JS.API.STREAM.INFO.REQUESTS", b"", timeout_s=60)
-    assert b'"duplicate_window":100000000' in marks.data, (
-        "no name keeps another's post out for long"
+    receipt = subjects.posted("ads", "etl", "job.submit")  # said when the server would acknowledge
+    await one.client.publish(own[0], b"the last", headers={"ce-id": "the last"})
+    await heard.until(
+        lambda _: any(
+            message.subject == receipt and message.headers.get("ce-id") == "the last"
+            for message in heard.messages
+        )
     )
-    await heard.until(lambda _: heard.messages[-1].data.startswith(b'{"type"'))
-    said = {message.subject for message in heard.messages if b"stream_" not in message.data}
-    await service.delete_stream(POSTED.name)
-    assert said <= set(own)
+    told = [message.subject for message in heard.messages]
+    assert told.count(receipt) == told.count(own[0]) > 300
+    assert {message.subject for message in heard.messages} == {*own, receipt}
+    for project in ("ads", "vision"):
+        await service.delete_stream(stream_of(project))
+
+
+async def test_a_name_that_a_publisher_gives_a_message_keeps_no_other_projects_out(tried, service):  # noqa: F811
+    """The server takes two messages of one `Nats-Msg-Id` for one, within a stream."""
+    for project in ("ads", "vision"):
+        await service.ensure_stream(spec_of(project, bytes_max()))
+    heard = Heard()
+    await service.subscribe("headrace.posted.>", heard)
+    one, other = await tried("publisher:ads/etl"), await tried("publisher:vision/etl")
+    taken = {"Nats-Msg-Id": "taken", "Nats-Expected-Last-Sequence": "0", "Nats-Rollup": "all"}
+    await one.client.publish(subjects.post("ads", "etl", "job.submit"), b"{}", headers=taken)
+    await one.client.publish(subjects.post("ads", "etl", "job.submit"), b"{}")
+    await one.client.flush()
+    named = {"Nats-Msg-Id": "taken"}
+    await other.client.publish(subjects.post("vision", "etl", "job.submit"), b"{}", headers=named)
+    await heard.count(2)
+    assert {message.subject for message in heard.messages} == {
+        subjects.posted(project, "etl", "job.submit") for project in ("ads", "vision")
+    }
+    for project in ("ads", "vision"):
+        marks = await service.request(f"$JS.API.STREAM.INFO.{stream_of(project)}", b"")
+        config = msgspec.json.decode(marks.data)["config"]
+        assert (config["no_ack"], config["duplicate_window"]) == (True, 100_000_000)
+        assert not {"allow_rollup_hdrs", "allow_direct"} & {k for k, v in config.items() if v}
+        await service.delete_stream(stream_of(project))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.contract.buses import Heard
 
-from headrace.bus.interface import PAYLOAD_BYTES_MAX, BusError, NoReply, StreamState, WrongSequence
+from headrace.bus.interface import PAYLOAD_BYTES_MAX, BusError, NoReply, WrongSequence
 
 STORED_S = 20.0
 
@@ -42,7 +42,10 @@ async def test_a_stream_counts_from_one_and_has_what_was_stored(buses, bus, kept
     state = await bus.ensure_stream(buses.spec())
     assert (state.last, state.messages) == (0, 0)
     assert [await bus.store(f"{kept}.x", b"%d" % n) for n in range(3)] == [1, 2, 3]
-    assert await bus.stream_state(buses.prefix) == StreamState(first=1, last=3, messages=3)
+    held = await bus.stream_state(buses.prefix)
+    assert (held.first, held.last, held.messages) == (1, 3, 3)
+    await bus.store(f"{kept}.x", b"x" * 10_000)
+    assert (await bus.stream_state(buses.prefix)).bytes >= held.bytes + 10_000
 
 
 async def test_ensuring_a_stream_again_keeps_its_messages_and_brings_new_limits(buses, bus, kept):
@@ -60,7 +63,7 @@ async def test_a_stream_may_begin_anywhere_and_is_ensured_again_as_it_is(buses, 
     assert (state.last, state.messages) == (40, 0)
     assert await bus.store(f"{kept}.x", b"", {}, 40) == 41
     again = await bus.ensure_stream(buses.spec(first_sequence=41))
-    assert again == StreamState(first=41, last=41, messages=1)
+    assert (again.first, again.last, again.messages) == (41, 41, 1)
 
 
 async def test_there_is_no_state_of_a_stream_that_is_not_there(buses, bus, kept):
@@ -105,7 +108,8 @@ async def test_a_full_stream_forgets_the_oldest(buses, bus, kept):
     await bus.ensure_stream(buses.spec(messages_per_subject_max=2))
     await fill(bus, kept, range(5))
     await bus.store(f"{kept}.other", b"other")
-    assert await bus.stream_state(buses.prefix) == StreamState(first=4, last=6, messages=3)
+    held = await bus.stream_state(buses.prefix)
+    assert (held.first, held.last, held.messages) == (4, 6, 3)
     assert await messages_of(buses, bus) == [b"3", b"4", b"other"]
 
 
@@ -246,6 +250,20 @@ async def test_a_message_of_a_work_queue_goes_when_it_was_worked_on(buses, bus, 
             await asyncio.sleep(0.01)
     await bus.store(f"{kept}.x", body)
     await heard.count(3)
+
+
+async def test_a_receipt_is_given_for_what_is_kept_and_for_nothing_else(buses, bus, kept):
+    receipts = (kept, f"{buses.prefix}.receipts")
+    limits = {"discard_new": True, "bytes_max": 100_000, "acknowledged": False}
+    await bus.ensure_stream(buses.spec(receipts=receipts, **limits))
+    heard = Heard()
+    await bus.subscribe(f"{receipts[1]}.>", heard)
+    for key, size in (("a", 40_000), ("b", 40_000), ("too-much", 40_000), ("c", 10)):
+        await bus.publish(f"{kept}.{key}", b"x" * size, {"ce-id": key})
+    assert await heard.count(3) == [b"", b"", b""]
+    assert [message.headers["ce-id"] for message in heard.messages] == ["a", "b", "c"]
+    told = [message.subject.removeprefix(f"{receipts[1]}.") for message in heard.messages]
+    assert told == ["a", "b", "c"]
 
 
 @pytest.mark.security

@@ -114,8 +114,11 @@ async def test_another_job_under_a_used_key_is_refused(pipeline):
 
 async def test_what_was_posted_is_answered_by_an_event_with_its_key(pipeline):
     events = await pipeline.subscribe("headrace.event.ads.job.*.v1")
+    receipts = await pipeline.subscribe("headrace.posted.ads.nightly-etl.>")
     await pipeline.flush()
     await post(pipeline, json.dumps(JOB).encode(), "posted-1")
+    receipt = await receipts.next_msg(ANSWER_S)
+    assert (receipt.headers["ce-id"], receipt.data) == ("posted-1", b"")
     admitted = await next_with(events, "posted-1", "headrace.event.ads.job.admitted.v1")
     said = json.loads(admitted.data)
     assert said["job"].startswith("etl-")

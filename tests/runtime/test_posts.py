@@ -12,7 +12,8 @@ from headrace.bus.interface import BusError
 from headrace.bus.memory import MemoryBus
 from headrace.events.jobs import JobCancelling, JobCancelRequested
 from headrace.runtime.posts import POSTS_BYTES_MAX, bytes_max, spec_of, stream_of
-from headrace.runtime.relay import Relay
+from headrace.runtime.relay import TOLD_APART_S, Relay
+from headrace.store.interface import EVENT_BYTES_MAX
 
 from .rig import Rig, until, virtual
 
@@ -138,6 +139,35 @@ async def test_a_projects_posts_fill_its_own_share_and_no_others():
     assert waiting > fitting / 2  # the quiet project did not wait for what the other one posted
     await until(lambda: not rig.broker.streams[stream_of("ads")].messages)
     await rig.post("k-again", b'{"job":"j"}')  # what was answered has made room
+
+
+@pytest.mark.security
+@virtual
+async def test_a_project_whose_posts_have_no_room_is_told_so_once_a_minute_with_the_limits_name(
+    monkeypatch,
+):
+    monkeypatch.setenv("HEADRACE_POSTS_PROJECT_BYTES_MAX", str(2 * EVENT_BYTES_MAX))
+    rig = Posting()
+    await rig.open()
+    await rig.let_post("ads", "quiet")
+    told = []
+
+    async def hear(message):
+        told.append((message.subject, msgspec.json.decode(message.data)))
+
+    await rig.bus.subscribe("headrace.event.*.request.refused.v1", hear)
+    body = b"x" * 250_000
+    for number in range(2):
+        await rig.post(f"k{number}", body)
+    await asyncio.sleep(TOLD_APART_S * 1.5)
+    ((subject, answer),) = told[:1]
+    assert len(told) == 2
+    assert subject == "headrace.event.ads.request.refused.v1"
+    assert answer["message"] == (
+        "refused: post — 2 posts of project ads wait, with 500000 bytes of 524288 "
+        "(HEADRACE_POSTS_PROJECT_BYTES_MAX, set for this service); what has no room is not kept; "
+        "post again, with the same ce-source and ce-id, what got no receipt"
+    )
 
 
 @pytest.mark.security

@@ -185,7 +185,9 @@ OPERATIONS = {
     ("put", "/v1/secrets/{project}/{name}"): both("/v1/secrets/{}/-", "secret.set", {"v": 1}),
     ("get", "/v1/publishers"): listed("/v1/publishers", "publisher.read"),
     ("post", "/v1/publishers"): both(
-        "/v1/publishers", "publisher.create", {"name": "x", "project": "{}", "public_key": "none"}
+        "/v1/publishers",
+        "publisher.create",
+        {"name": "x", "project": "{}", "public_key": "none", "at_s": 0, "signature": ""},
     ),
     ("delete", "/v1/publishers/{project}/{name}"): both(
         "/v1/publishers/{}/none", "publisher.create"
@@ -219,6 +221,7 @@ OPERATIONS = {
 
 SIGNED_IN = {("get", "/v1/me")}
 OPEN = {
+    ("post", "/v1/publishers/{project}/{name}/credential"),  # the key's signature says who asks
     ("get", "/v1/login"), ("get", "/v1/login/browser"), ("get", "/v1/login/return"),
     ("post", "/v1/logout"), ("post", "/v1/join"), ("post", "/v1/credential"),
 }  # fmt: skip

@@ -29,6 +29,7 @@ ADMISSIONS = Requests(master_key=bytes(32), account_seed="").receivers()
 
 VERBS = sorted({*ADMISSIONS, *PLACEMENT_RECEIVERS, *QUOTA_RECEIVERS})
 
+DOORS = ("request", "post", "gateway")
 LAST = "headrace.log.matrix.last.{}"  # which no login may send: refused after all before it
 
 
@@ -69,7 +70,15 @@ class Sender:
             while last not in self._refused:
                 await self._is_news.wait()
                 self._is_news.clear()
-        return [subject for subject in sent if subject not in self._refused]
+        return [subject for subject in sent if subject.lower() not in self._refused]
+
+    async def heard(self, subjects: Iterable[str]) -> list[str]:
+        """Those that the bus lets it listen to."""
+        asked = tuple(subjects)
+        for subject in asked:
+            await self.connection.subscribe(subject)
+        await self.taken(())
+        return [subject for subject in asked if subject.lower() not in self._refused]
 
     async def _note(self, error: Exception) -> None:
         self._refused[str(error).partition('"')[2].partition('"')[0].lower()] = None
@@ -79,24 +88,31 @@ class Sender:
 def envelope(subject: str) -> dict[str, str]:
     return {
         "ce-id": f"matrix-{subject}",
-        "ce-type": "x",
+        "ce-type": "headrace.{}.{}.v1".format(*subject.replace("-", "_").split(".")[-2:]),
         "ce-source": "/x",
         "ce-specversion": "1.0",
     }
 
 
-def subject_of(door: str, place: str, verb: str) -> str:
-    return f"headrace.{door}.{place}.{verb.replace('_', '-')}"
+def subject_of(door: str, place: str, sender: str, verb: str) -> str:
+    return f"headrace.{door}.{place}.{sender}.{verb.replace('_', '-')}"
 
 
-def subjects(door: str, place: str) -> list[str]:
-    return [subject_of(door, place, verb) for verb in VERBS]
+def subjects(door: str, place: str, sender: str) -> list[str]:
+    """Every request to this door as this sender; also without a sender in it."""
+    named = [subject_of(door, place, sender, verb) for verb in VERBS]
+    return [*named, *(subject.replace(f".{sender}.", ".", 1) for subject in named)]
 
 
 @pytest.fixture(scope="module")
 def publisher(stage, tmp_path_factory) -> str:
     creds = str(tmp_path_factory.mktemp("publisher") / "etl.creds")
     stage.platform.headrace("publisher", "create", "etl", "--project", "vision", "--out", creds)
+    for project in PLACES:  # of the same name elsewhere, and another one beside it
+        out = creds + project
+        stage.platform.headrace("publisher", "create", "other", "--project", project, "--out", out)
+    out = creds + "same"
+    stage.platform.headrace("publisher", "create", "etl", "--project", "zeta", "--out", out)
     return creds
 
 
@@ -106,33 +122,61 @@ async def test_a_publisher_asks_for_what_the_table_says_in_its_project_and_reach
     url, inbox = stage.platform.nats_url, inbox_of(publisher)
     async with Sender(url, publisher, inbox) as sender:
         for verb in VERBS:
-            subject = subject_of("request", "vision", verb)
+            subject = subject_of("request", "vision", "etl", verb)
             if not verb.startswith("job."):
-                others = (subject, subject_of("post", "vision", verb))
+                others = (subject, subject_of("post", "vision", "etl", verb))
                 assert await sender.taken(others) == []
                 continue
             said = await sender.ask(subject)
             allowed = CELLS.get((verb, "publisher"), "-") != "-"
             assert (said.get("refusal", {}).get("field") != "access") is allowed, (verb, said)
             assert not said["accepted"], (verb, said)
-        for door in ("request", "post", "gateway"):
+        for door in DOORS:
             for place in ("zeta", "research", FLEET, *(("vision",) if door == "gateway" else ())):
-                assert await sender.taken(subjects(door, place)) == []
+                assert await sender.taken(subjects(door, place, "etl")) == []
+            assert await sender.taken(subjects(door, "vision", "other")) == []
+        assert await sender.taken(OTHERS_OF_THE_BUS) == []
+
+
+async def test_a_publisher_hears_of_its_project_and_is_answered_alone(stage, publisher):
+    own = inbox_of(publisher)
+    async with Sender(stage.platform.nats_url, publisher, own) as sender:
+        may_hear = (f"{own}.x", "headrace.event.vision.>", "headrace.posted.vision.etl.>")
+        assert await sender.heard(may_hear) == list(may_hear)
+        assert await sender.heard(NOT_FOR_PUBLISHERS) == []
+
+
+NOT_FOR_PUBLISHERS = (
+    "_INBOX_pub_vision_other.>", "_INBOX_pub_zeta_etl.>", "_INBOX_n1.>", "_INBOX.>", "_SERVICES.>",
+    "_SERVICES.placement.>", "headrace.event.zeta.>", "headrace.event.*.job.*.*",
+    "headrace.posted.vision.other.>", "headrace.posted.zeta.etl.>", "headrace.posted.vision.>",
+    "headrace.request.vision.>", "headrace.post.vision.>", "headrace.gateway.>", "headrace.log.>",
+    "headrace.agent.>", "headrace.relay.>", "headrace.deadletter.>", "$JS.>", "$SYS.>", ">",
+)  # fmt: skip
 
 
 async def test_a_node_asks_for_nothing(stage):
     creds, inbox = node_login(stage)
     async with Sender(stage.platform.nats_url, creds, inbox) as sender:
-        for door in ("request", "post", "gateway"):
+        for door in DOORS:
             for place in (*PLACES, FLEET):
-                assert await sender.taken(subjects(door, place)) == []
+                assert await sender.taken(subjects(door, place, "etl")) == []
         assert await sender.taken(OTHERS_OF_THE_BUS) == []
 
 
 OTHERS_OF_THE_BUS = (
     "headrace.log.job.finished.v1", "headrace.event.vision.job.finished.v1",
     "headrace.agent.n2.up.report", "headrace.agent.n1.down.desired", "headrace.query.placement.why",
-    "headrace.relay.log.job.finished.v1",
+    "headrace.relay.log.job.finished.v1", "headrace.relay.posting",
+    "headrace.posted.vision.etl.job.submit", "headrace.posted.vision.other.job.submit",
+    "_SERVICES.placement.x", "_SERVICES.admission.x", "_INBOX_pub_vision_other.x",
+    "_INBOX_pub_zeta_etl.x", "_INBOX_n2.x", "_INBOX.x",
+    *(f"$JS.API.{call}" for project in PLACES for call in (
+        f"STREAM.INFO.REQUESTS-{project}", f"STREAM.PURGE.REQUESTS-{project}",
+        f"STREAM.MSG.GET.REQUESTS-{project}", f"CONSUMER.MSG.NEXT.REQUESTS-{project}.inbox",
+        f"CONSUMER.CREATE.REQUESTS-{project}.x", f"CONSUMER.DELETE.REQUESTS-{project}.inbox",
+    )),
+    *(f"$JS.ACK.REQUESTS-{project}.inbox.1.1.1.1.1" for project in PLACES),
 )  # fmt: skip
 
 
@@ -147,7 +191,7 @@ DENIED_TO_PUBLISHERS = {
     "access.approve", "access.create_token", "access.credential", "access.denied", "access.join",
     "access.read", "access.revoke_token", "access.signed_in", "job.enter",
     "node.change", "pool.apply", "pool.delete", "project.erase", "publisher.create",
-    "publisher.delete", "queue.apply", "queue.delete", "role.grant", "role.revoke",
+    "publisher.delete", "publisher.renew", "queue.apply", "queue.delete", "role.grant", "role.revoke",
     "scheduling.apply", "scheduling.delete", "secret.set", "template.apply", "template.delete",
     "token.create", "token.revoke", "user.remove", "user.set", "volume.apply", "volume.delete",
     "webhook.apply", "webhook.delete",

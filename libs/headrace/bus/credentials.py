@@ -49,14 +49,19 @@ def node_permissions(node: str) -> Permissions:
 
 def publisher_permissions(project: str, name: str) -> Permissions:
     """A pipeline sends requests about its project's jobs, under its own name, and reads its project's
-    outcomes. Answers come to an inbox of its own: what others are answered may hold secrets.
+    outcomes. Answers come to an inbox of its own: what others are answered may hold secrets. So do
+    the receipts of what it posted, on subjects of its own.
     """
     return Permissions(
         publish=(
             f"headrace.request.{token(project)}.{token(name)}.job.*",
             f"headrace.post.{project}.{name}.job.*",
         ),
-        subscribe=(f"headrace.event.{project}.>", f"{publisher_inbox(project, name)}.>"),
+        subscribe=(
+            f"headrace.event.{project}.>",
+            f"headrace.posted.{project}.{name}.>",
+            f"{publisher_inbox(project, name)}.>",
+        ),
         subscriptions_max=PUBLISHER_SUBSCRIPTIONS_MAX,
         payload_bytes_max=PUBLISHER_PAYLOAD_BYTES_MAX,
     )

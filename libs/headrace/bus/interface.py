@@ -50,7 +50,9 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     log position from a position on. `discard_new` refuses when full instead of dropping old; in a work
     queue a message goes when the one consumer that the stream may have has acknowledged it. A stream
     that strangers may publish into is not `acknowledged`: the server sends an acknowledgement to
-    whatever subject the sender names, with rights that the sender does not have.
+    whatever subject the sender names, with rights that the sender does not have. It gives `receipts`
+    instead: the headers of a message that was stored, on the message's own subject with the first of
+    these two prefixes replaced by the second, which no sender can choose.
     """
 
     name: str
@@ -63,14 +65,18 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     is_work_queue: bool = False
     first_sequence: int = 1
     acknowledged: bool = True
+    receipts: tuple[str, str] | None = None  # prefixes of subjects, without the last dot
 
 
 class StreamState(msgspec.Struct, frozen=True, kw_only=True):
-    """What a stream holds: `last` is 0, or `first - 1`, when it is empty."""
+    """What a stream holds: `last` is 0, or `first - 1`, when it is empty. `bytes` are as the server
+    counts them, with what it needs for each message.
+    """
 
     first: int
     last: int
     messages: int
+    bytes: int
 
 
 class Subscription(Protocol):

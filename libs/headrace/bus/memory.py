@@ -220,6 +220,7 @@ class MemoryBus:
         message = Message(subject=subject, data=data, headers=headers)
         sequence = stream.store(message, expected_last_sequence)
         self._broker.route(message)
+        self._give_receipt(stream, message)
         return sequence
 
     async def consume(
@@ -247,7 +248,14 @@ class MemoryBus:
             expected = message.headers.get("Nats-Expected-Last-Sequence")
             with contextlib.suppress(BusError):  # nobody waits for an acknowledgement
                 stream.store(message, int(expected) if expected else None)
+                self._give_receipt(stream, message)
         return self._broker.route(message)
+
+    def _give_receipt(self, stream: MemoryStream, message: Message) -> None:
+        stored, told = stream.spec.receipts or ("", "")
+        if told and message.subject.startswith(f"{stored}."):
+            subject = told + message.subject.removeprefix(stored)
+            self._broker.route(Message(subject=subject, data=b"", headers=message.headers))
 
     def _connected(self) -> None:
         if not self.connected:

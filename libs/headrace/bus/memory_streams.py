@@ -45,7 +45,8 @@ class MemoryStream:
     def state(self) -> StreamState:
         """What the stream holds now."""
         first = next(iter(self.messages), self._last + 1)
-        return StreamState(first=first, last=self._last, messages=len(self.messages))
+        messages = len(self.messages)
+        return StreamState(first=first, last=self._last, messages=messages, bytes=self._bytes)
 
     def store(self, message: Message, expected_last: int | None) -> int:
         """Add a message; its sequence."""

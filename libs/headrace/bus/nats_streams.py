@@ -20,6 +20,7 @@ from nats.js.api import (
     AckPolicy,
     ConsumerConfig,
     DiscardPolicy,
+    RePublish,
     RetentionPolicy,
     StorageType,
     StreamConfig,
@@ -66,6 +67,7 @@ class NatsStreams:
             first_seq=spec.first_sequence if spec.first_sequence > 1 else None,
             duplicate_window=DUPLICATE_WINDOW_S,
             no_ack=not spec.acknowledged,
+            republish=_republishing(spec.receipts),
         )
         try:
             await self.context.add_stream(config)
@@ -84,7 +86,9 @@ class NatsStreams:
         except NotFoundError:
             return None
         state = info.state
-        return StreamState(first=state.first_seq, last=state.last_seq, messages=state.messages)
+        return StreamState(
+            first=state.first_seq, last=state.last_seq, messages=state.messages, bytes=state.bytes
+        )
 
     async def delete(self, name: str) -> None:
         """Forget the stream."""
@@ -112,6 +116,13 @@ class NatsStreams:
             else:
                 return int(ack.seq)
         raise AssertionError("unreachable")
+
+
+def _republishing(receipts: tuple[str, str] | None) -> RePublish | None:
+    if receipts is None:
+        return None
+    stored, told = receipts
+    return RePublish(src=f"{stored}.>", dest=f"{told}.>", headers_only=True)
 
 
 class NatsConsumer:

@@ -92,6 +92,16 @@ def post(project: str, publisher: str, verb: str) -> str:
     return f"headrace.post.{token(project)}.{token(publisher)}.{_verb(verb)}"
 
 
+def posted(project: str, publisher: str, verb: str) -> str:
+    """Where the bus itself tells the publisher, by the message's headers, that it keeps a post."""
+    return f"headrace.posted.{token(project)}.{token(publisher)}.{_verb(verb)}"
+
+
+def receipts_of(project: str) -> tuple[str, str]:
+    """The prefixes of the subjects of a project's posts, and of their receipts."""
+    return f"headrace.post.{token(project)}", f"headrace.posted.{project}"
+
+
 def posts_of(project: str) -> str:
     """What a project may post; no deeper: nobody would answer what lies there."""
     return f"headrace.post.{token(project)}.*.*.*"

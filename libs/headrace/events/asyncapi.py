@@ -66,12 +66,15 @@ def document(listeners: Mapping[str, tuple[type[Event], ...]]) -> dict[str, Any]
     """The whole document; `listeners` are the events each service folds."""
     channels = {f"log.{tag_of(e)}": _log(e) for e in EVENTS}
     channels |= {f"event.{tag_of(e)}": _outcome(e) for e in EVENTS if e.public}
+    for kind in ("request.answered.v1", "request.refused.v1"):
+        channels[f"event.{kind}"] = _answer(kind)
     for verb in REQUESTS:
-        channels |= {f"{door}.{verb}": _door(door, verb) for door in ("request", "post")}
+        channels |= {f"{door}.{verb}": _door(door, verb) for door in ("request", "post", "posted")}
     messages: dict[str, Any] = {tag_of(e): _message(e) for e in EVENTS}
     messages |= {f"public.{tag_of(e)}": _public(e) for e in EVENTS if e.public}
     messages |= {f"{verb}.v1": _request(verb) for verb in REQUESTS}
     messages["answer"] = {"payload": ANSWER}
+    messages["receipt"] = {"headers": ENVELOPE, "summary": "The headers of a post, and no body."}
     return {
         "asyncapi": "3.0.0",
         "info": {
@@ -99,10 +102,21 @@ def _outcome(event: type[Event]) -> dict[str, Any]:
 def _door(door: str, verb: str) -> dict[str, Any]:
     texts = {
         "request": "Answered at once with a position of the log; no reply: repeat with the same key.",
-        "post": "Kept until it is answered by an event that carries the key.",
+        "post": (
+            "Not acknowledged. What is kept gets a receipt on `headrace.posted.…` and is answered by an "
+            "event with the key. Without a receipt: send it again, with the same key."
+        ),
+        "posted": "The bus keeps the message with these headers; nothing is decided yet.",
     }
     subject = f"headrace.{door}.{{project}}.{{publisher}}.{verb.replace('_', '-')}"
-    return _channel(subject, f"{verb}.v1", texts[door])
+    return _channel(subject, "receipt" if door == "posted" else f"{verb}.v1", texts[door])
+
+
+def _answer(kind: str) -> dict[str, Any]:
+    text = "Of a post of which no new event tells; `ce-correlationid` is its key."
+    if kind == "request.refused.v1":
+        text += " Without one: posts have no room, said once a minute at most."
+    return _channel(f"headrace.event.{{project}}.{kind}", "answer", text)
 
 
 def _channel(address: str, message: str, description: str) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 Rule: a stream has the bytes of one project and refuses more (`discard new`), so that no project's
 posts take the room of another one's; a message goes when it is answered. Each project's posts are
 worked through one after the other, and no project waits for another. The streams are made by the
-relay, which is told which projects may post.
+relay, which is told which projects may post. What the bus keeps it gives a receipt for; what it
+gives none for has to be posted again, under the same key.
 """
 
 from __future__ import annotations
@@ -16,7 +17,15 @@ import msgspec
 
 from headrace.bus import subjects
 from headrace.bus.handling import end
-from headrace.bus.interface import Bus, BusError, Handler, StreamSpec, Subscription
+from headrace.bus.interface import (
+    Bus,
+    BusError,
+    Handler,
+    StreamSpec,
+    StreamState,
+    Subscription,
+)
+from headrace.events import Refusal
 from headrace.runtime.limits import Limit, limit_of
 from headrace.store.interface import EVENT_BYTES_MAX
 
@@ -48,6 +57,21 @@ def spec_of(project: str, most: Limit) -> StreamSpec:
         discard_new=True,
         is_work_queue=True,
         acknowledged=False,
+        receipts=subjects.receipts_of(project),
+    )
+
+
+def room_refusal(project: str, held: StreamState, most: Limit) -> Refusal | None:
+    """What the project is told when its stream, which holds this now, has no room for a post of any
+    size.
+    """
+    if held.bytes + EVENT_BYTES_MAX + HEADERS_BYTES_MAX <= most.value:
+        return None
+    return Refusal(
+        field="post",
+        rule=f"{held.messages} posts of project {project} wait, with {held.bytes} bytes of "
+        f"{most.value} ({most.set_by}); what has no room is not kept",
+        instead="post again, with the same ce-source and ce-id, what got no receipt",
     )
 
 

@@ -15,8 +15,17 @@ from itertools import islice
 import msgspec
 
 from headrace.bus import subjects
-from headrace.bus.interface import Bus, BusError, Message, StreamSpec, WrongSequence
+from headrace.bus.interface import (
+    Bus,
+    BusError,
+    Message,
+    StreamSpec,
+    StreamState,
+    WrongSequence,
+)
+from headrace.events import Refusal
 from headrace.runtime import log_messages, posts
+from headrace.runtime.inbox import refusal_answer
 from headrace.runtime.outcomes import outcome_of
 from headrace.store.chained import read_chained
 from headrace.store.interface import Forked, Store, Stored, Unavailable
@@ -32,6 +41,7 @@ GIBIBYTE = 2**30
 DEAD_PER_PROJECT_MAX = 200  # the oldest of a project's own go first
 EVENTS_PER_SUBJECT_MAX = 20_000  # of one project and type, likewise
 CHECKED_TOGETHER = 32  # of the projects' streams
+TOLD_APART_S = 60.0  # that a project's posts have no room
 
 DEADLETTER = StreamSpec(
     name="DEADLETTER",
@@ -67,6 +77,7 @@ class Relay:
         self._hears = False
         self._posts_bytes_max = posts.bytes_max()
         self._posting: dict[str, StreamSpec] = {}  # by project; those checked last are the last
+        self._told_s: dict[str, float] = {}  # projects that were told that there is no room
 
     def heard(self, events: Sequence[Stored]) -> None:
         """These events of the log, in order. Missing some is no harm: they are read then."""
@@ -181,6 +192,7 @@ class Relay:
         for project in [known for known in self._posting if known not in projects]:
             await self._bus.delete_stream(posts.stream_of(project))
             del self._posting[project]
+            self._told_s.pop(project, None)
         for project in projects:
             if project not in self._posting:
                 spec = posts.spec_of(project, self._posts_bytes_max)
@@ -198,9 +210,26 @@ class Relay:
         turn = list(islice(self._posting.items(), CHECKED_TOGETHER))
         for project, spec in turn:
             self._posting[project] = self._posting.pop(project, spec)
-        for spec in (*KEPT, *(spec for _, spec in turn)):
-            if await self._bus.stream_state(spec.name) is None:
-                raise BusError(f"the stream {spec.name} is gone")
+        for spec in KEPT:
+            await self._kept(spec)
+        for project, spec in turn:
+            refusal = posts.room_refusal(project, await self._kept(spec), self._posts_bytes_max)
+            if refusal is not None:
+                await self._tell_full(project, refusal)
+
+    async def _kept(self, spec: StreamSpec) -> StreamState:
+        state = await self._bus.stream_state(spec.name)
+        if state is None:
+            raise BusError(f"the stream {spec.name} is gone")
+        return state
+
+    async def _tell_full(self, project: str, refusal: Refusal) -> None:
+        """The bus says to nobody what it did not keep: it would say it wherever the sender wants."""
+        if self._checked_s < self._told_s.get(project, -TOLD_APART_S) + TOLD_APART_S:
+            return
+        self._told_s[project] = self._checked_s
+        body = msgspec.json.encode(refusal_answer(refusal))
+        await self._bus.publish(subjects.event(project, "request.refused.v1"), body)
 
 
 def log_stream(first: int) -> StreamSpec:

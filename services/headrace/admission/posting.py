@@ -71,6 +71,10 @@ class Post:
             connection.close()
             if self._raw is not None:
                 self._raw.close()
+        if (
+            self._is_aborted
+        ):  # the library takes an answer that breaks off in its headers for a whole one
+            raise NotTaken(f"{parts.hostname}: did not answer in time")
         if not 200 <= answer.status < 300:
             text = "".join(c if c.isprintable() else " " for c in said.decode(errors="replace"))
             reason = f"HTTP {answer.status} {text.strip()}".strip()
