@@ -90,12 +90,7 @@ class Views:
             for path, only in needed
             if path in sealed or _is_in(path, covered)
         ]
-        of_the_host = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
-        shown += [
-            (path, False)
-            for path in sorted(of_the_host)
-            if _is_in(path, TEMPORARY) and not _is_in(path, hidden) and os.path.exists(path)
-        ]
+        shown += self._of_the_host(cwd, hidden)
         return {
             "kind": self.kind,
             "hidden": sorted(set(hidden)),
@@ -106,6 +101,15 @@ class Views:
             "names": names,
             "scopes_sockets": self.scopes_sockets,
         }
+
+    def _of_the_host(self, cwd: str, hidden: Collection[str]) -> list[Shown]:
+        """What of the shared places every job sees, and where this one works."""
+        paths = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
+        return [
+            (path, False)
+            for path in sorted(paths)
+            if _is_in(path, TEMPORARY) and not _is_in(path, hidden) and os.path.exists(path)
+        ]
 
 
 @cache
