@@ -104,6 +104,12 @@ def test_devices_are_kept_by_namespaces_or_by_groups_of_root(
     assert told(check) == ("devices", health)
 
 
+def test_limits_of_an_agent_that_is_not_root_are_not_taken_for_granted(tmp_path: Path) -> None:
+    root = machine(tmp_path, **{"sys__fs__cgroup__cgroup.controllers": "cpu memory pids"})
+    assert told(weak_spots.check_limits(root, is_root=True)) == ("cgroup", "ok")
+    assert told(weak_spots.check_limits(root, is_root=False)) == ("cgroup", "warning")
+
+
 def test_an_old_kernel_is_said_with_what_it_lacks() -> None:
     assert told(weak_spots.check_kernel(NEW)) == ("kernel", "ok")
     middle, old = weak_spots.check_kernel(MIDDLE), weak_spots.check_kernel(OLD)

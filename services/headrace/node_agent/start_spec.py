@@ -85,6 +85,8 @@ def spec_of(
         make_home(base["HOME"], account, settings.node_dir)
     if settings.views is not None:
         base = base | {"TMPDIR": ""}
+        if settings.views.hides_home(assignment.user):
+            base = base | {"HOME": f"{path}/{WORK}"}  # the agent's is empty and read-only for it
     env = environment_of(assignment, launch, bound, base=base, folder=path, marker=marker)
     files = files_of(place_of(assignment, launch, path), launch.framework)
     return (

@@ -71,7 +71,7 @@ def _weak_spots(settings: NodeSettings) -> Iterator[Check]:
     is_kept = is_root and cgroups.grants_loopback()
     yield weak_spots.check_loopback(is_root=is_root, is_kept=is_kept)
     yield weak_spots.check_devices(granted, ROOT, is_root=is_root)
-    yield check_cgroups(ROOT)
+    yield weak_spots.check_limits(ROOT, is_root=is_root)
     yield weak_spots.check_kernel(release)
     yield weak_spots.check_links(ROOT)
     yield weak_spots.check_tracing(ROOT)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from headrace.doctor import Check, failed, named, ok, warning
 from headrace.events.accounts import EVERYBODY, UNISOLATED
+from headrace.node_agent.doctor.host import check_cgroups
 from headrace.node_agent.isolation.accounts import Accounts
 
 BENEATH, VIEWS, SCOPED_SOCKETS = (5, 6), (5, 12), (6, 12)  # kernels: what each is needed for
@@ -71,6 +72,14 @@ def check_devices(granted: Granted, root: Path, *, is_root: bool) -> Check:
         return ok("devices", "a job opens its own GPUs alone, where their driver names their files")
     fix = "run the agent as root with control groups, or allow namespaces"
     return warning("devices", "a job can open every GPU of the machine", fix)
+
+
+def check_limits(root: Path, *, is_root: bool) -> Check:
+    """Whether a job is kept to its memory, CPU and number of processes."""
+    if is_root:
+        return check_cgroups(root)
+    found = "of an agent that is not root: jobs are limited only where systemd delegates a v2 tree to it"
+    return warning("cgroup", found, "run the agent as root, or with Delegate= in its unit")
 
 
 def check_kernel(release: str) -> Check:

@@ -78,9 +78,7 @@ class Views:
         A folder on the way to what it needs that is closed to the account is covered, so that what it
         needs is all that is in it.
         """
-        hidden = [*self.hidden]
-        if self.home and self.trusted not in (user, EVERYBODY):
-            hidden.append(self.home)
+        hidden = [*self.hidden, *([self.home] if self.hides_home(user) else [])]
         needed = [*((path, True) for path in ways.programs(self.interpreters)), *given]
         if account is not None:
             hidden += ways.closed(account, [path for path, _ in needed])
@@ -90,11 +88,10 @@ class Views:
             for path, only in needed
             if path in sealed or _is_in(path, covered)
         ]
-        shown += self._of_the_host(cwd, hidden)
         return {
             "kind": self.kind,
             "hidden": sorted(set(hidden)),
-            "shown": shown,
+            "shown": shown + self._of_the_host(cwd, hidden),
             "refused": list(refused),
             "shm_bytes": shm_bytes,
             "shares_memory": shares_memory,
@@ -102,8 +99,12 @@ class Views:
             "scopes_sockets": self.scopes_sockets,
         }
 
-    def _of_the_host(self, cwd: str, hidden: Collection[str]) -> list[Shown]:
-        """What of the shared places every job sees, and where this one works."""
+    def hides_home(self, user: str) -> bool:
+        """Whether this user's jobs find the agent's home empty."""
+        return bool(self.home) and self.trusted not in (user, EVERYBODY)
+
+    def _of_the_host(self, cwd: str, hidden: Sequence[str]) -> list[Shown]:
+        """Folders of the shared places that a job sees beside its own."""
         paths = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
         return [
             (path, False)

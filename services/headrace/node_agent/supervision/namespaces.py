@@ -137,12 +137,11 @@ class Namespaces:
     def _arrange(self, account: Account) -> None:
         """What is shown is opened before anything is covered. Raises `OSError`."""
         view = self._view
-        held = [(_held(path), only) for path, only in view["shown"]]
-        shown = [(source, os.readlink(f"/proc/self/fd/{source}"), only) for source, only in held]
+        shown = [(*_held(path), only) for path, only in view["shown"]]
         mounts = [
             (target, hold(source, is_read_only=only)) for source, target, only in self._mounts
         ]
-        temporary = _held(TMP)
+        temporary, _ = _held(TMP)
         os.chdir("/")
         os.umask(0o022)  # everybody may get to what is shown
         whole = {path for _, path, _ in shown}  # what is mounted there first would come along
@@ -192,9 +191,10 @@ def _be_alone_of_this_user() -> None:
     kernel.write("/proc/self/gid_map", b"%d %d 1" % (group, group), flags=0)
 
 
-def _held(path: str) -> int:
-    """A descriptor of what is there now, whatever covers it later."""
-    return os.open(path, os.O_PATH | os.O_CLOEXEC)
+def _held(path: str) -> tuple[int, str]:
+    """A descriptor of what is there now, whatever covers it later, and its path without links."""
+    found = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    return found, os.readlink(f"/proc/self/fd/{found}")
 
 
 def _is_folder(path: str) -> bool:
