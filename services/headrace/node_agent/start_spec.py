@@ -23,7 +23,13 @@ from headrace.node_agent.isolation import (
     Processes,
     plan_of,
 )
-from headrace.node_agent.isolation.accounts import Accounts, NoAccount, identity_of, make_home
+from headrace.node_agent.isolation.accounts import (
+    Account,
+    Accounts,
+    NoAccount,
+    identity_of,
+    make_home,
+)
 from headrace.node_agent.isolation.views import Views, names_of
 from headrace.node_agent.machine import Workplace
 from headrace.node_agent.pausing import Driver, NoDriver
@@ -79,14 +85,9 @@ def spec_of(
     bound = settings.bind(assignment)
     account = settings.accounts.of(assignment.user, assignment.account)
     path = str(settings.node_dir / folder)
-    identity = identity_of(account, settings.node_dir)
-    base = settings.base_environment | identity
+    base = _base_of(settings, account, assignment.user, path)
     if account is not None:
         make_home(base["HOME"], account, settings.node_dir)
-    if settings.views is not None:
-        base = base | {"TMPDIR": ""}
-        if settings.views.hides_home(assignment.user):
-            base = base | {"HOME": f"{path}/{WORK}"}  # the agent's is empty and read-only for it
     env = environment_of(assignment, launch, bound, base=base, folder=path, marker=marker)
     files = files_of(place_of(assignment, launch, path), launch.framework)
     return (
@@ -107,6 +108,19 @@ def spec_of(
             "journal": settings.journal,
         }
     )
+
+
+def _base_of(
+    settings: MachineSettings, account: Account | None, user: str, path: str
+) -> dict[str, str]:
+    """The agent's environment, as far as it is right for the account and the user's view."""
+    base = settings.base_environment | identity_of(account, settings.node_dir)
+    if settings.views is None:
+        return base
+    base = base | {"TMPDIR": ""}
+    if settings.views.hides_home(user):
+        base["HOME"] = f"{path}/{WORK}"  # the agent's is empty and read-only for it
+    return base
 
 
 def _confinement(
