@@ -92,6 +92,15 @@ def test_what_a_process_announces_badly_is_passed_over(tmp_path, said):
     assert held in ([], [int("9" * 20)])
 
 
+def test_what_another_process_of_its_number_held_is_held_no_more(tmp_path):
+    devices = SimulatedDevices("simulated:1xH100-80GB", "n1", tmp_path)
+    file = tmp_path / announced(uuid_of("n1", 0), os.getpid())
+    file.write_text("5")
+    assert devices.sample({})[0].processes == ((os.getpid(), 5),)
+    os.utime(file, (0, 0))
+    assert devices.sample({})[0].processes == ()
+
+
 def test_what_a_process_held_that_has_gone_is_held_no_more(tmp_path):
     devices = SimulatedDevices("simulated:1xH100-80GB", "n1", tmp_path)
     (tmp_path / announced(uuid_of("n1", 0), 4_194_399)).write_text("5")

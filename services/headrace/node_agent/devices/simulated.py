@@ -13,6 +13,7 @@ import contextlib
 import hashlib
 import os
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,7 +32,11 @@ FOLDER_VARIABLE = "HEADRACE_SIMULATED_GPUS"
 BYTES_MAX = 65_536  # read of what is announced at a time
 SAID_BYTES_MAX = 200  # of one file
 STATUS_BYTES_MAX = 8_192  # of a process
+CLOCKS_APART_NS = (
+    100_000_000  # between the start of a process and the time of a file it has written
+)
 
+_TICKS = os.sysconf("SC_CLK_TCK")  # a second
 _SPEC = re.compile(r"^simulated:([0-9]{1,4})x([A-Za-z0-9]+)-([0-9]{1,4})GB$")
 _HELD = re.compile(r"^(GPU-[0-9a-f-]+)\.(pid:\[[0-9]{1,10}\]\.[0-9]{1,10})$")
 
@@ -142,13 +147,26 @@ class SimulatedDevices:
         found = [match for name in sorted(self._names()) if (match := _HELD.match(name))]
         living = _living() if found else {}
         for match in found:
-            pid = living.get(match[2])
-            if pid is None:
+            pid = living.get(match[2], 0)
+            if not pid or self._is_older(match[0], pid):
                 continue
             with contextlib.suppress(OSError, ValueError):
                 held_bytes = int(_said(Path(self._folder or ""), match[0])[:20])
                 held[match[1]] = (*held.get(match[1], ()), (pid, held_bytes))
         return held
+
+    def _is_older(self, name: str, pid: int) -> bool:
+        """Whether another process has written it: numbers of namespaces are soon used again."""
+        try:
+            written_ns = os.lstat(Path(self._folder or "") / name).st_mtime_ns
+        except OSError:
+            return True
+        return time.time_ns() - written_ns > _age_ns(pid) + CLOCKS_APART_NS
+
+
+def _age_ns(pid: int) -> int:
+    """For how long the process has been there."""
+    return kernel.boottime_ns() - kernel.start_time(pid) * 1_000_000_000 // _TICKS
 
 
 def _living() -> dict[str, int]:

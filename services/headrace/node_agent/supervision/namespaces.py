@@ -165,16 +165,21 @@ class Namespaces:
             kernel.restrict(path, kernel.NO_DEVICES)
         if view["names"]:
             _name(view["names"])
-        if view["kind"] == USER and os.path.isdir(TERMINALS):  # the person's own are there, too
-            kernel.mount("devpts", TERMINALS, "newinstance,ptmxmode=0666,mode=620")
-        if os.path.isdir(SHARED_MEMORY) and not view["shares_memory"]:
-            size = f",size={view['shm_bytes']}" if view["shm_bytes"] else ""
-            kernel.mount("tmpfs", SHARED_MEMORY, f"mode=1777{size}")
+        _replace_devices(view)
         for path in covers:
             kernel.restrict(path, kernel.READ_ONLY, is_recursive=False)
         if os.path.ismount(GROUPS):  # in a network namespace's own /sys there are none
             kernel.restrict(GROUPS, kernel.READ_ONLY)
         kernel.mount("proc", PROCESSES)
+
+
+def _replace_devices(view: View) -> None:
+    """Terminals and shared memory of its own."""
+    if view["kind"] == USER and os.path.isdir(TERMINALS):  # the person's own are there, too
+        kernel.mount("devpts", TERMINALS, "newinstance,ptmxmode=0666,mode=620")
+    if os.path.isdir(SHARED_MEMORY) and not view["shares_memory"]:
+        size = f",size={view['shm_bytes']}" if view["shm_bytes"] else ""
+        kernel.mount("tmpfs", SHARED_MEMORY, f"mode=1777{size}")
 
 
 def _be_alone_of_this_user() -> None:
