@@ -116,7 +116,7 @@ class Node:
         self.views = None
         if os.geteuid() != 0:
             return []
-        return ways.open_ways([str(self.dir / ATTEMPTS)])  # those of programs are the machine's
+        return ways.open_ways(self.dir, [str(self.dir / ATTEMPTS)])
 
     async def ready(self) -> None:
         await until(lambda: self.agent.is_ready, "the agent is ready")

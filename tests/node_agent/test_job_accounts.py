@@ -106,7 +106,7 @@ async def test_without_mounts_ways_are_passable_and_what_is_in_them_stays_closed
     guarded: Node,
 ) -> None:
     await guarded.kill_agent()
-    opened = guarded.grant_no_namespaces()
+    assert guarded.grant_no_namespaces() == []
     await guarded.start()
     await guarded.ready()
     mine = await guarded.placement.want("job-1", SH, "-c", "echo 1 > mine; sleep 1000", account=1)
@@ -119,7 +119,6 @@ async def test_without_mounts_ways_are_passable_and_what_is_in_them_stays_closed
 
     await guarded.placement.ended(key)
     said = (await guarded.placement.logs(key)).data.decode().splitlines()
-    assert opened == [str(guarded.dir)]
     assert said[-1] == str(FIRST + 2)
     assert len([line for line in said if "denied" in line]) == 3
     assert guarded.dir.stat().st_mode & 0o777 == 0o711

@@ -30,8 +30,10 @@ def machine_of(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Ma
     level = f"{isolation.level}{seen.recorded if seen is not None else ''}"
     _LOG.info("jobs are kept apart level=%s%s", level, LOOPBACK_RECORDED if loopback else "")
     if os.geteuid() == 0 and seen is None:
-        opened = ways.open_ways([str(settings.node_dir / ATTEMPTS), *ways.programs()])
-        _LOG.warning("jobs get no mounts of their own here; may be passed through: %s", opened)
+        _LOG.warning("jobs get no mounts of their own here")
+        attempts = str(settings.node_dir / ATTEMPTS)
+        if closed := ways.open_ways(settings.node_dir, [attempts, *ways.programs()]):
+            _LOG.error("jobs need to pass through %s: chmod o+x, or keep the node elsewhere", closed)
     given = MachineSettings(
         node_dir=settings.node_dir,
         node=settings.node,

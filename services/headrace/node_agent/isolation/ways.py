@@ -2,7 +2,8 @@
 
 Rule: a folder that is closed to the account is covered in the job's own mounts, and holds there
 nothing but the way to what is shown; the folder itself is not opened. Where the kernel gives no
-mounts, the ways are opened to pass through (0711), and what lies beside them keeps its own modes.
+mounts, the node's own folders are opened to pass through (0711), and what lies in them keeps its own
+modes; folders above are left to whoever owns them.
 """
 
 from __future__ import annotations
@@ -39,16 +40,21 @@ def closed(account: Account, paths: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(filter(None, found)))
 
 
-def open_ways(paths: Iterable[str]) -> list[str]:
-    """Let every account pass through the folders above these paths, where we may; which we did."""
-    opened = []
+def open_ways(node_dir: Path, paths: Iterable[str]) -> list[str]:
+    """Let every account pass through the folders above these paths, as far as they are the node's own;
+    which others are closed. Those are somebody's, who alone opens them.
+    """
+    others = []
     for path in paths:
-        for way in _ways(path):
-            mode = stat.S_IMODE(os.stat(way).st_mode)
-            if not mode & stat.S_IXOTH and os.stat(way).st_uid == os.geteuid():
-                os.chmod(way, mode | stat.S_IXGRP | stat.S_IXOTH)  # noqa: S103  (to pass through)
-                opened.append(way)
-    return opened
+        for way in map(Path, _ways(path)):
+            mode = stat.S_IMODE(way.stat().st_mode)
+            if mode & stat.S_IXOTH:
+                continue
+            if way.is_relative_to(node_dir):
+                way.chmod(mode | stat.S_IXGRP | stat.S_IXOTH)
+            else:
+                others.append(str(way))
+    return list(dict.fromkeys(others))
 
 
 def _ways(path: str) -> Iterator[str]:
