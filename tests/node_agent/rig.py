@@ -112,7 +112,7 @@ class Node:
         return self.agent
 
     def grant_no_namespaces(self) -> list[str]:
-        """As on a host without them; the folders that accounts may pass through from now on."""
+        """As on a host without them; which folders above the node's are closed to accounts."""
         self.views = None
         if os.geteuid() != 0:
             return []
