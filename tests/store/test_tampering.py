@@ -127,6 +127,15 @@ async def test_a_log_that_nobody_changed_is_in_order(log):
     assert report.decisions == 1
 
 
+async def test_a_request_that_is_only_repeated_leaves_the_head_as_the_last_event_has_it(log):
+    terms = {name: await log.lead(name, "one", 60.0) for name in SERVICES}
+    made = stored(entries([(requested("twice"), Header(request_key="twice"))]))[0]
+    for _ in range(2):
+        await append(log, terms, made)
+
+    assert (await found(log)).violations == ()
+
+
 async def test_each_column_of_each_table_is_compared(logs, log):
     await with_snapshot(log)
     missed = []

@@ -48,10 +48,12 @@ def describe(
     requested: Stored | None = None,
     progress: Mapping[int, dict[str, str]] = {},
 ) -> Description:
-    """`events` are those of the job's stream. A task has `requested` from its group's stream.
+    """`events` are those of the job's stream; what another project asked about the job, and was refused,
+    is that project's. A task has `requested` from its group's stream.
     `device` knows the fleet's devices. `progress` is what workers of the last attempt said of
     themselves, by rank.
     """
+    events = [event for event in events if event.project == row.project]
     entries = [entry_of(event) for event in events]
     attempts = _attempts(entries, device)
     for worker in attempts[-1].workers if attempts else ():

@@ -100,7 +100,9 @@ BEGIN
             p_positions[i] := p_positions[-p_positions[i]];
         END IF;
     END LOOP;
-    UPDATE log_head SET position = p_last, hash = v_hash, recorded_at_us = p_recorded_at_us;
+    IF p_last > v_head.position THEN  -- repeats alone leave the head as the last event has it
+        UPDATE log_head SET position = p_last, hash = v_hash, recorded_at_us = p_recorded_at_us;
+    END IF;
     WHILE p_last > v_head.partitioned_to - v_head.partition_events / 2 LOOP  -- one ahead
         PERFORM add_partition();
         v_head.partitioned_to := v_head.partitioned_to + v_head.partition_events;

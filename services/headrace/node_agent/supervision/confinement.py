@@ -71,6 +71,8 @@ class Confinement:
             os.setuid(user)
         if self._plan["account"] is not None or self._is_of_a_user:
             kernel.gain_no_privileges()
+        if self._is_of_a_user:
+            kernel.forbid_keyrings()
         if self.namespaces is None:
             kernel.die_with(parent)  # last: another account would forget it
 

@@ -1,6 +1,7 @@
 """What the standard library lacks of the kernel's interface, and what /proc says of processes."""
 
 import ctypes
+import errno
 import os
 import signal
 import struct
@@ -13,6 +14,15 @@ _FALLOCATE = _LIBC.fallocate
 _FALLOCATE.argtypes = (ctypes.c_int, ctypes.c_int, ctypes.c_int64, ctypes.c_int64)
 _PR_SET_PDEATHSIG, _PR_SET_NAME, _PR_SET_CHILD_SUBREAPER = 1, 15, 36
 _PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_SECCOMP, _SECCOMP_FILTER = 22, 2
+_LOAD, _IS_EQUAL, _IS_GREATER, _IS_LEAST, _ANSWER = 0x20, 0x15, 0x25, 0x35, 0x06
+_ALLOWED, _REFUSED = 0x7FFF0000, 0x00050000
+# By machine: its number for the kernel's audit, its first and last call about keyrings (add_key,
+# request_key, keyctl), and from which number on calls are another interface's (x32).
+_KEYRING_CALLS = {
+    "x86_64": (0xC000003E, 248, 250, 0x40000000),
+    "aarch64": (0xC00000B7, 217, 219, 0x40000000),
+}
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x20000, 0x8000000, 0x10000000, 0x20000000
 READ_ONLY, NO_DEVICES = 1, 4  # of `restrict`: `MOUNT_ATTR_*` of linux/mount.h
@@ -56,6 +66,31 @@ def adopt_orphans() -> None:
 def gain_no_privileges() -> None:
     """No program that this process becomes has more rights than it has now."""
     _PRCTL(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+
+
+def forbid_keyrings() -> None:
+    """Neither this process nor what it starts reaches the kernel's keyrings, which belong to the account
+    and to no namespace: whoever shares the account could read keys there. Calls by another machine's
+    numbers (32-bit programs) are refused as a whole. Raises `OSError`; privileges must be given up
+    before. Source: seccomp(2), keyrings(7).
+    """
+    machine = _KEYRING_CALLS.get(os.uname().machine)
+    if machine is None:
+        raise OSError(errno.ENOSYS, "its system calls are not known here", "keyrings")
+    architecture, first, last, most = machine
+    steps = (  # each: operation, how many steps further if true, if false, operand
+        (_LOAD, 0, 0, 4),  # the architecture of the call
+        (_IS_EQUAL, 0, 4, architecture),
+        (_LOAD, 0, 0, 0),  # its number
+        (_IS_LEAST, 2, 0, most),
+        (_IS_GREATER, 2, 0, last),
+        (_IS_LEAST, 0, 1, first),
+        (_ANSWER, 0, 0, _REFUSED | errno.EPERM),
+        (_ANSWER, 0, 0, _ALLOWED),
+    )
+    program = ctypes.create_string_buffer(b"".join(struct.pack("=HBBI", *step) for step in steps))
+    filter_ = struct.pack("@HP", len(steps), ctypes.addressof(program))
+    _checked(_PRCTL(_PR_SET_SECCOMP, _SECCOMP_FILTER, filter_, 0, 0), "keyrings")
 
 
 def control_by(terminal: int) -> None:

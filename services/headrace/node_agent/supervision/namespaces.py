@@ -23,6 +23,7 @@ TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a folder of the attempt is show
 TMP = "tmp"  # that folder, in the attempt's
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
 TERMINALS = "/dev/pts"
+KEYS = ("/proc/keys", "/proc/key-users")
 PROCESSES = "/proc"
 GROUPS = "/sys/fs/cgroup"
 COVER = "size=1m,nr_inodes=4096,mode=755"
@@ -171,6 +172,9 @@ class Namespaces:
         if os.path.ismount(GROUPS):  # in a network namespace's own /sys there are none
             kernel.restrict(GROUPS, kernel.READ_ONLY)
         kernel.mount("proc", PROCESSES)
+        for path in KEYS if view["kind"] == USER else ():  # the person's own are named there, too
+            if os.path.exists(path):
+                kernel.show("/dev/null", path)
 
 
 def _replace_devices(view: View) -> None:
