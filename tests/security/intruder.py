@@ -27,6 +27,7 @@ CLONE_NEWNS, CLONE_NEWUSER = 0x20000, 0x10000000
 LAZILY = 2  # MNT_DETACH
 PTRACE_ATTACH, PTRACE_DETACH = 16, 17
 IPC_READ_ONLY = 0o10000
+KEY_SERIAL, KEY_LINK, KEY_READ, OF_THE_PROCESS = 0, 8, 11, -2
 _LIBC = ctypes.CDLL(None, use_errno=True)
 ATTACKS: dict[str, Callable[[], str]] = {}
 
@@ -264,6 +265,24 @@ def attach_anothers_shared_memory() -> str:
         return ""
     segment = _LIBC.shmget(key, 1, 0)
     return f"segment {segment}" if segment >= 0 else ""
+
+
+@attack
+def read_a_key_in_anothers_keyring() -> str:
+    """Whoever may link a keyring into one of its own may read what is in it."""
+    keyctl = {"x86_64": 250}.get(os.uname().machine, 219)
+    found = []
+    with contextlib.suppress(OSError), open("/proc/keys") as file:
+        lines = [line.split() for line in file]
+        found = [" ".join(words[8:]) for words in lines if "victim-" in " ".join(words)]
+        own = _LIBC.syscall(keyctl, KEY_SERIAL, OF_THE_PROCESS, 1)
+        for words in lines:
+            serial, room = int(words[0], 16), ctypes.create_string_buffer(4096)
+            _LIBC.syscall(keyctl, KEY_LINK, serial, own)
+            size = _LIBC.syscall(keyctl, KEY_READ, serial, room, len(room))
+            if size > 0 and SECRET.encode() in room.raw[:size]:
+                found.append(f"key {serial}")
+    return " ".join(found)
 
 
 def connected(family: int, kind: int, address: Any) -> bytes:

@@ -15,6 +15,8 @@ import selectors
 import socket
 import sys
 
+ADD_KEY = {"x86_64": 248}.get(os.uname().machine, 217)
+OF_THE_USER = -4  # the keyring of all processes of the account
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -36,6 +38,7 @@ def main() -> None:
             file.write(secret)
     _LIBC.shmget(key, 4096, 0o1666)
     name = f"victim-{key:x}"
+    _LIBC.syscall(ADD_KEY, b"user", name.encode(), secret.encode(), len(secret), OF_THE_USER)
     servers = [
         listening(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", 0)),
         listening(socket.AF_INET, socket.SOCK_DGRAM, ("127.0.0.1", 0)),
