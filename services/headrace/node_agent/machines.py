@@ -33,7 +33,9 @@ def machine_of(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Ma
         _LOG.warning("jobs get no mounts of their own here")
         attempts = str(settings.node_dir / ATTEMPTS)
         if closed := ways.open_ways(settings.node_dir, [attempts, *ways.programs()]):
-            _LOG.error("jobs need to pass through %s: chmod o+x, or keep the node elsewhere", closed)
+            _LOG.error(
+                "jobs need to pass through %s: chmod o+x, or keep the node elsewhere", closed
+            )
     given = MachineSettings(
         node_dir=settings.node_dir,
         node=settings.node,
