@@ -184,7 +184,7 @@ class Node:
         return f"journal-{self.incarnations}"
 
     def _simulated(self) -> Devices:
-        return SimulatedDevices("simulated:8xH100-80GB", NODE, self.simulated)
+        return SimulatedDevices("simulated:8xH100-80GB", NODE, self.dir)
 
     def _joined(self, devices: Devices, keys: NodeKeys) -> NodeJoined:
         return NodeJoined(

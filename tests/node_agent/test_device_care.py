@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 
 import pytest
 from tests.node_agent.devices.cases import announced
@@ -13,6 +14,7 @@ from headrace.node_agent import heartbeats
 from headrace.node_agent.devices.simulated import uuid_of
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.protocol import REPORTS
 
 GPU = uuid_of("n1", 0)
 NAME = '"$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$(readlink /proc/self/ns/pid).$$"'
@@ -74,8 +76,10 @@ async def test_who_fails_otherwise_reads_of_no_memory(node: Node) -> None:
 
 
 async def test_what_happened_to_a_device_is_told_before_the_end_it_caused(node: Node) -> None:
-    script = f'echo "{GPU} 94" >> "$HEADRACE_SIMULATED_GPUS/xids"; exit 1'
-    key = await node.placement.want("unlucky", "sh", "-c", script)
+    key = await node.placement.want("unlucky", "sleep", "1000")
+    await node.placement.started(key)
+    (node.simulated / "xids").write_text(f"{GPU} 94\n")
+    os.kill(node.intent(key).pids[0], signal.SIGKILL)
     await node.placement.ended(key)
 
     faults = [report for report in node.placement.reports if report.what == "faulted"]
@@ -121,7 +125,8 @@ async def test_a_device_that_a_stranger_holds_is_not_offered_until_it_is_let_go(
 
     key = await node.placement.want("mine", "sh", "-c", HOLD.format(held=8 * GIB))
     worker = node.simulated / announced(GPU, os.getpid())
-    await until(lambda: list(node.simulated.glob(f"{GPU}.*")), "the worker holds memory")
+    reports = node.folder(key) / REPORTS
+    await until(lambda: list(reports.glob(f"{GPU}.*")), "the worker holds memory")
     worker.write_text(str(8 * GIB))  # beside a worker nobody is asked who they are
     await node.placement.started(key)
     assert said() == (True, "")
@@ -139,6 +144,42 @@ async def test_a_device_that_a_stranger_holds_is_not_offered_until_it_is_let_go(
 
     worker.write_text(str(2**20))  # as a monitor does
     await until(lambda: said() == (True, ""), "it is offered again")
+
+
+@pytest.mark.security
+async def test_what_a_job_says_of_devices_ends_no_neighbour_and_faults_none(node: Node) -> None:
+    part = (Share(device=GPU, milli=500),)
+    victim = await node.placement.want("victim", "sleep", "1000", shares=part)
+    await node.placement.started(victim)
+    pid = node.intent(victim).pids[0]
+    status = kernel.read(f"/proc/{pid}/status", 8_192).decode()
+    number = status.partition("NSpid:")[2].partition("\n")[0].split()[-1]
+    theirs = f"{os.readlink(f'/proc/{pid}/ns/pid')}.{number}"
+    idle = uuid_of("n1", 1)
+    closed = node.simulated if os.geteuid() == 0 else ""  # an agent that is root has it alone
+    script = f"""
+        for folder in "$HEADRACE_SIMULATED_GPUS" {closed}; do
+            echo "{GPU} 79" >> "$folder/xids"
+            echo smoke > "$folder/{GPU}.fault"
+            printf %s {60 * GIB} > "$folder/{GPU}.{theirs}"
+            printf %s {60 * GIB} > "$folder/{idle}.{theirs}"
+            printf %s {60 * GIB} > "$folder/{idle}.$(readlink /proc/self/ns/pid).$$"
+        done
+        printf %s {10 * GIB} > {NAME}
+        echo said
+        sleep 1000
+    """
+    attacker = await node.placement.want("attacker", "sh", "-c", script, shares=part)
+    log = node.folder(attacker) / "0.log"
+    await until(lambda: log.exists() and b"said" in log.read_bytes(), "it has said everything")
+
+    again = node.devices()
+    held = [(s.device, held) for s in again.sample({}) for _, held in s.processes]
+    assert held == [(GPU, 10 * GIB)]  # what it says of itself, on the device that it has
+    assert all(device.healthy for device in again.list())
+    assert list(node.simulated.iterdir()) == []
+    assert [report for report in node.placement.reports if report.what == "faulted"] == []
+    assert node.placement.end_of(victim) is None
 
 
 async def test_caps_are_asked_for_and_the_jobs_own_stand(node: Node) -> None:

@@ -14,8 +14,8 @@ SAID = '{"values": {"step": "7"}}'
 
 @pytest.fixture
 def simulated(tmp_path):
-    made = tmp_path / "simulated"
-    return SimulatedDevices("simulated:2xH100-80GB", "n1", made), made
+    devices = SimulatedDevices("simulated:2xH100-80GB", "n1", tmp_path)
+    return devices, tmp_path / "simulated"
 
 
 def test_a_link_in_the_place_of_a_report_is_not_read(tmp_path):

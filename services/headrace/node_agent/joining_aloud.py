@@ -27,7 +27,7 @@ def join_aloud(path: Path, *, reserves: bool = False) -> int:
         settings = NodeSettings.read()
         order = folder.ordered()
         require(settings.accounts.first)
-        devices = devices_of(settings.gpus, order.node, settings.node_dir / "simulated")
+        devices = devices_of(settings.gpus, order.node, settings.node_dir)
         answer = join(folder, order)
         unreserved = _reserve(settings.accounts.first) if reserves else ""
     except NotAdmitted as error:

@@ -148,7 +148,7 @@ async def _run(settings: NodeSettings) -> None:
 
 
 def _enforcer(settings: NodeSettings) -> Enforcer:
-    devices = devices_of(settings.gpus, settings.node, settings.node_dir / "simulated")
+    devices = devices_of(settings.gpus, settings.node, settings.node_dir)
     return Enforcer(
         devices,
         settings.node_dir,

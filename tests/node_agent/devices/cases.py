@@ -78,7 +78,9 @@ def announced(device: str, pid: int) -> str:
     return f"{device}.{os.readlink('/proc/self/ns/pid')}.{pid}"
 
 
-def simulated(folder: Path) -> Case:
+def simulated(node_dir: Path) -> Case:
+    folder = node_dir / "simulated"
+
     def happen(n: int) -> None:
         with (folder / "xids").open("a") as file:
             file.write(f"{uuid_of('n1', n)} 79\n")
@@ -87,7 +89,7 @@ def simulated(folder: Path) -> Case:
         (folder / announced(uuid_of("n1", n), pid)).write_text(str(held))
 
     return Case(
-        SimulatedDevices("simulated:4xH100-80GB", "n1", folder),
+        SimulatedDevices("simulated:4xH100-80GB", "n1", node_dir),
         "CUDA_VISIBLE_DEVICES",
         fail=lambda n: (folder / f"{uuid_of('n1', n)}.fault").write_text("it smokes\n"),
         mend=lambda n: (folder / f"{uuid_of('n1', n)}.fault").unlink(),

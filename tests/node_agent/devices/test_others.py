@@ -77,9 +77,9 @@ def test_a_machine_without_a_driver_is_a_node_without_devices(tmp_path):
 @pytest.mark.parametrize("line", ["", "GPU-x", "GPU-x seventy", "GPU-x 7 9", "\xff\xfe 3 x"])
 def test_what_announces_no_trouble_is_passed_over(tmp_path, line):
     devices = SimulatedDevices("simulated:1xH100-80GB", "n1", tmp_path)
-    (tmp_path / "xids").write_text(f"{line}\n{uuid_of('n1', 0)} 94\n{uuid_of('n1', 0)} 9")
+    (tmp_path / "simulated/xids").write_text(f"{line}\n{uuid_of('n1', 0)} 94\n{uuid_of('n1', 0)} 9")
     assert [trouble.code for trouble in devices.watch()] == [94]
-    with (tmp_path / "xids").open("a") as file:
+    with (tmp_path / "simulated/xids").open("a") as file:
         file.write("5\n")
     assert [trouble.code for trouble in devices.watch()] == [95]
 
@@ -87,14 +87,14 @@ def test_what_announces_no_trouble_is_passed_over(tmp_path, line):
 @pytest.mark.parametrize("said", ["", "much", "-1x", "9" * 30])
 def test_what_a_process_announces_badly_is_passed_over(tmp_path, said):
     devices = SimulatedDevices("simulated:1xH100-80GB", "n1", tmp_path)
-    (tmp_path / announced(uuid_of("n1", 0), os.getpid())).write_text(said)
+    (tmp_path / "simulated" / announced(uuid_of("n1", 0), os.getpid())).write_text(said)
     held = [held for _, held in devices.sample({})[0].processes]
     assert held in ([], [int("9" * 20)])
 
 
 def test_what_another_process_of_its_number_held_is_held_no_more(tmp_path):
     devices = SimulatedDevices("simulated:1xH100-80GB", "n1", tmp_path)
-    file = tmp_path / announced(uuid_of("n1", 0), os.getpid())
+    file = tmp_path / "simulated" / announced(uuid_of("n1", 0), os.getpid())
     file.write_text("5")
     assert devices.sample({})[0].processes == ((os.getpid(), 5),)
     os.utime(file, (0, 0))
@@ -103,5 +103,5 @@ def test_what_another_process_of_its_number_held_is_held_no_more(tmp_path):
 
 def test_what_a_process_held_that_has_gone_is_held_no_more(tmp_path):
     devices = SimulatedDevices("simulated:1xH100-80GB", "n1", tmp_path)
-    (tmp_path / announced(uuid_of("n1", 0), 4_194_399)).write_text("5")
+    (tmp_path / "simulated" / announced(uuid_of("n1", 0), 4_194_399)).write_text("5")
     assert devices.sample({})[0].processes == ()

@@ -70,16 +70,14 @@ class Devices(Protocol):
         """What went wrong since this was asked last."""
         ...
 
-    def bind(self, shares: Sequence[Share]) -> dict[str, str]:
-        """The environment in which a process sees these devices, in order, and no others."""
+    def bind(self, shares: Sequence[Share], folder: str = "", /) -> dict[str, str]:
+        """The environment in which a process sees these devices, in order, and no others. `folder`
+        is its attempt's.
+        """
         ...
 
     def files(self) -> dict[str, str]:
         """By device the file in /dev without which a process cannot use it; a slice has its GPU's.
         A device that is missing here is not kept from anybody.
         """
-        ...
-
-    def folders(self) -> tuple[str, ...]:
-        """Folders of the host in which a process that uses them has to write."""
         ...

@@ -67,14 +67,11 @@ class AmdDevices:
                     found.append(Trouble(name, 0, DRAIN, text))
         return tuple(found)
 
-    def bind(self, shares: Sequence[Share]) -> dict[str, str]:
+    def bind(self, shares: Sequence[Share], _folder: str = "", /) -> dict[str, str]:
         return {"ROCR_VISIBLE_DEVICES": ",".join(share.device for share in shares)}
 
     def files(self) -> dict[str, str]:
         return dict(self._files)
-
-    def folders(self) -> tuple[str, ...]:
-        return ()
 
     def _all(self) -> Sequence[Any]:
         try:

@@ -7,9 +7,9 @@ from pathlib import Path
 from headrace.node_agent.devices import Devices
 
 
-def devices_of(gpus: str, node: str, folder: Path) -> Devices:
+def devices_of(gpus: str, node: str, node_dir: Path) -> Devices:
     """The devices that `gpus` asks for: `auto` (whatever has a driver here, else none), `none`,
-    `static:FILE`, or a specification of simulated ones, which tell of themselves in `folder`.
+    `static:FILE`, or a specification of simulated ones, which tell of themselves below `node_dir`.
     Raises `ValueError` with one line naming what is wrong.
     """
     if gpus == "auto":
@@ -21,7 +21,7 @@ def devices_of(gpus: str, node: str, folder: Path) -> Devices:
         return static.StaticDevices(static.read(rest) if kind == "static" else None, node)
     from headrace.node_agent.devices.simulated import SimulatedDevices
 
-    return SimulatedDevices(gpus, node, folder)
+    return SimulatedDevices(gpus, node, node_dir)
 
 
 def _found(node: str) -> Devices:

@@ -80,14 +80,11 @@ class NvmlDevices:
                 found += (trouble._replace(device=uuid) for uuid in hit or gpu.handles)
         return tuple(found)
 
-    def bind(self, shares: Sequence[Share]) -> dict[str, str]:
+    def bind(self, shares: Sequence[Share], _folder: str = "", /) -> dict[str, str]:
         return nvidia_binding.visible(shares)
 
     def files(self) -> dict[str, str]:
         return {name: gpu.file for gpu in self._gpus.values() if gpu.file for name in gpu.handles}
-
-    def folders(self) -> tuple[str, ...]:
-        return ()
 
     def _read(self, index: int) -> Gpu:
         """Everything about the GPU of this index. Raises the library's error."""

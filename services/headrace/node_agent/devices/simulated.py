@@ -1,10 +1,13 @@
 """GPUs that are not there, so that everything else can run anywhere: `simulated:8xH100-80GB`.
 
 Rule: the same node name and index give the same UUID, on every machine and for ever. What happens
-to them is told by files: a worker announces what it holds by writing the bytes into
+to them is told by files. A worker announces what it holds by writing the bytes into
 `$HEADRACE_SIMULATED_GPUS/<device>.<namespace>.<pid>`, where the namespace is what `/proc/self/ns/pid`
-says, since jobs count their processes anew. Trouble is a line `<device> <XID code>` added to `xids`
-there, and a device is faulty as long as `<device>.fault` says why.
+says, since jobs count their processes anew. That folder is its attempt's alone, and what is announced
+there counts for the attempt's own processes and its own devices only. The rest is told in the node's
+folder `simulated`, which only the agent's account enters: trouble is a line `<device> <XID code>`
+added to `xids`, a device is faulty as long as `<device>.fault` says why, and what a process of no job
+holds is announced there too.
 """
 
 from __future__ import annotations
@@ -14,21 +17,26 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
 from headrace.events.gangs import Share
 from headrace.events.nodes import Device
+from headrace.node_agent import folders
 from headrace.node_agent.devices import Sample, Trouble, nvidia_binding, xid
-from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.beneath import Folder
+from headrace.node_agent.supervision.protocol import REPORTS
 
 CPU_MILLI_PER_GPU = 12_000
 MEMORY_BYTES_PER_GPU = 128_000_000_000
 COUNT_MAX = 1_024
+FOLDER = "simulated"  # in the node's
 FOLDER_VARIABLE = "HEADRACE_SIMULATED_GPUS"
+NAMES_MAX = 1_024  # in a folder where processes announce
 BYTES_MAX = 65_536  # read of what is announced at a time
 SAID_BYTES_MAX = 200  # of one file
 STATUS_BYTES_MAX = 8_192  # of a process
@@ -41,12 +49,22 @@ _SPEC = re.compile(r"^simulated:([0-9]{1,4})x([A-Za-z0-9]+)-([0-9]{1,4})GB$")
 _HELD = re.compile(r"^(GPU-[0-9a-f-]+)\.(pid:\[[0-9]{1,10}\]\.[0-9]{1,10})$")
 
 
+class _Announcers(NamedTuple):
+    """An attempt's devices, and the pids of its living processes."""
+
+    devices: frozenset[str]
+    pids: frozenset[int]
+
+    def may_announce(self, device: str, pid: int) -> bool:
+        return device in self.devices and pid in self.pids
+
+
 class SimulatedDevices:
     """As many GPUs as asked for. Raises `ValueError` for a specification that is none. Without a
-    folder nothing is announced: a device holds what is booked on it.
+    folder of the node nothing is announced: a device holds what is booked on it.
     """
 
-    def __init__(self, spec: str, node: str, folder: Path | None = None) -> None:
+    def __init__(self, spec: str, node: str, node_dir: Path | None = None) -> None:
         match = _SPEC.match(spec)
         if match is None or int(match[1]) > COUNT_MAX:
             raise ValueError(f"{spec!r} is not like simulated:8xH100-80GB")
@@ -54,8 +72,9 @@ class SimulatedDevices:
         self._memory_bytes = gigabytes * 2**30  # drivers count in binary and come out a bit above
         self.cpu_milli = CPU_MILLI_PER_GPU * count
         self.memory_bytes = MEMORY_BYTES_PER_GPU * count
-        self._folder = folder
-        self.can_watch = folder is not None
+        self._node_dir = node_dir
+        self._folder = node_dir / FOLDER if node_dir is not None else None
+        self.can_watch = node_dir is not None
         self._devices = tuple(
             Device(
                 device=uuid_of(node, index),
@@ -66,9 +85,9 @@ class SimulatedDevices:
             )
             for index in range(count)
         )
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-            folder.chmod(0o1777)  # workers may be other users
+        if self._folder is not None:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._folder.chmod(0o700)  # no job may say that a device is faulty
         self._xids_read = self._xids_size()  # what happened before is over
         self._happened: list[tuple[str, int]] = []
 
@@ -99,15 +118,12 @@ class SimulatedDevices:
         """Have its driver tell this XID."""
         self._happened.append((device, code))
 
-    def bind(self, shares: Sequence[Share]) -> dict[str, str]:
-        told = {FOLDER_VARIABLE: str(self._folder)} if self._folder is not None else {}
+    def bind(self, shares: Sequence[Share], folder: str = "", /) -> dict[str, str]:
+        told = {FOLDER_VARIABLE: f"{folder}/{REPORTS}"} if folder and self.can_watch else {}
         return nvidia_binding.visible(shares) | told
 
     def files(self) -> dict[str, str]:
         return {}
-
-    def folders(self) -> tuple[str, ...]:
-        return (str(self._folder),) if self._folder is not None else ()
 
     def _announced_xids(self) -> Sequence[tuple[str, int]]:
         if self._folder is None:
@@ -144,24 +160,56 @@ class SimulatedDevices:
     def _announced(self) -> dict[str, tuple[tuple[int, int], ...]]:
         """What living processes say they hold, by device."""
         held: dict[str, tuple[tuple[int, int], ...]] = {}
-        found = [match for name in sorted(self._names()) if (match := _HELD.match(name))]
-        living = _living() if found else {}
-        for match in found:
-            pid = living.get(match[2], 0)
-            if not pid or self._is_older(match[0], pid):
+        if self._folder is None or self._node_dir is None:
+            return held
+        living: dict[str, int] = {}
+        for place, attempt in ((self._folder, None), *_attempts(self._node_dir)):
+            found = _announcements(place)
+            if not found:
                 continue
-            with contextlib.suppress(OSError, ValueError):
-                held_bytes = int(_said(Path(self._folder or ""), match[0])[:20])
-                held[match[1]] = (*held.get(match[1], ()), (pid, held_bytes))
+            living = living or _living()
+            own = None if attempt is None else _of_attempt(attempt)
+            for match in found:
+                device, pid = match[1], living.get(match[2], 0)
+                if not pid or (own is not None and not own.may_announce(device, pid)):
+                    continue
+                if not _is_older(place / match[0], pid):
+                    with contextlib.suppress(OSError, ValueError):
+                        held_bytes = int(_said(place, match[0])[:20])
+                        held[device] = (*held.get(device, ()), (pid, held_bytes))
         return held
 
-    def _is_older(self, name: str, pid: int) -> bool:
-        """Whether another process has written it: numbers of namespaces are soon used again."""
-        try:
-            written_ns = os.lstat(Path(self._folder or "") / name).st_mtime_ns
-        except OSError:
-            return True
-        return time.time_ns() - written_ns > _age_ns(pid) + CLOCKS_APART_NS
+
+def _attempts(node_dir: Path) -> Iterator[tuple[Path, Path]]:
+    """Where each attempt announces, and its folder."""
+    with contextlib.suppress(OSError):
+        for _, attempt in folders.keys_in(node_dir):
+            yield attempt / REPORTS, attempt
+
+
+def _of_attempt(attempt: Path) -> _Announcers:
+    """Who counts in the folder of an attempt: nobody after its end."""
+    intent, shim = folders.read_intent(attempt), folders.shim_of(attempt)
+    if intent is None or not shim:
+        return _Announcers(frozenset(), frozenset())
+    devices = frozenset(share.device for share in intent.shares)
+    return _Announcers(devices, frozenset(tree.descendants(shim)))
+
+
+def _announcements(place: Path) -> list[re.Match[str]]:
+    """The names there under which processes say what they hold."""
+    with contextlib.suppress(OSError), Folder.at(place) as folder:
+        return [match for name in sorted(folder.names(NAMES_MAX)) if (match := _HELD.match(name))]
+    return []
+
+
+def _is_older(file: Path, pid: int) -> bool:
+    """Whether another process has written it: numbers of namespaces are soon used again."""
+    try:
+        written_ns = os.lstat(file).st_mtime_ns
+    except OSError:
+        return True
+    return time.time_ns() - written_ns > _age_ns(pid) + CLOCKS_APART_NS
 
 
 def _age_ns(pid: int) -> int:

@@ -62,7 +62,7 @@ class StaticDevices:
     def watch(self) -> tuple[Trouble, ...]:
         return ()
 
-    def bind(self, shares: Sequence[Share]) -> dict[str, str]:
+    def bind(self, shares: Sequence[Share], _folder: str = "", /) -> dict[str, str]:
         numbers = {device.device: str(device.index) for device in self._devices}
         if not self._environment:
             return {}
@@ -72,9 +72,6 @@ class StaticDevices:
         if not self._file:
             return {}
         return {d.device: self._file.replace("{}", str(d.index)) for d in self._devices}
-
-    def folders(self) -> tuple[str, ...]:
-        return ()
 
 
 def read(path: str) -> Described:

@@ -53,17 +53,24 @@ class Enforcer:
             can_watch=self.devices.can_watch and self._node_dir is not None,
         )
         limits = ladder.limits_of(shares, self._known)
-        facts = self.devices.bind(shares)
-        folders = self.devices.folders() if shares else ()
+        facts = self.devices.bind(shares, self._folder_of(assignment))
+        pipes: tuple[str, ...] = ()
         if level == MPS and self._mps is not None:
             for device, limit in limits.items():
                 facts |= self._mps.environment(device, *limit)
-            folders += tuple(str(self._mps.pipe(device)) for device in limits)
+            pipes = tuple(str(self._mps.pipe(device)) for device in limits)
         caps, refused = ladder.caps_of(limits, self._known), self._refused(shares)
         denied = tuple(map(_kernels_name, refused))
         known = self.devices.files()
         files = dict.fromkeys(known[share.device] for share in shares if share.device in known)
-        return Bound(level, facts, caps, denied, folders, tuple(files), refused)
+        return Bound(level, facts, caps, denied, pipes, tuple(files), refused)
+
+    def _folder_of(self, assignment: Assignment) -> str:
+        """The worker's; empty where attempts have none."""
+        if self._node_dir is None:
+            return ""
+        key = AttemptKey(assignment.job, assignment.attempt, assignment.rank)
+        return str(self._node_dir / folders.name_of(key))
 
     def devices_of(self, shares: Sequence[Share]) -> list[Device]:
         """The devices of these shares that are known, in order."""
