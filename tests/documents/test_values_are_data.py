@@ -235,6 +235,13 @@ def test_what_is_taken_as_it_is_written_has_no_values(field, value):
     assert refused.rule == "has no values filled in"
 
 
+@pytest.mark.parametrize("name", ["BASH_ENV", "ENV", "PS4", "PATH", "LD_PRELOAD"])
+def test_an_environment_variable_that_bash_evaluates_takes_no_value(name):
+    env = {name: "${{ params.x }}"}
+    assert plan(job(command="true", env=env)).field == f"env.{name}"
+    assert filled(Launch(command=("x",), env=env), params={"x": "1"}).env == env
+
+
 def test_the_words_of_headrace_stand_anywhere(folder):
     script = "echo $((${{ job.index }} + 1)) '${{ project }}' \"${{ job.id }}\""
     planned = plan(job(command=script))

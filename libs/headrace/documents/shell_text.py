@@ -46,7 +46,7 @@ _DELIMITER = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([^\s;|&<
 _EXPANSION = "\0"  # stands in a word for what is known only when the script runs
 _OPERATOR = re.compile(r"(<<<|<>|<&|>>|>&|>\||<|>|&>>|&>)(?!\()")
 _ASSIGNS = re.compile(r"([A-Za-z_]\w*)\+?=", re.ASCII)
-_SPECIAL = re.compile(  # variables by which bash, or the loader, finds code, or which it evaluates
+SPECIAL = re.compile(  # variables by which bash, or the loader, finds code, or which it evaluates
     r"BASH\w*|ENV|PS[0-4]|PROMPT_COMMAND|IFS|PATH|CDPATH|SHELLOPTS|POSIXLY_CORRECT|GLOBIGNORE|LD_\w+"
     r"|RANDOM|SRANDOM|SECONDS|LINENO|EPOCH\w+|HIST\w+|OPT(?:ARG|ERR|IND)|COMP\w+|DIRSTACK|FUNC\w+"
     r"|E?UID|PPID|GROUPS|PIPESTATUS|MAPFILE|REPLY|COPROC|SHELL|SHLVL|TIMEFORMAT|EXECIGNORE|_"
@@ -132,7 +132,7 @@ class _Simple:
         if self.redirection:
             return self._refusal_of_target(words, last)
         assigned = _ASSIGNS.match(word)
-        if assigned and _SPECIAL.fullmatch(assigned[1]):
+        if assigned and SPECIAL.fullmatch(assigned[1]):
             return f"bash, or what it starts, evaluates {assigned[1]}"
         is_assigned = words[0] in ("for", *_DECLARES) if words else assigned is not None
         if has_attributes and is_assigned:
@@ -170,7 +170,7 @@ def _refusal_of_argument(name: str, arguments: list[str], word: str) -> str:
         return "" if is_assignment else _AS_NAME
     if name == "for":
         is_item = len(arguments) >= 2 and arguments[1] == "in" and arguments[0].isidentifier()
-        return "" if is_item and not _SPECIAL.fullmatch(arguments[0]) else _AS_NAME
+        return "" if is_item and not SPECIAL.fullmatch(arguments[0]) else _AS_NAME
     if name == "case":
         return "" if not arguments else _AS_COMMAND
     if name in _NO_PROGRAMS:
