@@ -40,9 +40,27 @@ WITHIN = {  # what takes a value, with what comes before and after it in the one
     'for y in ${{ params.x }}; do show "$y"; done': ("", ""),
     'cat <<< ${{ params.x }} > kept; show "$(cat kept; echo .)" | head -c -2': ("", ""),
     "(show ${{ params.x }})": ("", ""),
+    "( (show ${{ params.x }}) )": ("", ""),
     "echo $((1 << 2)) ${#HOME} >/dev/null; show ${{ params.x }}": ("", ""),
     "env true; show ${{ params.x }} # ${{ params.x }}": ("", ""),
+    'args=(a${{ params.x }}); show "${args[@]}"': ("a", ""),
+    "show \\\n  ${{ params.x }} 2>&1": ("", ""),
+    "! false && A=1 'show' ${{ params.x }}": ("", ""),
+    "f() { show ${{ params.x }}; }; f": ("", ""),
+    "printf %s ${{ params.x }}": ("", ""),
+    'exec "$PWD"/../../../../../../../usr/bin/printf %s ${{ params.x }}': ("", ""),
+    "{ show ${{ params.x }}; } 2>>kept": ("", ""),
+    "case ${{ params.x }} in a) true;; *) true;; esac; show ${{ params.x }}": ("", ""),
 }
+ATTACKS = ("touch made", "$(touch made)", "x[$(touch made)]", "-vx[$(touch made)]", "-v")
+ACCEPTED = (  # commands that take a value, and do something else than to show it
+    "echo ${{ params.x }}", "cd ${{ params.x }}", "pushd ${{ params.x }}", "exit ${{ params.x }}",
+    ": ${{ params.x }}", "true > ${{ params.x }}", "exec 3> ${{ params.x }}",
+    "[ ${{ params.x }} = a ]", "[ ${{ params.x }} -eq 1 ]", "test -d ${{ params.x }}",
+    "printf '%d %s' ${{ params.x }} ${{ params.x }}", "y=(${{ params.x }} b)", "y=${{ params.x }} env",
+    "export y=${{ params.x }}", "docker run -v ${{ params.x }} a", "ls >(cat ${{ params.x }})",
+    "for y in a ${{ params.x }}; do :; done < ${{ params.x }}", "$HOME/bin/a --lr=${{ params.x }}",
+)  # fmt: skip
 SHOW = 'show() { [ "$#" = 1 ] && printf "%s" "$1"; }\n'
 
 REFUSED = (
@@ -55,6 +73,35 @@ REFUSED = (
     "echo \\${{ params.x }}", "echo $${{ params.x }}", "[ -v ${{ params.x }} ]",
     "declare -i y=${{ params.x }}", "printf -v ${{ params.x }} a", ". ${{ params.x }}",
     'echo "$(case a in a) echo ${{ params.x }};; esac)"',
+    "read ${{ params.x }} <<< hi", "mapfile -C ${{ params.x }} -c 1 zz <<< a",
+    "readarray -C ${{ params.x }} -c 1 zz <<< a", "compgen -C ${{ params.x }}",
+    "compgen -W ${{ params.x }}", "\\eval ${{ params.x }}", '"eval" ${{ params.x }}',
+    "e'val' ${{ params.x }}", "ev\\\nal ${{ params.x }}", "$'eval' ${{ params.x }}",
+    "{eval,:} ${{ params.x }}", "e$(:)val ${{ params.x }}", "y=eval; $y ${{ params.x }}",
+    "BASH_ENV=${{ params.x }} bash -c :", "env BASH_ENV=${{ params.x }} bash -c :",
+    "ENV=${{ params.x }} sh -ic :", "PS4=${{ params.x }}; set -x; :",
+    "export PS4=${{ params.x }}; set -x; :", "PROMPT_COMMAND=${{ params.x }} bash -i </dev/null",
+    "declare -i n; n=${{ params.x }}", "local -gi n; n=${{ params.x }}", "RANDOM=${{ params.x }}",
+    "for RANDOM in ${{ params.x }}; do :; done", "for PS4 in ${{ params.x }}; do :; done",
+    "wait -p ${{ params.x }}", 'test -v"${{ params.x }}"', "[ '-v' \\\n ${{ params.x }} ]",
+    "y=-v; [ $y ${{ params.x }} ]", "unset ${{ params.x }}", "unset 'y['${{ params.x }}",
+    "printf ${{ params.x }} a", "printf '%n' ${{ params.x }}", "printf -v ${{ params.x }} %s a",
+    "getopts a ${{ params.x }} -a", "export ${{ params.x }}", "declare ${{ params.x }}=1",
+    "readonly y${{ params.x }}=1", "typeset ${{ params.x }}", "f() { local ${{ params.x }}; }; f",
+    "trap ${{ params.x }} EXIT", "alias y=${{ params.x }}", "bind -x ${{ params.x }}",
+    "complete -C ${{ params.x }} y", "coproc ${{ params.x }}", "coproc y { eval ${{ params.x }}; }",
+    "${{ params.x }}", "exec ${{ params.x }}", "command -- eval ${{ params.x }}",
+    "builtin eval ${{ params.x }}", "if eval ${{ params.x }}; then :; fi", ">kept eval ${{ params.x }}",
+    "A=1 eval ${{ params.x }}", "f() { eval ${{ params.x }}; }; f", "(eval ${{ params.x }})",
+    "function f { eval ${{ params.x }}; }; f", "case a in a) eval ${{ params.x }};; esac",
+    "case a in (a) eval ${{ params.x }};; esac", 'eval "$(echo ${{ params.x }})"',
+    "true &<kept eval ${{ params.x }}",
+    "declare -i n; for n in ${{ params.x }}; do :; done",
+    "declare \\\n -i n; read n <<< ${{ params.x }}", "declare -n n; n=${{ params.x }}; echo $n",
+    "time -p eval ${{ params.x }}", "y=([${{ params.x }}]=1)", "bash <<< ${{ params.x }}",
+    "source /dev/stdin <<< ${{ params.x }}", "<<< ${{ params.x }} source /dev/stdin",
+    "bash -O extglob -c ${{ params.x }}", "python3 -c${{ params.x }}", "true 2>&1 | eval ${{ params.x }}",
+    "shopt -s extglob\neval @(a|b) ${{ params.x }}", "'bash' \"-c\" ${{ params.x }}",
 )  # fmt: skip
 
 
@@ -113,8 +160,21 @@ def test_where_bash_would_not_read_or_would_run_a_value_it_is_refused(script, fi
     assert (refused.field, refused.value.strip()) == (field, "${{ params.x }}")
     assert "HEADRACE_PARAM_X" in refused.instead
     left = filled(Launch(command=(*SHELL, script)), params={"x": "$(touch made)"}).command
-    run(left, "1", folder)
+    for value in ATTACKS:
+        run(left, value, folder)
     assert left[-1] == script
+    assert not (folder / "made").exists()
+
+
+@pytest.mark.parametrize("script", ACCEPTED)
+@pytest.mark.parametrize("value", [*ATTACKS, "([$(touch made)]=1)", "[$(touch made)]=1"])
+def test_a_command_that_takes_a_value_runs_nothing_of_it(script, value, folder):
+    planned = plan(job(command=script))
+    assert not isinstance(planned, Refusal), planned
+    launch = filled(Launch(command=planned.command), params={"x": value})
+
+    run(launch.command, value, folder)
+
     assert not (folder / "made").exists()
 
 
@@ -173,6 +233,13 @@ def test_what_is_taken_as_it_is_written_has_no_values(field, value):
     refused = plan(job(command="true", **{field: value}))
     assert refused.field.startswith(field)
     assert refused.rule == "has no values filled in"
+
+
+@pytest.mark.parametrize("name", ["BASH_ENV", "ENV", "PS4", "PATH", "LD_PRELOAD"])
+def test_an_environment_variable_that_bash_evaluates_takes_no_value(name):
+    env = {name: "${{ params.x }}"}
+    assert plan(job(command="true", env=env)).field == f"env.{name}"
+    assert filled(Launch(command=("x",), env=env), params={"x": "1"}).env == env
 
 
 def test_the_words_of_headrace_stand_anywhere(folder):

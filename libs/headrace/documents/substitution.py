@@ -17,7 +17,7 @@ import msgspec
 
 from headrace.documents.nearest import nearest
 from headrace.documents.refusing import not_yet, refuse
-from headrace.documents.shell_text import SHELL, TEMPLATE, places
+from headrace.documents.shell_text import SHELL, SPECIAL, TEMPLATE, places
 
 TEMPLATES_MAX = 256  # in one job file: a value may be long, and each place gets a copy
 VARIABLE = "HEADRACE_PARAM_"  # job files may not set names with HEADRACE_
@@ -83,7 +83,10 @@ def substitute(launch: L, *, params: Mapping[str, str], job: str, index: int, pr
         commands={role: filled_command(command) for role, command in given.commands.items()},
         setup=filled_command(given.setup),
         env={
-            name: _filled(value, parts if name == CHECKPOINT_DIR else values)
+            name: _filled(
+                value,
+                parts if name == CHECKPOINT_DIR else words if SPECIAL.fullmatch(name) else values,
+            )
             for name, value in given.env.items()
         },
         workdir=_filled(given.workdir, parts),
@@ -137,6 +140,9 @@ def _check_places(text: Text, params: Mapping[str, Iterable[str]]) -> None:
         if text.kind == "code":
             instead = f"the program can read {variable_of(param[1])}"
             refuse(text.field, "would be run as code", value=found[0], instead=instead)
+        if text.kind == "value" and SPECIAL.fullmatch(text.field.rpartition(".")[2]):
+            rule = "bash, or what it starts, evaluates this variable"
+            refuse(text.field, rule, value=found[0], instead="a variable of another name")
         if text.kind == "path":
             for value in params[param[1]]:
                 if not _is_part(value):
