@@ -76,11 +76,13 @@ _WRITES_NAME = re.compile(r"%[^%A-Za-z]*[hjlLqtz]*n")  # printf's %n assigns to 
 _INTERPRETER = re.compile(
     r"(?:.*/)?(?:(?:ba|da|z|k|a)?sh|python[\d.]*|perl|ruby|node|php)", re.DOTALL
 )
-_RUNS_CODE = re.compile(
-    r"(?:^|[\s/(\"'])(?:(?:ba|da|z|k|a)?sh"
-    r"(?:\s+[-+][oO]\s+\w+|\s+--(?:rcfile|init-file)\s+\S+|\s+[-+]\S+)*\s+-\w*c"
-    r"|(?:python[\d.]*|perl|ruby|node|php)(?:\s+-[WX]\s+\S+|\s+-\S+)*\s+-\w*[ce])(?:\s.*)?$",
-    re.DOTALL,
+_OPTIONS = r"(?:\s+[-+][oO]\s+\w+|\s+--(?:rcfile|init-file)\s+\S+|\s+[-+]\S+|\s+\S*\0\S*)*"
+_CODE_NEXT = re.compile(  # what comes next is code, and what comes after that its arguments
+    rf"(?:^|[\s/(\"'])(?:(?:ba|da|z|k|a)?sh{_OPTIONS}\s+-\w*c{_OPTIONS}"
+    r"|python[\d.]*(?:\s+-[WX]\s+\S+|\s+-\S+)*\s+-\w*c)$"
+)
+_CODE_FROM_HERE = re.compile(  # of these, which take code more than once, all that follows is
+    r"(?:^|[\s/(\"'])(?:perl|ruby|node|php)(?:\s+-\S+)*\s+-\w*[ce](?:\s.*)?$", re.DOTALL
 )
 _AS_CODE = "it would be run as code by what stands before it"
 _AS_NAME = "bash evaluates what it takes for a variable's name"
@@ -134,12 +136,13 @@ class _Simple:
         assigned = _ASSIGNS.match(word)
         if assigned and SPECIAL.fullmatch(assigned[1]):
             return f"bash, or what it starts, evaluates {assigned[1]}"
-        is_assigned = words[0] in ("for", *_DECLARES) if words else assigned is not None
+        is_declared = words[:1] == ["for"] or (bool(words) and words[0] in _DECLARES)
+        is_assigned = is_declared if words else assigned is not None
         if has_attributes and is_assigned:
             return "the script declares variables whose values bash evaluates"
         if not words:
             return "" if assigned else _AS_COMMAND
-        if _RUNS_CODE.search(" ".join([*words, word])):
+        if _takes_code(words, word):
             return _AS_CODE
         return _refusal_of_argument(words[0], words[1:], word)
 
@@ -151,6 +154,13 @@ class _Simple:
         if words[0] in ("[", "test", "printf", "pwd"):
             return ""
         return _refusal_of_argument(words[0], words[1:], "")
+
+
+def _takes_code(words: list[str], word: str) -> bool:
+    """Whether an interpreter among these words would run the word that comes after them."""
+    before, all_ = " ".join(words), " ".join([*words, word])
+    is_next = _CODE_NEXT.search(before) is not None or _CODE_NEXT.search(all_) is not None
+    return is_next or _CODE_FROM_HERE.search(all_) is not None
 
 
 def _refusal_of_argument(name: str, arguments: list[str], word: str) -> str:
@@ -274,18 +284,24 @@ class _Reader:
             self._open(_ANSI, 2)
         elif text[at] == "'":
             self._open(_SINGLE, 1)
-        elif text[at] == "(":
+        elif text[at] in "()":
+            self._parenthesis(command)
+        else:
+            self._other()
+
+    def _parenthesis(self, command: _Simple) -> None:
+        """A single one, outside of quotes."""
+        text, at = self._text, self._at
+        if text[at] == "(":
             is_function = re.compile(r"\(\s*\)").match(text, at)
             word = None if is_function else command.word
             kind = "(" if word is None else "=(" if word.endswith("=") else "?("
             self._open(_COMMAND, 1, kind)
-        elif text[at] == ")" and self._inside[-1] == _COMMAND:
+        elif self._inside[-1] == _COMMAND:
             self._close(1)
-        elif text[at] == ")":  # ends a pattern of `case`
+        else:  # ends a pattern of `case`
             command.restart()
             self._at += 1
-        else:
-            self._other()
 
     def _other(self) -> None:
         """One step in quotes or in an expansion, and what is alike outside of them."""
