@@ -1,45 +1,63 @@
-"""Who comes alone waits for nobody; those of one moment go together."""
+"""A turn begins at once after quiet, rests in proportion to what turns took, and waits for no more
+once enough waits for it.
+"""
 
 import asyncio
 
-from headrace.runtime.pacing import Company, Pace
+from headrace.runtime.pacing import CREDIT_S, ENOUGH, SHARE, Rests
 
 from .rig import virtual
 
-
-def test_after_a_rest_some_follow_freely_and_the_others_at_their_time():
-    pace = Pace(apart_s=1.0, free=3)
-    assert [pace.due_s(100.0) for _ in range(5)] == [100.0, 100.0, 100.0, 101.0, 102.0]
-    assert pace.due_s(150.0) == 150.0
+TURN_S = 0.004
 
 
-def test_who_keeps_the_pace_never_waits():
-    pace = Pace(apart_s=1.0, free=1)
-    assert [pace.due_s(at_s) for at_s in (10.0, 11.0, 12.5, 13.5)] == [10.0, 11.0, 12.5, 13.5]
-
-
-@virtual
-async def test_whoever_comes_while_others_wait_goes_with_them():
-    company, gone = Company(Pace(apart_s=1.0, free=1)), []
-
-    async def go(name):
-        await company.go()
-        gone.append(name)
-
-    await go("first")
-    assert gone == ["first"]
-    others = [asyncio.create_task(go(name)) for name in ("a", "b", "c")]
-    await asyncio.wait(others, return_when=asyncio.FIRST_COMPLETED)
-    await asyncio.sleep(0)
-    assert gone == ["first", "a", "b", "c"]
+async def _turns(rests, count, took_s=TURN_S, waiting=0):
+    """How long each of them had to wait before it began."""
+    now_s = asyncio.get_running_loop().time
+    waited_s = []
+    for _ in range(count):
+        before_s = now_s()
+        await rests.before(waiting)
+        waited_s.append(now_s() - before_s)
+        began_s = now_s()
+        await asyncio.sleep(took_s)
+        rests.took(began_s)
+    return waited_s
 
 
 @virtual
-async def test_who_stops_waiting_keeps_nobody_else():
-    company = Company(Pace(apart_s=1.0, free=1))
-    await company.go()
-    tired, patient = (asyncio.create_task(company.go()) for _ in range(2))
-    await asyncio.sleep(0)
-    tired.cancel()
-    await patient
-    assert tired.cancelled()
+async def test_a_loop_that_rested_begins_its_turns_at_once():
+    waited_s = await _turns(Rests(), int(CREDIT_S / TURN_S))
+    assert sum(waited_s) == 0
+
+
+@virtual
+async def test_a_loop_that_goes_round_and_round_works_its_share_of_the_time():
+    rests, loop = Rests(), asyncio.get_running_loop()
+    await _turns(rests, 20)
+    began_s = loop.time()
+    await _turns(rests, 300)
+    share = 300 * TURN_S / (loop.time() - began_s)
+    assert abs(share - SHARE) < 0.01
+
+
+@virtual
+async def test_rests_are_in_proportion_to_what_turns_take():
+    short, long = Rests(), Rests()
+    of_short = await _turns(short, 400, TURN_S)
+    of_long = await _turns(long, 400, 3 * TURN_S)
+    assert abs(sum(of_long[-100:]) / sum(of_short[-100:]) - 3) < 0.1
+
+
+@virtual
+async def test_nobody_rests_while_enough_waits():
+    assert sum(await _turns(Rests(), 200, waiting=ENOUGH)) == 0
+
+
+@virtual
+async def test_one_long_turn_is_no_debt_for_long():
+    rests, loop = Rests(), asyncio.get_running_loop()
+    await _turns(rests, 1, took_s=10.0)
+    before_s = loop.time()
+    await rests.before(0)
+    assert loop.time() - before_s <= CREDIT_S / SHARE + 1e-6

@@ -22,7 +22,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.effects import Effects
 from headrace.runtime.folding import Folder
 from headrace.runtime.inbox import Inbox
-from headrace.runtime.pacing import Pace
+from headrace.runtime.pacing import Rests
 from headrace.runtime.pending import PendingFacts, encode_fact
 from headrace.runtime.publishing import publish
 from headrace.runtime.reader import LogReader
@@ -42,7 +42,6 @@ from headrace.store.interface import (
 
 LEASE_S = 2.5  # a silent leader is replaced after this; with `FOLLOW_S`, within 3 s
 RETRY_S = 0.2  # between tries when the store cannot be reached
-TURNS_FREE = 4  # after a rest, before they are as far apart as a busy service has them
 WAKEUP_S_MIN = 0.002  # a decider whose wakeup has passed without a decision cannot spin
 FOLLOW_S = 0.5  # a follower looks this often whether it may lead
 
@@ -84,7 +83,7 @@ class Host:
         self._crashpoint = crashpoint
         self._stopping = False
         self._moved = False
-        self._pace = Pace(service.turns_apart_s, TURNS_FREE)
+        self._rests = Rests()
         self._renewal: asyncio.Task[None] | None = None
 
     @property
@@ -166,8 +165,10 @@ class Host:
         while not self._stopping and self.leading:
             if not (self.pending or self.reader.due or self._moved):
                 await self.reader.wait(self._until_wakeup_s())
-            await self._pace.turn()
+            await self._rests.before(len(self.pending) + self.reader.waiting)
+            began_s = asyncio.get_running_loop().time()
             await self._turn(await self.reader.take())
+            self._rests.took(began_s)
         await self._folder.save(self.reader.position, self.reader.hash)
         await self.store.resign(self._name, self._holder, term.epoch)
 

@@ -1,56 +1,40 @@
-"""How closely what costs something each time may follow: turns, and requests on their way.
+"""How closely turns may follow each other.
 
-Rule: who comes alone waits for nobody; where many come, those of a moment go together.
+Rule: what comes to a loop that had little to do is seen to at once; where much comes, what came during
+a turn and a rest in proportion to it is the next one's.
 """
 
 from __future__ import annotations
 
 import asyncio
 
+SHARE = 1 / 3  # of the time, for turns with little in them each
+CREDIT_S = 0.03  # of turns: about ten, more than a short job has in one service
+ENOUGH = 32  # waiting events make a turn worth its price: what each costs outweighs the turn itself
 
-class Pace:
-    """At most one every `apart_s`; after a rest the first `free` follow freely."""
 
-    def __init__(self, apart_s: float, free: int) -> None:
-        self._apart_s = apart_s
-        self._ahead_s = apart_s * (free - 1)  # so much earlier than its time one may be
-        self._next_s = 0.0  # when the next one's time is
+class Rests:
+    """Between turns, in proportion to what they took: a token bucket of time, which fills with `SHARE`
+    of the time that passes. A loop that had little to do begins its turns at once; one that goes
+    round and round for a few events each rests until its bucket has something again, or until enough
+    waits. So a turn is never too early to be worth its price, and no figure of seconds has to fit
+    every machine.
+    """
 
-    def due_s(self, now_s: float) -> float:
-        """When the next one may begin, which is taken to do so. Times are the loop's."""
-        begins_s = max(now_s, self._next_s - self._ahead_s)
-        self._next_s = max(self._next_s, begins_s) + self._apart_s
-        return begins_s
+    def __init__(self) -> None:
+        self._credit_s = CREDIT_S
+        self._until_s = 0.0  # to when the credit is counted
 
-    async def turn(self) -> None:
-        """Return when the next one may begin. For a loop that waits alone."""
+    async def before(self, waiting: int) -> None:
+        """Return when the next turn may begin, for which so many events wait now."""
         now_s = asyncio.get_running_loop().time()
-        wait_s = self.due_s(now_s) - now_s
-        if wait_s > 0:
-            await asyncio.sleep(wait_s)
+        self._credit_s = min(CREDIT_S, self._credit_s + (now_s - self._until_s) * SHARE)
+        self._until_s = now_s
+        if self._credit_s < 0 and waiting < ENOUGH:
+            await asyncio.sleep(-self._credit_s / SHARE)
 
-
-class Company:
-    """Many who go on together: whoever comes while others wait goes with them."""
-
-    def __init__(self, pace: Pace) -> None:
-        self._pace = pace
-        self._waiting: asyncio.Event | None = None
-
-    async def go(self) -> bool:
-        """Return when the next of them may go on, and whether that is in company."""
-        if self._waiting is None:
-            loop = asyncio.get_running_loop()
-            now_s = loop.time()
-            due_s = self._pace.due_s(now_s)
-            if due_s <= now_s:
-                return False
-            self._waiting = asyncio.Event()
-            loop.call_at(due_s, self._gone)
-        await self._waiting.wait()
-        return True
-
-    def _gone(self) -> None:
-        waiting, self._waiting = self._waiting, None
-        if waiting is not None:
-            waiting.set()
+    def took(self, began_s: float) -> None:
+        """A turn that began then (by the loop's time) has ended."""
+        self._credit_s = max(
+            -CREDIT_S, self._credit_s - (asyncio.get_running_loop().time() - began_s)
+        )

@@ -27,13 +27,13 @@ from headrace.events import Refusal
 from headrace.runtime import log_messages, posts
 from headrace.runtime.inbox import refusal_answer
 from headrace.runtime.outcomes import outcome_of
+from headrace.runtime.pacing import Rests
 from headrace.store.chained import read_chained
 from headrace.store.interface import Forked, Store, Stored, Unavailable
 
 HEARD_EVENTS_MAX = 10_000  # kept until they are relayed; older ones are read again
 WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all
 TAIL_EVENTS_MAX = 100_000  # a stream made anew begins at most this far back
-WINDOWS_APART_S = 0.02  # events follow each other closely: fewer, larger windows cost less
 POLL_S = 5.0  # when nothing was committed here, another service may have
 RETRY_S = 0.5
 DAY_S = 86_400
@@ -71,7 +71,7 @@ class Relay:
         self._grown = asyncio.Event()
         self._position = 0
         self._checked_s = 0.0
-        self._relayed_s = 0.0
+        self._rests = Rests()
         self._next: deque[Stored] = deque(maxlen=HEARD_EVENTS_MAX)
         self._must_read = True
         self._hears = False
@@ -125,8 +125,9 @@ class Relay:
             events = await read_chained(self._store, self._position, WINDOW_EVENTS)
             self._must_read = len(events) == WINDOW_EVENTS
         if events:
-            self._relayed_s = asyncio.get_running_loop().time()
+            began_s = asyncio.get_running_loop().time()
             await self._relay(events)
+            self._rests.took(began_s)
             self._position = events[-1].position
             if asyncio.get_running_loop().time() - self._checked_s > POLL_S:
                 await self._check_kept()
@@ -154,8 +155,7 @@ class Relay:
             await self._check_kept()
             self._must_read = True
         else:
-            next_s = self._relayed_s + WINDOWS_APART_S
-            await asyncio.sleep(next_s - asyncio.get_running_loop().time())
+            await self._rests.before(len(self._next))
 
     async def _relay(self, events: Sequence[Stored]) -> None:
         """Project events first: the log's copy tells how far both have come."""

@@ -135,5 +135,4 @@ class Service:
     metrics: Callable[[Any], str] | None = None  # the state as Prometheus text, for `/metrics`
     niceness: int = 0  # how far its process steps back where cores are few, see nice(2)
     posting: Callable[[Any], Collection[str]] | None = None  # by the state: who may post to it
-    turns_apart_s: float = 0.025  # while it is busy: few turns with much in them cost less
     relay: bool = False  # whether this service's process also keeps the streams of the bus

@@ -19,7 +19,7 @@ from headrace import telemetry
 from headrace.bus import subjects
 from headrace.bus.interface import Bus, NoReply, NotConnected
 from headrace.client.model import Answer
-from headrace.gateway.company import Carriage
+from headrace.gateway.batching import Batching
 from headrace.gateway.errors import BadRequest, NoAnswer
 from headrace.scheduling.explanation import Explanation
 
@@ -37,7 +37,7 @@ class Asker:
 
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
-        self._carriage = Carriage(bus)
+        self._requests = Batching(bus)
 
     async def ask(
         self,
@@ -69,7 +69,7 @@ class Asker:
             }
             if via:
                 headers["Headrace-Via"] = via
-            request = partial(self._carriage.request, subject, data, headers)
+            request = partial(self._requests.request, subject, data, headers)
             answer = _ANSWERS.decode(await _until_answered(key, request))
         answer.key = key
         return answer

@@ -17,13 +17,12 @@ from headrace.bus.interface import Bus, BusError
 from headrace.gateway.evolve import LISTENED, evolve
 from headrace.gateway.projection import Projection
 from headrace.runtime.clock import Clock
-from headrace.runtime.pacing import Pace
+from headrace.runtime.pacing import Rests
 from headrace.runtime.reader import LogReader, entry_of
 from headrace.store.chained import read_chained
 from headrace.store.interface import READ_EVENTS_MAX, Store, Stored, Unavailable
 
 RECENT_EVENTS_MAX = 4_000  # kept in memory for followers; older ones are read from the log
-TURNS_APART_S, TURNS_FREE = 0.005, 4  # while the log grows fast
 OWN_WRITE_S_MAX = 2.0  # how long an answer waits to be visible; then it is given all the same
 RETRY_S = 0.2
 
@@ -61,10 +60,14 @@ class Follower:
             except (Unavailable, BusError) as error:
                 _LOG.warning("log not reached reason=%s", error)
                 await asyncio.sleep(RETRY_S)
-        pace = Pace(TURNS_APART_S, TURNS_FREE)
+        rests = Rests()
         while True:
-            await pace.turn()
+            await rests.before(self._reader.waiting)
+            began_s = asyncio.get_running_loop().time()
             await self._turn()
+            rests.took(began_s)
+            if not self._reader.due:
+                await self._reader.wait()
 
     def close(self) -> None:
         """End every stream that follows along."""
@@ -127,7 +130,6 @@ class Follower:
                 self.ready = True
                 self._tell()
                 _LOG.info("projection ready position=%d", self.projection.position)
-            await self._reader.wait()
         elif stored:
             await asyncio.sleep(0)  # a long log is folded page by page; health answers in between
 

@@ -24,7 +24,6 @@ def service_of(environment: Environment) -> Service:
         shell=shell,
         settings=SETTINGS,
         niceness=5,  # who submits a job waits for admission
-        turns_apart_s=0.04,
     )
 
 

@@ -18,7 +18,6 @@ def service_of(environment: Environment) -> Service:
         requests=RECEIVERS,
         settings=SETTINGS,
         niceness=5,  # who submits a job waits for admission
-        turns_apart_s=0.04,
     )
 
 

@@ -1,4 +1,6 @@
-"""What asks a service at one moment goes in one message, and each asker has an answer of its own."""
+"""What asks a service while others wait for its answer goes in one message, and each asker has an
+answer of its own.
+"""
 
 import asyncio
 
@@ -8,7 +10,7 @@ from tests.runtime.rig import virtual
 
 from headrace.bus.interface import NoReply
 from headrace.bus.memory import MemoryBroker, MemoryBus
-from headrace.gateway.company import ASKED_FREE, Carriage
+from headrace.gateway.batching import IN_FLIGHT_MAX, Batching
 from headrace.runtime import together
 
 SUBJECT = "headrace.gateway.ads.job.submit"
@@ -44,12 +46,12 @@ async def an_owner():
     broker = MemoryBroker()
     made = Owner(MemoryBus(broker, "admission"))
     await MemoryBus(broker, "listening").subscribe(SUBJECT, made)
-    made.carriage = Carriage(MemoryBus(broker, "gateway"))
+    made.batching = Batching(MemoryBus(broker, "gateway"))
     return made
 
 
 def asking(owner, count, body=b"{}"):
-    ask = owner.carriage.request
+    ask = owner.batching.request
     asked = (ask(SUBJECT, body, {"ce-id": f"k{n}"}, TIMEOUT_S) for n in range(count))
     return asyncio.gather(*asked, return_exceptions=True)
 
@@ -58,7 +60,7 @@ def asking(owner, count, body=b"{}"):
 async def test_many_of_one_moment_share_messages_and_each_has_its_own_answer():
     owner = await an_owner()
     assert await asking(owner, MANY) == [b"k%d {}" % n for n in range(MANY)]
-    assert owner.sizes[:ASKED_FREE] == [1] * ASKED_FREE
+    assert owner.sizes[:IN_FLIGHT_MAX] == [1] * IN_FLIGHT_MAX
     assert sum(owner.sizes) == MANY
     assert max(owner.sizes) == together.REQUESTS_MAX
 
@@ -67,11 +69,9 @@ async def test_many_of_one_moment_share_messages_and_each_has_its_own_answer():
 async def test_what_is_large_travels_in_messages_that_a_bus_takes():
     owner = await an_owner()
     body = b"x" * (together.BODIES_BYTES_MAX // 3)
-    answers = await asking(owner, ASKED_FREE + 8, body)
-    assert [len(answer) for answer in answers] == [len(b"k0 " + body)] * 10 + [
-        len(b"k10 " + body)
-    ] * (ASKED_FREE - 2)
-    assert owner.sizes == [1] * ASKED_FREE + [3, 3, 2]
+    answers = await asking(owner, IN_FLIGHT_MAX + 8, body)
+    assert answers == [b"k%d " % n + body for n in range(IN_FLIGHT_MAX + 8)]
+    assert owner.sizes == [1] * IN_FLIGHT_MAX + [3, 3, 2]
 
 
 @virtual
@@ -86,6 +86,6 @@ async def test_who_is_not_answered_with_the_others_is_told_so():
 @virtual
 async def test_where_nobody_listens_everybody_is_told():
     owner = await an_owner()
-    asked = (owner.carriage.request("headrace.gateway.ads.job.x", b"", {}, 1.0) for _ in range(9))
+    asked = (owner.batching.request("headrace.gateway.ads.job.x", b"", {}, 1.0) for _ in range(9))
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(answer) for answer in answers] == [NoReply] * 9
