@@ -170,6 +170,10 @@ def names_of(account: Account | None, identity: Mapping[str, str]) -> list[str] 
     return [f"{name}:x:{user}:{group}:Headrace job:{home}:/bin/sh", f"{name}:x:{group}:"]
 
 
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    real = os.path.realpath(path)
-    return any(f"{real}/".startswith(f"{folder}/") for folder in folders)
+def _is_in(path: str, folders: Collection[str]) -> bool:
+    """Whether the way there leads through one of these, or it is in one itself."""
+    return _is_below(path, folders) or _is_below(os.path.realpath(path), folders)
+
+
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)

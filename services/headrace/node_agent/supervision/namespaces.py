@@ -189,12 +189,16 @@ class Namespaces:
         places = [(path, _BOUND, temporary, False) for path in replaced]
         places += [(path, _COVERED, -1, False) for path in view["hidden"]]
         places += [(path, _BOUND, source, only) for source, path, only in shown]
-        covers = []
+        covers: list[str] = []
+        kernel.mount("tmpfs", PROCESSES, COVER)  # one for all covers, where processes will be seen
         for path, how, source, is_read_only in sorted(places):  # what is in another after that
             if how == _BOUND:
-                show(source, path, is_read_only=is_read_only)
+                is_new = any(path.startswith(f"{folder}/") for folder in (*covers, *replaced))
+                show(source, path, is_read_only=is_read_only, is_new=is_new)
             elif _is_folder(path):
-                kernel.mount("tmpfs", path, COVER)
+                cover = f"{PROCESSES}/{len(covers)}"
+                os.mkdir(cover)
+                kernel.show(cover, path)
                 covers.append(path)
             elif os.path.exists(path):
                 kernel.show("/dev/null", path)
@@ -208,8 +212,11 @@ class Namespaces:
         _replace_devices(view)
         for path in covers:
             kernel.restrict(path, kernel.READ_ONLY, is_recursive=False)
-        if os.path.ismount(GROUPS):  # in a network namespace's own /sys there are none
+        try:
             kernel.restrict(GROUPS, kernel.READ_ONLY)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOENT):
+                raise  # else there are none, as in a network namespace's own /sys
         kernel.mount("proc", PROCESSES)
         for path in KEYS if view["kind"] == USER else ():  # the person's own are named there, too
             if os.path.exists(path):
@@ -255,10 +262,9 @@ def _is_folder(path: str) -> bool:
 
 
 def _name(lines: list[str]) -> None:
-    """Have the account in the files in which programs look for its name. They are where processes
-    will be seen, so that nobody gets to them in another way.
+    """Have the account in the files in which programs look for its name. They are beside the covers,
+    where processes will be seen, so that nobody gets to them in another way.
     """
-    kernel.mount("tmpfs", PROCESSES, COVER)
     for path, line in zip(("/etc/passwd", "/etc/group"), lines, strict=True):
         known = kernel.read(path, os.stat(path).st_size)
         own = f"{PROCESSES}/{os.path.basename(path)}"
