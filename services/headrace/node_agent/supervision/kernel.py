@@ -206,7 +206,7 @@ def now_us() -> int:
 
 
 def own_number() -> int:
-    """This process in /proc, which is the host's also where this is the first of a PID namespace."""
+    """The number in /proc of this process, also where it is the first of a PID namespace of its own."""
     return int(os.readlink("/proc/self"))
 
 

@@ -59,7 +59,9 @@ class Namespaces:
         self.init = 0  # the pid of one that is not this process, once it was started
         self._account: Account = None
         self._arranging: tuple[socket.socket, socket.socket] | None = None
-        self._joined: list[tuple[int, int]] = []  # each a descriptor, and what there is to enter by it
+        self._joined: list[
+            tuple[int, int]
+        ] = []  # each a descriptor, and what there is to enter by it
         self._root = -1
 
     def start(self, account: Account) -> None:

@@ -116,7 +116,7 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
 
 def _fail(told: int, error: OSError, command: str) -> None:
     """Tell the parent what went wrong; `command` is empty before it was its turn."""
-    what = f"{error.filename or command}"[:SAID_BYTES_MAX // 2]
+    what = f"{error.filename or command}"[: SAID_BYTES_MAX // 2]
     said = f"{error.errno} {int(bool(command))} {error.strerror or ''}\0{what}"
     os.write(told, said.encode(errors="replace")[:SAID_BYTES_MAX])
 
