@@ -151,9 +151,9 @@ async def _held(settings: MachineSettings) -> None:
     launcher = folders.holder_of(settings.node_dir / LAUNCHER_LOCK)
     shims = [folders.shim_of(settings.node_dir / folders.name_of(key)) for key in keys]
     inits = [pid for pid in tree.children(shims) if kernel.name_of(pid) == "headrace-init"]
-    shim_mb, init_mb = (sum(map(pss_kb, pids)) / HELD / 1000 for pids in (shims, inits))
-    print(f"  memory of an attempt {shim_mb + init_mb:.2f} MB (PSS, {HELD} held): shim {shim_mb:.2f} MB, "
-          f"init {init_mb:.2f} MB; launcher {pss_kb(launcher) / 1000:.1f} MB")  # fmt: skip
+    attempt_mb = sum(map(pss_kb, [*shims, *inits])) / HELD / 1000
+    print(f"  memory of an attempt {attempt_mb:.2f} MB (PSS, {HELD} held), of the launcher "
+          f"{pss_kb(launcher) / 1000:.1f} MB")  # fmt: skip
     await machine.close()
     await _adoption(settings, keys)
     stop_all(settings.node_dir)

@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.node_agent import folders
 from headrace.node_agent.machine import AttemptKey, Inside, Seen
-from headrace.node_agent.supervision.protocol import VERSION
+from headrace.node_agent.supervision.protocol import SESSIONS_SINCE
 
 
 @dataclass
@@ -27,6 +27,6 @@ class Held:
         if self.pidfd < 0 or self.seen.phase != "running":
             return None
         intent = folders.read_intent(self.folder)
-        if intent is None or intent.version < VERSION:  # its shim knows nothing of sessions
+        if intent is None or intent.version < SESSIONS_SINCE:  # its shim knows nothing of sessions
             return None
         return Inside(self.folder, self.pidfd, intent.marker, intent.pids, intent.groups)

@@ -18,11 +18,14 @@ from typing import Any
 import msgspec
 
 from headrace.node_agent import supervision
+from headrace.node_agent.supervision.namespaces import ROOT
 from headrace.node_agent.supervision.protocol import (
     LAUNCHER_LOG,
     LINE_BYTES_MAX,
     QUIT,
     SOCKET,
+    START,
+    START_FIRST,
     VERSION,
 )
 from headrace.node_agent.tasks import end_tasks
@@ -77,7 +80,9 @@ class LauncherLink:
         if self._writer is None:
             return False
         folder, told = spec["folder"].encode(), msgspec.json.encode(spec)
-        self._writer.write(b"start %b %b\n" % (folder, told))
+        view = spec["confinement"]["view"]
+        word = START_FIRST if view is not None and view["kind"] == ROOT else START
+        self._writer.write(b"%b %b %b\n" % (word, folder, told))
         return True
 
     async def _keep(self) -> None:

@@ -24,13 +24,13 @@ from headrace.node_agent.isolation import (
     plan_of,
 )
 from headrace.node_agent.isolation.accounts import (
-    Account,
     Accounts,
+    Identity,
     NoAccount,
     identity_of,
     make_home,
 )
-from headrace.node_agent.isolation.views import Views, names_of
+from headrace.node_agent.isolation.views import Views
 from headrace.node_agent.machine import Workplace
 from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.reconcile import key_of
@@ -84,8 +84,9 @@ def spec_of(
     folder = name_of(key_of(assignment))
     bound = settings.bind(assignment)
     account = settings.accounts.of(assignment.user, assignment.account)
+    identity = identity_of(account, settings.node_dir)
     path = str(settings.node_dir / folder)
-    base = _base_of(settings, account, assignment.user, path)
+    base = _base_of(settings, identity, assignment.user, path)
     if account is not None:
         make_home(base["HOME"], account, settings.node_dir)
     env = environment_of(assignment, launch, bound, base=base, folder=path, marker=marker)
@@ -96,7 +97,9 @@ def spec_of(
         | {
             "folder": folder,
             "enforcement": bound.enforcement,
-            "confinement": _confinement(settings, assignment, place, bound, files),
+            "confinement": _confinement(
+                settings, assignment, place, bound, files, identity=identity
+            ),
             "marker": marker,
             "command": launch.command,
             "env": env
@@ -110,11 +113,9 @@ def spec_of(
     )
 
 
-def _base_of(
-    settings: MachineSettings, account: Account | None, user: str, path: str
-) -> dict[str, str]:
+def _base_of(settings: MachineSettings, identity: Identity, user: str, path: str) -> dict[str, str]:
     """The agent's environment, as far as it is right for the account and the user's view."""
-    base = settings.base_environment | identity_of(account, settings.node_dir)
+    base = settings.base_environment | identity.env
     if settings.views is None:
         return base
     base = base | {"TMPDIR": ""}
@@ -129,11 +130,12 @@ def _confinement(
     place: Workplace,
     bound: Bound,
     files: Files,
+    *,
+    identity: Identity,
 ) -> dict[str, Any]:
     """The host's plan, and what the workplace adds to it: see `supervision.confinement.Plan`."""
     path = str(settings.node_dir / name_of(key_of(assignment)))
-    account = settings.accounts.of(assignment.user, assignment.account)
-    identity = identity_of(account, settings.node_dir)
+    account = identity.account
     limits = Limits(assignment.cpu_milli, assignment.memory_bytes, bound.denied)
     plan = plan_of(settings.isolation, os.path.basename(path), limits, account, settings.loopback)
     level, views = plan["level"], settings.views
@@ -152,14 +154,14 @@ def _confinement(
         level += views.recorded
         plan["view"] = views.of(
             assignment.user,
-            _given(path, place, bound, files, identity.get("HOME", "")),
+            _given(path, place, bound, files, identity.home),
             account=account,
             cwd=place.cwd,
             sealed=_sealed(place),
             refused=bound.denied_files,
             shm_bytes=assignment.memory_bytes,
             shares_memory=bound.enforcement == MPS,  # its clients meet the daemon there
-            names=names_of(account, identity),
+            names=identity.lines,
         )
     return plan | {"mounts": mounts, "level": level + place.recorded}
 

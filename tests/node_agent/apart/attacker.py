@@ -39,8 +39,11 @@ def tracing():
 
 
 def everybody_else():
-    """Who watches over this job, and over all."""
-    names = {_read(f"{path}/comm").strip() for path in glob.glob("/proc/[0-9]*")}
+    """Who watches over other jobs, and over all; who watches over this one may be the first that it
+    sees, at which other attacks are aimed.
+    """
+    paths = set(glob.glob("/proc/[0-9]*")) - {"/proc/1"}
+    names = {_read(f"{path}/comm").strip() for path in paths}
     return bool(names & {b"headrace-shim", b"headrace-launch"})
 
 

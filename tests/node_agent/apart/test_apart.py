@@ -344,7 +344,7 @@ async def test_everything_of_a_job_dies_with_its_shim(node: Node) -> None:
     key = await node.placement.want("job-1", "/bin/sh", "-c", script)
     await until((node.folder(key) / "work" / "ready").exists, "it runs")
     pids = tree.descendants(node.shim(key))
-    assert len(pids) >= 3  # init among them
+    assert len(pids) >= 2
 
     kill(node.launcher())  # which would end what it finds left over
     kill(node.shim(key))

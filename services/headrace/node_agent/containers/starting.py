@@ -108,7 +108,7 @@ def _around(
         devices=settings.devices_of(assignment.shares),
         account=account,
         own=(os.geteuid(), os.getegid()),
-        names=identity_of(account, settings.node_dir),
+        names=identity_of(account, settings.node_dir).env,
         facts=facts,
         files=files,
         cwd=place.cwd,

@@ -13,6 +13,7 @@ import pwd
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from headrace.events.accounts import BY_ACCOUNTS, EVERYBODY, UNISOLATED
 from headrace.node_agent.supervision.protocol import HOMES
@@ -74,26 +75,43 @@ class Accounts:
         )
 
 
-def identity_of(account: Account | None, node_dir: Path) -> dict[str, str]:
-    """What the account's own environment says."""
+class Identity(NamedTuple):
+    """An account as its own programs see it; of none (the agent's own) nothing is said."""
+
+    account: Account | None
+    name: str
+    home: str
+    is_known: bool  # this host has a line for it
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What its environment says."""
+        if self.account is None:
+            return {}
+        return {"HOME": self.home, "USER": self.name, "LOGNAME": self.name}
+
+    @property
+    def lines(self) -> list[str] | None:
+        """What a host that does not know the account lacks in passwd and group."""
+        if self.account is None or self.is_known:
+            return None
+        (user, group, _), name = self.account, self.name
+        return [
+            f"{name}:x:{user}:{group}:Headrace job:{self.home}:/bin/sh",
+            f"{name}:x:{group}:",
+        ]
+
+
+def identity_of(account: Account | None, node_dir: Path) -> Identity:
+    """Looked up once a start: the host's tables are read for it."""
     if account is None:
-        return {}
+        return Identity(None, "", "", is_known=True)
     try:
         entry = pwd.getpwuid(account[0])
     except KeyError:
-        name, home = f"{OWNER}-{account[0]}", f"{node_dir}/{HOMES}/{account[0]}"
-    else:
-        name, home = entry.pw_name, entry.pw_dir
-    return {"HOME": home, "USER": name, "LOGNAME": name}
-
-
-def is_known(account: Account) -> bool:
-    """Whether this host has a line for it."""
-    try:
-        pwd.getpwuid(account[0])
-    except KeyError:
-        return False
-    return True
+        home = f"{node_dir}/{HOMES}/{account[0]}"
+        return Identity(account, f"{OWNER}-{account[0]}", home, is_known=False)
+    return Identity(account, entry.pw_name, entry.pw_dir, is_known=True)
 
 
 def make_home(home: str, account: Account, node_dir: Path) -> None:

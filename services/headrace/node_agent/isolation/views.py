@@ -11,7 +11,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 from headrace.events.accounts import EVERYBODY
 from headrace.node_agent import supervision
 from headrace.node_agent.isolation import ways
-from headrace.node_agent.isolation.accounts import Account, is_known
+from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.supervision.namespaces import ROOT, TEMPORARY
 from headrace.node_agent.workplaces.setups import interpreters
 
@@ -159,17 +159,10 @@ def probe(
     )
 
 
-def names_of(account: Account | None, identity: Mapping[str, str]) -> list[str] | None:
-    """The lines of passwd and group of an account that this host does not know; `identity` is what its
-    environment says.
-    """
-    if account is None or is_known(account):
-        return None
-    (user, group, _), name = account, identity["USER"]
-    home = identity["HOME"]
-    return [f"{name}:x:{user}:{group}:Headrace job:{home}:/bin/sh", f"{name}:x:{group}:"]
+def _is_in(path: str, folders: Collection[str]) -> bool:
+    """Whether the way there leads through one of these, or it is in one itself."""
+    return _is_below(path, folders) or _is_below(os.path.realpath(path), folders)
 
 
-def _is_in(path: str, folders: Iterable[str]) -> bool:
-    real = os.path.realpath(path)
-    return any(f"{real}/".startswith(f"{folder}/") for folder in folders)
+def _is_below(path: str, folders: Iterable[str]) -> bool:
+    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)

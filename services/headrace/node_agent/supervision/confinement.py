@@ -54,6 +54,11 @@ class Confinement:
         if self.namespaces is not None:
             self.namespaces.start(self._plan["account"])
 
+    def keep(self) -> None:
+        """After the first process: hold on to what it made, so that others can enter it."""
+        if self.namespaces is not None:
+            self.namespaces.keep()
+
     def enter(self, parent: int) -> None:
         """In a new process, which `parent` has forked: join groups and namespaces, stand in line, be
         the account from now on, and end with the parent. Raises `OSError`.
@@ -78,7 +83,9 @@ class Confinement:
 
     @property
     def init(self) -> int:
-        """The process that ends with the shim and takes all others along; 0: there is none."""
+        """The process that ends with the shim and takes all others along; 0: there is none, or it is the
+        shim itself.
+        """
         return self.namespaces.init if self.namespaces is not None else 0
 
     @property
@@ -107,11 +114,9 @@ class Confinement:
     def clear(self) -> None:
         """Nothing is left: take the groups away, and what was in the temporary folder."""
         remove(self.folders)
-        if self.init:
-            try:
-                os.rmdir(TMP)  # most are empty: cheaper than a look
-            except OSError:
-                remove_folder(TMP)
+        with contextlib.suppress(FileNotFoundError):
+            if self.namespaces is not None and os.listdir(TMP):
+                remove_folder(TMP)  # an empty one goes with the attempt's folder: removing costs
 
     def ran_out_of_memory(self) -> str:
         """One line for people if the groups' limit ended a process; empty if it did not."""

@@ -25,6 +25,7 @@ _KEYRING_CALLS = {
 }
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x20000, 0x8000000, 0x10000000, 0x20000000
+FIRST = 1  # the number of the first process of a PID namespace
 READ_ONLY, NO_DEVICES = 1, 4  # of `restrict`: `MOUNT_ATTR_*` of linux/mount.h
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
 _MOUNT_SETATTR, _LANDLOCK_CREATE, _LANDLOCK_RESTRICT = 442, 444, 446  # the same on every machine
@@ -111,9 +112,11 @@ def unshare(kinds: int) -> None:
     _checked(_UNSHARE(kinds), "namespaces")
 
 
-def join(process: int, kinds: int) -> None:
-    """Enter the namespaces of a process, given as a pidfd (Linux 5.8). Raises `OSError`."""
-    _checked(_SETNS(process, kinds), "namespaces")
+def join(other: int, kinds: int) -> None:
+    """Enter a namespace (of processes: for one's children), given as its file, or those of a process,
+    given as a pidfd (Linux 5.8). Raises `OSError`.
+    """
+    _checked(_SETNS(other, kinds), "namespaces")
 
 
 def leave_mounts() -> None:
@@ -200,6 +203,23 @@ def boottime_ns() -> int:
 def now_us() -> int:
     """The wall clock, for people."""
     return time.time_ns() // 1000
+
+
+def own_number() -> int:
+    """The number in /proc of this process, also where it is the first of a PID namespace of its own."""
+    return int(os.readlink("/proc/self"))
+
+
+def number_of(child: int) -> int:
+    """The same of a child that is not reaped yet."""
+    if os.getpid() != FIRST:
+        return child
+    process = os.pidfd_open(child)
+    try:
+        about = read(f"/proc/self/fdinfo/{process}", 4096)
+    finally:
+        os.close(process)
+    return int(about.partition(b"\nPid:")[2].split(None, 1)[0])
 
 
 def start_time(pid: int) -> int:

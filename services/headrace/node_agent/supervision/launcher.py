@@ -23,6 +23,8 @@ from headrace.node_agent.supervision.protocol import (
     LINE_BYTES_MAX,
     QUIT,
     SOCKET,
+    START,
+    START_FIRST,
     forked_line,
     greeting_line,
     refused_line,
@@ -70,6 +72,7 @@ class Launcher:
 
     def __init__(self) -> None:
         self._boot = kernel.boot_id()
+        self._pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
         self._shims: set[int] = set()
         self._lines: dict[int, bytes] = {}
         self._sockets: dict[int, socket.socket] = {}
@@ -138,16 +141,16 @@ class Launcher:
 
     def _obey(self, line: bytes, connection: socket.socket) -> None:
         word, _, rest = line.partition(b" ")
-        if word == b"start":
-            self._start(rest, connection)
+        if word in (START, START_FIRST):
+            self._start(rest, connection, is_first=word == START_FIRST)
         elif line == QUIT:
             sys.exit(0)
 
-    def _start(self, asked: bytes, connection: socket.socket) -> None:
+    def _start(self, asked: bytes, connection: socket.socket, *, is_first: bool) -> None:
         folder, _, start = asked.partition(b" ")
         signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
-            pid = os.fork()
+            pid = self._fork_first() if is_first else os.fork()
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
             tell(connection, refused_line(folder.decode(), str(error)))
@@ -158,10 +161,25 @@ class Launcher:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
         tell(connection, forked_line(folder.decode(), pid))
 
+    def _fork_first(self) -> int:
+        """Fork a child that is the first process of a PID namespace of its own; the next one is in this
+        process's again. Raises `OSError`.
+        """
+        kernel.unshare(kernel.NEW_PIDS)  # of the children: not of this process
+        try:
+            pid = os.fork()
+        except OSError:
+            kernel.join(self._pids, kernel.NEW_PIDS)
+            raise
+        if pid:
+            kernel.join(self._pids, kernel.NEW_PIDS)
+        return pid
+
     def _become_shim(self, start: bytes, connection: socket.socket) -> None:
         """In the child: leave everything of the launcher behind; never returns."""
         try:
             os.close(self._listening)
+            os.close(self._pids)
             for descriptor, other in self._sockets.items():
                 if other is not connection:
                     os.close(descriptor)

@@ -73,19 +73,18 @@ def hold(source: str, *, is_read_only: bool) -> Held:
     return Held(tree, is_folder)
 
 
-def show(source: int, target: str, *, is_read_only: bool) -> None:
+def show(source: int, target: str, *, is_read_only: bool, is_new: bool) -> None:
     """Have an open folder or file, with what is mounted in it, at a path that is no link and that no job
-    can change; the mount point is made if need be. Raises `OSError` with the path.
+    can change; where the path `is_new`, its mount point is made if need be. Raises `OSError` with the
+    path.
     """
     tree = _clone(source, "")
     try:
         if is_read_only:
             _close_to_writers(tree)
-        try:
-            _attach_at(tree, target)
-        except FileNotFoundError:
+        if is_new:
             _make(target, is_folder=stat.S_ISDIR(os.fstat(source).st_mode))
-            _attach_at(tree, target)
+        _attach_at(tree, target)
     except OSError as error:
         raise OSError(error.errno, error.strerror, target) from None
     finally:
@@ -93,11 +92,17 @@ def show(source: int, target: str, *, is_read_only: bool) -> None:
 
 
 def _make(path: str, *, is_folder: bool) -> None:
-    if is_folder:
-        os.makedirs(path, mode=0o755)
-    else:
-        os.makedirs(os.path.dirname(path), mode=0o755, exist_ok=True)
-        kernel.write(path, b"")
+    """Make what is not there yet; the folder above mostly is."""
+    try:
+        if is_folder:
+            os.mkdir(path, 0o755)
+        else:
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        _make(os.path.dirname(path), is_folder=True)
+        _make(path, is_folder=is_folder)
 
 
 def mount(held: Held, target: str, account: Account) -> None:

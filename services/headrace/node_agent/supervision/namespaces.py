@@ -1,17 +1,22 @@
 """The namespaces of one attempt: its processes see each other and no others, files of their own in
 the shared places, and nothing of the platform.
 
-Rule: they are made once, by the attempt's first process of its own, its *init*, which every later
-process joins. Init ends what is left when the shim ends, and nothing outlives init: the kernel kills
-what is in a PID namespace whose first process has gone, and lets init's parent learn of its end after
-that. So init's end is the proof that nothing is left.
+Rule: nothing outlives the first process of a PID namespace, its *init*: the kernel kills what is left in
+it before the parent learns of init's end. With an agent that is root the shim is init: it stays outside
+of the mounts, and belongs to root, so that no job can signal, trace or look through it. Mounts and IPC
+are made once, by the worker's first process before it is the worker, and joined by every later one.
+A shim that is not root has its jobs' account, and stays out of their sight: it starts an init beside it,
+which has all rights in their user namespace, makes the mounts, and ends what is left when the shim ends.
 Source: pid_namespaces(7), mount_namespaces(7), user_namespaces(7).
 """
 
 import contextlib
+import errno
 import os
 import signal
+import socket
 import stat
+import struct
 from typing import Any
 
 from headrace.node_agent.supervision import kernel
@@ -30,6 +35,9 @@ COVER = "size=1m,nr_inodes=4096,mode=755"
 SAID_BYTES_MAX = 1024
 _COVERED, _BOUND = 0, 1  # at one path, in this order
 FILES_MAX = 4096  # descriptors that init may have inherited
+_KINDS = kernel.NEW_MOUNTS | kernel.NEW_IPC
+_DESCRIPTORS = struct.Struct("3i")  # of namespaces that were made: mounts, IPC, and the root folder
+_HELD_BYTES = socket.CMSG_SPACE(_DESCRIPTORS.size)
 WAITED_FOR = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP)
 LEAVE, END = signal.SIGHUP, signal.SIGTERM  # to init, from its shim
 
@@ -48,45 +56,59 @@ class Namespaces:
 
     def __init__(self, view: View, mounts: Mounts) -> None:
         self._view, self._mounts = view, mounts
-        self._kinds = kernel.NEW_MOUNTS | kernel.NEW_IPC
-        self.init = 0  # its pid, once it was started
-        self._joined = self._root = -1
+        self.init = 0  # the pid of one that is not this process, once it was started
+        self._account: Account = None
+        self._arranging: tuple[socket.socket, socket.socket] | None = None
+        self._joined: list[
+            tuple[int, int]
+        ] = []  # each a descriptor, and what there is to enter by it
+        self._root = -1
 
     def start(self, account: Account) -> None:
-        """Start init, once. The attempt's folder for temporary files is made for this account.
-        Raises `OSError` with the path or the kind of thing that could not be had.
+        """Make what the first process finds, once. The attempt's folder for temporary files is made for
+        this account. Raises `OSError` with the path or the kind of thing that could not be had.
         """
-        if self.init:
+        if self._joined or self._arranging is not None:
             return
+        self._account = account
         with Folder.at(".") as attempt:
             attempt.make(TMP)
             if account is not None:
                 attempt.hand_over(TMP, account[0], account[1])
-        if self._view["kind"] == USER:
+        is_users = self._view["kind"] == USER
+        if is_users:
             _be_alone_of_this_user()
-        else:
-            kernel.unshare(kernel.NEW_PIDS)
+        elif os.getpid() != kernel.FIRST:
+            raise OSError(errno.ESRCH, "is not of its own", "namespace of processes")
         if self._view["scopes_sockets"]:
             kernel.scope_sockets()
-        told, tell = os.pipe()
-        self.init = os.fork()
-        if self.init == 0:
-            self._be_init(tell, account)
-        os.close(tell)
-        said = os.read(told, SAID_BYTES_MAX)
-        os.close(told)
-        if said != b"ready":
-            number, _, rest = said.decode(errors="replace").partition("\0")
-            why, _, what = rest.partition("\0")
-            raise OSError(int(number or 0), why or "it was killed", what or "init")
-        self._joined = os.pidfd_open(self.init)
-        self._root = os.open(f"{PROCESSES}/{self.init}/root", os.O_PATH | os.O_DIRECTORY)
+        if is_users:
+            self._start_init()
+        else:
+            self._arranging = socket.socketpair(socket.AF_UNIX)
 
     def enter(self) -> None:
         """In a new process, which has been in the PID namespace from its start. Raises `OSError`."""
-        kernel.join(self._joined, self._kinds)
+        if self._arranging is not None:
+            self._make()
+            self._arranging[1].sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _of_mine())])
+            return
+        for descriptor, kinds in self._joined:
+            kernel.join(descriptor, kinds)
         os.fchdir(self._root)  # joining led to the namespace's own: the agent's may be in it
         os.chroot(".")
+
+    def keep(self) -> None:
+        """Hold on to the namespaces that the first process, which runs by now, has made."""
+        if self._arranging is None:
+            return
+        here, there = self._arranging
+        there.close()
+        _, held, _, _ = here.recvmsg(1, _HELD_BYTES, socket.MSG_CMSG_CLOEXEC)
+        here.close()
+        mounts, ipc, self._root = _DESCRIPTORS.unpack(held[0][2])
+        self._joined = [(mounts, kernel.NEW_MOUNTS), (ipc, kernel.NEW_IPC)]
+        self._arranging = None
 
     def tell(self, what: int) -> None:
         """Have init leave when it has no children, or end them all first."""
@@ -95,7 +117,7 @@ class Namespaces:
 
     def seal(self, path: str) -> None:
         """Show this from now on so that nobody can write there. Raises `OSError`."""
-        if not self.init:
+        if not self._joined:
             shown = self._view["shown"]
             self._view["shown"] = [(each, only or each == path) for each, only in shown]
             return
@@ -114,16 +136,36 @@ class Namespaces:
         if code:
             raise OSError(code, os.strerror(code), path)
 
-    def _be_init(self, tell: int, account: Account) -> None:
+    def _make(self) -> None:
+        mask = os.umask(0o022)  # everybody may get to what is shown
+        kernel.unshare(_KINDS)
+        kernel.leave_mounts()
+        self._arrange()
+        os.umask(mask)
+
+    def _start_init(self) -> None:
+        told, tell = os.pipe()
+        self.init = os.fork()
+        if self.init == 0:
+            self._be_init(tell)
+        os.close(tell)
+        said = os.read(told, SAID_BYTES_MAX)
+        os.close(told)
+        if said != b"ready":
+            number, _, rest = said.decode(errors="replace").partition("\0")
+            why, _, what = rest.partition("\0")
+            raise OSError(int(number or 0), why or "it was killed", what or "init")
+        self._joined = [(os.pidfd_open(self.init), _KINDS)]
+        self._root = os.open(f"{PROCESSES}/{self.init}/root", os.O_PATH | os.O_DIRECTORY)
+
+    def _be_init(self, tell: int) -> None:
         """Never returns."""
         try:
             kernel.die_with_parent()
             kernel.rename("headrace-init")
             os.closerange(3, tell)
             os.closerange(tell + 1, FILES_MAX)
-            kernel.unshare(self._kinds)
-            kernel.leave_mounts()
-            self._arrange(account)
+            self._make()
             os.closerange(3, tell)
             os.closerange(tell + 1, FILES_MAX)
             os.write(tell, b"ready")  # ends this process if the shim had gone before it could tell
@@ -135,7 +177,7 @@ class Namespaces:
         finally:
             os._exit(1)
 
-    def _arrange(self, account: Account) -> None:
+    def _arrange(self) -> None:
         """What is shown is opened before anything is covered. Raises `OSError`."""
         view = self._view
         shown = [(*_held(path), only) for path, only in view["shown"]]
@@ -144,23 +186,26 @@ class Namespaces:
         ]
         temporary, _ = _held(TMP)
         os.chdir("/")
-        os.umask(0o022)  # everybody may get to what is shown
         whole = {path for _, path, _ in shown}  # what is mounted there first would come along
         replaced = [path for path in TEMPORARY if path not in whole and _is_folder(path)]
         places = [(path, _BOUND, temporary, False) for path in replaced]
         places += [(path, _COVERED, -1, False) for path in view["hidden"]]
         places += [(path, _BOUND, source, only) for source, path, only in shown]
-        covers = []
+        covers: list[str] = []
+        kernel.mount("tmpfs", PROCESSES, COVER)  # one for all covers, where processes will be seen
         for path, how, source, is_read_only in sorted(places):  # what is in another after that
             if how == _BOUND:
-                show(source, path, is_read_only=is_read_only)
+                is_new = any(path.startswith(f"{folder}/") for folder in (*covers, *replaced))
+                show(source, path, is_read_only=is_read_only, is_new=is_new)
             elif _is_folder(path):
-                kernel.mount("tmpfs", path, COVER)
+                cover = f"{PROCESSES}/{len(covers)}"
+                os.mkdir(cover)
+                kernel.show(cover, path)
                 covers.append(path)
             elif os.path.exists(path):
                 kernel.show("/dev/null", path)
         for target, tree in sorted(mounts):
-            mount(tree, target, account)
+            mount(tree, target, self._account)
         for path in view["refused"]:
             kernel.show(path, path)
             kernel.restrict(path, kernel.NO_DEVICES)
@@ -169,8 +214,11 @@ class Namespaces:
         _replace_devices(view)
         for path in covers:
             kernel.restrict(path, kernel.READ_ONLY, is_recursive=False)
-        if os.path.ismount(GROUPS):  # in a network namespace's own /sys there are none
+        try:
             kernel.restrict(GROUPS, kernel.READ_ONLY)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.ENOENT):
+                raise  # else there are none, as in a network namespace's own /sys
         kernel.mount("proc", PROCESSES)
         for path in KEYS if view["kind"] == USER else ():  # the person's own are named there, too
             if os.path.exists(path):
@@ -195,6 +243,13 @@ def _be_alone_of_this_user() -> None:
     kernel.write("/proc/self/gid_map", b"%d %d 1" % (group, group), flags=0)
 
 
+def _of_mine() -> bytes:
+    """Descriptors of this process's namespaces and root, to be sent."""
+    names = (f"{PROCESSES}/thread-self/ns/mnt", f"{PROCESSES}/thread-self/ns/ipc")
+    files = [os.open(name, os.O_RDONLY) for name in names]
+    return _DESCRIPTORS.pack(*files, os.open("/", os.O_PATH | os.O_DIRECTORY))
+
+
 def _held(path: str) -> tuple[int, str]:
     """A descriptor of what is there now, whatever covers it later, and its path without links."""
     found = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -209,10 +264,9 @@ def _is_folder(path: str) -> bool:
 
 
 def _name(lines: list[str]) -> None:
-    """Have the account in the files in which programs look for its name. They are where processes
-    will be seen, so that nobody gets to them in another way.
+    """Have the account in the files in which programs look for its name. They are beside the covers,
+    where processes will be seen, so that nobody gets to them in another way.
     """
-    kernel.mount("tmpfs", PROCESSES, COVER)
     for path, line in zip(("/etc/passwd", "/etc/group"), lines, strict=True):
         known = kernel.read(path, os.stat(path).st_size)
         own = f"{PROCESSES}/{os.path.basename(path)}"
@@ -250,12 +304,30 @@ def try_out(folder: str) -> None:
     """
     os.chdir(folder)
     signal.pthread_sigmask(signal.SIG_BLOCK, WAITED_FOR)
+    if os.geteuid() == 0:
+        kernel.unshare(kernel.NEW_PIDS)
+        pid = os.fork()
+        if pid:
+            os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
     view: View = {"kind": USER if os.geteuid() else ROOT, "hidden": [folder], "shown": []}
     view |= {"refused": [], "shm_bytes": 0, "shares_memory": False, "names": None}
     view["scopes_sockets"] = kernel.can_scope_sockets()
     namespaces = Namespaces(view, [])
     namespaces.start(None)
+    if not namespaces.init:
+        _enter_once(namespaces)
     namespaces.seal("/proc")  # a process joins, and may do there what a shim needs
-    namespaces.tell(LEAVE)
-    os.waitpid(namespaces.init, 0)
+    if namespaces.init:
+        namespaces.tell(LEAVE)
+        os.waitpid(namespaces.init, 0)
     print(view["kind"], *(["sockets"] if view["scopes_sockets"] else []))
+
+
+def _enter_once(namespaces: Namespaces) -> None:
+    pid = os.fork()
+    if pid == 0:
+        namespaces.enter()
+        os._exit(0)
+    if os.waitpid(pid, 0)[1]:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM), "namespaces")
+    namespaces.keep()

@@ -13,6 +13,7 @@ from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.beneath import LINK
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell has it
+SAID_BYTES_MAX = 1_024  # of why a process could not start
 _TRIED_NEXT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
 
 
@@ -48,21 +49,23 @@ def start(
     failed, fail = os.pipe()
     pid = os.fork()
     if pid == 0:
+        what = ""
         try:
             os.setsid()
             if on_terminal:
                 kernel.control_by(streams[0])
             enter(me)
+            what = argv[0]
             _stand(folder, streams)
             _execute(argv, env)
         except OSError as error:
-            os.write(fail, f"{error.errno} {error.filename or argv[0]}".encode()[:512])
+            _fail(fail, error, what)
         except ValueError as error:  # a NUL in an argument, "=" in a variable's name
-            os.write(fail, f"{errno.EINVAL} {error}".encode()[:512])
+            _fail(fail, OSError(errno.EINVAL, "", str(error)), what)
         finally:
             os._exit(NOT_FOUND)
     os.close(fail)
-    said = os.read(failed, 1024)  # nothing, once the command has replaced the child
+    said = os.read(failed, SAID_BYTES_MAX)  # nothing, once the command has replaced the child
     os.close(failed)
     if said:
         os.waitpid(pid, 0)
@@ -111,11 +114,20 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
     raise refused
 
 
+def _fail(told: int, error: OSError, command: str) -> None:
+    """Tell the parent what went wrong; `command` is empty before it was its turn."""
+    what = f"{error.filename or command}"[: SAID_BYTES_MAX // 2]
+    said = f"{error.errno} {int(bool(command))} {error.strerror or ''}\0{what}"
+    os.write(told, said.encode(errors="replace")[:SAID_BYTES_MAX])
+
+
 def _cannot_start(said: str) -> CannotStart:
-    number, _, what = said.partition(" ")
+    about, _, what = said.partition("\0")
+    number, of_command, why = about.split(" ", 2)
     code = int(number)
     if code == errno.EINVAL and what.startswith(("embedded", "illegal")):
         return CannotStart(f"cannot start: {what}", NOT_EXECUTABLE)
-    exit_code = NOT_FOUND if code == errno.ENOENT else NOT_EXECUTABLE
-    why = LINK if code == errno.ELOOP else os.strerror(code)
-    return CannotStart(f"cannot start: {what}: {why}", exit_code)
+    is_missing = code == errno.ENOENT and of_command == "1"
+    why = LINK if code == errno.ELOOP else why or os.strerror(code)
+    message = f"cannot start: {what or 'its surroundings'}: {why}"
+    return CannotStart(message, NOT_FOUND if is_missing else NOT_EXECUTABLE)

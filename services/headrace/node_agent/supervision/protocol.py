@@ -3,7 +3,8 @@
 Rule: the folder is the truth; lines on the socket only make it quick. Answers are JSON.
 
 To the launcher: `start FOLDER {...}` (see `Start`; the shim reads it, for what the launcher
-touches is copied at its next fork) and `{"quit": true}`. From it: first `{"launcher": VERSION,
+touches is copied at its next fork), `start-first FOLDER {...}` for a shim that is the first process of
+a PID namespace, and `{"quit": true}`. From it: first `{"launcher": VERSION,
 "pid": n}`, then per start `{"forked": FOLDER, "pid": n}` or `{"refused": FOLDER, "why": text}`, and
 from the shim itself `{"started": FOLDER, "at_us": n}`.
 """
@@ -11,7 +12,9 @@ from the shim itself `{"started": FOLDER, "at_us": n}`.
 import json
 from typing import Any
 
-VERSION = 3  # another version is asked to quit and replaced; its shims are not touched
+VERSION = 4  # another version is asked to quit and replaced; its shims are not touched
+SESSIONS_SINCE = 3  # shims of an earlier version start no programs beside a worker
+START, START_FIRST = b"start", b"start-first"
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
 QUIT = b'{"quit": true}'  # to a launcher of any version
 CONNECTIONS_MAX = 8  # the agent, one that replaces it, and the operator's stop

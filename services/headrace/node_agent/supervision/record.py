@@ -48,7 +48,7 @@ class Record:
         plan = spec["confinement"]
         facts |= {"isolation": plan["level"], "groups": [folder for folder, _ in plan["groups"]]}
         kernel.write(f"{EXIT}.new", b" " * EXIT_ROOM_BYTES)
-        meant = {**facts, "pid": os.getpid(), **{key: spec[key] for key in _KEPT}}
+        meant = {**facts, "pid": kernel.own_number(), **{key: spec[key] for key in _KEPT}}
         os.write(self._intent, json.dumps(meant).encode() + b"\n")
 
     def started(self, at_us: int, pids: list[int]) -> None:

@@ -78,7 +78,7 @@ class Sessions:
             for stream in streams:
                 os.close(stream)
         self._running[pid] = folder
-        kernel.write(f"{folder}/{PID}", str(pid).encode())
+        kernel.write(f"{folder}/{PID}", str(kernel.number_of(pid)).encode())
 
 
 def _open(path: str, mode: int) -> int:

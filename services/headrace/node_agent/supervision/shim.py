@@ -1,9 +1,9 @@
 """The shim: supervises one attempt's worker on this node, from its first process to its last.
 
 Rule: it writes `exit.json` when it has proof that nothing of the attempt is left, and not before.
-It is the subreaper of everything the attempt starts, so "no child left" is that proof; where the
-attempt has namespaces of its own, one of these children is their init (see `namespaces`). It runs an
-attempt once: the lock on `intent.json` keeps out a second shim, what is in it one that comes later.
+It is the subreaper of everything the attempt starts, so "no child left" is that proof; where an agent
+that is root gives the attempt namespaces, it is the first process of them, with which the kernel ends
+all others; elsewhere one of its children is (see `namespaces`). It runs an attempt once: the lock on `intent.json` keeps out a second shim, what is in it one that comes later.
 
 Files are not synced to disk: a crash of the machine ends every attempt, and what is missing after
 it reads as `lost`, which is what happened.
@@ -167,7 +167,7 @@ class _Attempt:
         for index in range(len(self._spec["processes"])):
             self._start(index, self._spec["command"])
         self._end["started_at_us"] = at_us = kernel.now_us()
-        self._record.started(at_us, list(self._alive))
+        self._record.started(at_us, [kernel.number_of(pid) for pid in self._alive])
         self._tell(started_line(self._spec["folder"], at_us))
 
     def _start(self, index: int, command: list[str]) -> None:
@@ -182,6 +182,7 @@ class _Attempt:
             raise processes.CannotStart(why, processes.NOT_EXECUTABLE) from None
         pid = processes.start(command, env, folder, streams, enter)
         self._alive[pid] = index
+        self._confinement.keep()
 
     def _turn(self) -> bool:
         """Reap, then wait for something to happen; False when nothing of the attempt is left."""
@@ -244,14 +245,14 @@ class _Attempt:
         received = signal.sigtimedwait(SIGNALS, min(most_s, self._wait_s()))
         if received is not None and received.si_signo == signal.SIGUSR1:
             if self._alive and not self._ending:
-                self._sessions.begin(next(iter(self._alive)))
+                self._sessions.begin(kernel.number_of(next(iter(self._alive))))
         elif received is not None and received.si_signo != signal.SIGCHLD:
             self._stop_asked()
         self._has_lost_one = received is not None and received.si_signo == signal.SIGCHLD
         now_ns = kernel.boottime_ns()
         if self._ending and now_ns >= self._kill_at_ns:
             kill(self._confinement.folders)
-            tree.send(tree.descendants(os.getpid()), signal.SIGKILL)
+            self._kill_all()
             self._kill_at_ns = now_ns + int(self._kill_again_s * 1e9)
             self._kill_again_s = min(self._kill_again_s * 2, KILL_AGAIN_S_MAX)
         elif not self._ending and self._deadline.is_over(now_ns):
@@ -313,16 +314,24 @@ class _Attempt:
         if reason:
             with contextlib.suppress(OSError):
                 kernel.write(STOP_REASON, reason.encode())
-        asked = [pid for pid in tree.descendants(os.getpid()) if pid != self._confinement.init]
+        init = self._confinement.init
+        asked = [pid for pid in tree.descendants(kernel.own_number()) if pid != init]
         self._asked.update(asked)
         tree.send(asked, by)
         tree.send(asked, signal.SIGCONT)  # one that is stopped could not hear it
+
+    def _kill_all(self) -> None:
+        if os.getpid() == kernel.FIRST:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(-1, signal.SIGKILL)  # all there are at once, also those being forked
+        else:
+            tree.send(tree.descendants(os.getpid()), signal.SIGKILL)
 
     def _ask_orphans(self) -> None:
         """A process that was born just before its parent was asked to end has not heard it. What a
         living parent starts in order to end well is left alone.
         """
-        parents = {os.getpid(), self._confinement.init}
+        parents = {kernel.own_number(), self._confinement.init}
         orphans = [pid for pid in tree.children(parents) if pid not in self._asked]
         orphans = [pid for pid in orphans if pid not in parents]
         self._asked.update(orphans)

@@ -2,8 +2,11 @@
 control group.
 
 Rule: a process that has ended but is not reaped yet (a zombie) does not count: it holds nothing.
+Processes are named by their number in /proc, which is the host's, also in a shim with a PID namespace
+of its own.
 """
 
+import contextlib
 import os
 import signal
 import time
@@ -60,12 +63,14 @@ def is_marked(pid: int, marker: str) -> bool:
 
 
 def send(pids: list[int], number: int) -> None:
-    """Signal each process; one that has gone meanwhile is passed over."""
+    """Signal each process, by its number in /proc; one that has gone meanwhile is passed over."""
     for pid in pids:
-        try:
-            os.kill(pid, number)
-        except OSError:
-            continue
+        with contextlib.suppress(OSError):
+            process = os.open(f"/proc/{pid}", os.O_RDONLY | os.O_DIRECTORY)  # serves as a pidfd
+            try:
+                signal.pidfd_send_signal(process, number)
+            finally:
+                os.close(process)
 
 
 def sweep(marker: str, sessions: list[int], groups: list[str]) -> int:
