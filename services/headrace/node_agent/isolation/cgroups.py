@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.node_agent.isolation import Group, Isolation, Limits, Processes, plan_of
-from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision import kernel, loopback_filter
 from headrace.node_agent.supervision.confinement import Confinement, remove
 
 AUTO, PROCESSES = "auto", "processes"  # what a node may be set to
@@ -108,44 +108,29 @@ def probe(node: str, choice: str = AUTO) -> Isolation:
 
 def probe_loopback(node: str, isolation: Isolation) -> str:
     """The folder of version 2 below which a program in the kernel keeps the ports of an account's jobs
-    from other jobs, beside whichever version limits them; "" where this host grants none.
+    from other jobs from now on, beside whichever version limits them; "" where this host grants none.
     """
     try:
         base = isolation.base if isinstance(isolation, Cgroup2) else _beside(node)
         os.makedirs(base, exist_ok=True)
+        loopback_filter.keep(base)
     except (OSError, KeyError):
         return ""
-    return base if _keeps_loopback(base) else ""
+    return base
 
 
 def grants_loopback() -> bool:
     """Whether this host grants what `probe_loopback` looks for; nothing of the trial is left."""
-    try:
-        base = _beside(f"trial-{os.getpid()}")
-        os.mkdir(base)
-    except (OSError, KeyError):
-        return False
-    try:
-        return _keeps_loopback(base)
-    finally:
-        os.rmdir(base)
+    name = f"trial-{os.getpid()}"
+    is_granted = bool(probe_loopback(name, Processes()))
+    with contextlib.suppress(OSError, KeyError):
+        os.rmdir(_beside(name))
+    return is_granted
 
 
 def _beside(node: str) -> str:
     """Our folder of version 2 where something else limits jobs. Raises `KeyError` where none is."""
     return f"{_mounts(_text('/proc/self/mountinfo'))['cgroup2']}/headrace-{node}"
-
-
-def _keeps_loopback(base: str) -> bool:
-    plan = plan_of(Processes(), "probe-loopback", Limits(), (os.geteuid(), os.getegid(), []), base)
-    confinement = Confinement(plan)
-    try:
-        confinement.create()
-    except OSError:
-        return False
-    finally:
-        remove(confinement.folders)
-    return True
 
 
 def _version2(here: Path, node: str) -> Isolation:

@@ -11,7 +11,7 @@ from the shim itself `{"started": FOLDER, "at_us": n}`.
 import json
 from typing import Any
 
-VERSION = 3  # another version is asked to quit and replaced; its shims are not touched
+VERSION = 4  # another version is asked to quit and replaced; its shims are not touched
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
 QUIT = b'{"quit": true}'  # to a launcher of any version
 CONNECTIONS_MAX = 8  # the agent, one that replaces it, and the operator's stop
