@@ -52,11 +52,12 @@ from marimo._cli.cli import main
 sys.argv[0] = "marimo"
 main()
 """
-# TensorBoard serves at a socket and fails at saying so
+# TensorBoard serves at a socket and fails at saying so: it says the port that stands for it
 _TENSORBOARD = """
-import sys
+import os, sys
 from tensorboard import main, program
-program.WerkzeugServer.get_url = lambda self: "the address that headrace open says"
+port = os.environ["HEADRACE_APP_PORT"]
+program.WerkzeugServer.get_url = lambda self: f"http://localhost:{port}/"
 sys.argv[0] = "tensorboard"
 main.run_main()
 """

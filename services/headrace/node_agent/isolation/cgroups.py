@@ -22,6 +22,7 @@ PERIOD_US = 100_000
 QUOTA_US_MIN = 1_000  # the kernel takes no less
 TASKS_MAX = 65_536  # processes and threads of one worker: a fork bomb stops before the machine does
 NULL = "c 1:3"  # denied to a group that is tried out, and has no processes
+INITIAL_TREE = 0xEFFFFFFB  # the kernel's `PROC_CGROUP_INIT_INO`: everybody's, where all begins
 VERSION1 = ("memory", "cpu", "pids", "devices")
 VERSION2 = ("memory", "cpu", "pids")
 
@@ -126,6 +127,25 @@ def grants_loopback() -> bool:
     with contextlib.suppress(OSError, KeyError):
         os.rmdir(_beside(name))
     return is_granted
+
+
+def path_in_tree(folder: str) -> str:
+    """A folder of version 2 as the kernel names the group, for an engine that is told one; "" where
+    this process has a tree of its own, whose names are others for the engine.
+    """
+    if os.stat("/proc/self/ns/cgroup").st_ino != INITIAL_TREE:
+        return ""
+    mounted = _mounts(_text("/proc/self/mountinfo")).get("cgroup2", "")
+    return folder.removeprefix(mounted) if folder.startswith(f"{mounted}/") else ""
+
+
+def is_below(folder: str, pid: int) -> bool:
+    """Whether the process is in a group below this one, or has ended."""
+    try:
+        group = _own_groups(_text(f"/proc/{pid}/cgroup"))[""]
+    except (OSError, KeyError):
+        return True
+    return group.startswith(f"{path_in_tree(folder)}/")
 
 
 def _beside(node: str) -> str:
