@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import socket
 from pathlib import Path
 
 import pytest
@@ -10,7 +13,9 @@ from tests.containers.looking import FOREVER, SH, containers_of, wrote
 from tests.node_agent.rig import Node
 
 from headrace.events.asked import Mount
+from headrace.node_agent.isolation import Processes
 from headrace.node_agent.isolation.accounts import Accounts
+from headrace.node_agent.isolation.cgroups import probe_loopback
 from headrace.node_agent.supervision import tree
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(120)]
@@ -85,6 +90,46 @@ async def test_a_worker_has_what_one_beside_it_has(node: Node) -> None:
     assert "/opt/image/bin" in said
     assert str(folder / "output") in said
     assert said.endswith("kept\n")
+
+
+SERVES = "echo up; exec nc -ll -p {0} -e echo served"
+ASKS = "nc -w 2 127.0.0.1 {0} < /dev/null"
+
+
+def remove_group(name: str) -> None:
+    """In every hierarchy: the engine makes it in all of them."""
+    for hierarchy in Path("/sys/fs/cgroup").glob("*/"):
+        with contextlib.suppress(FileNotFoundError):
+            (hierarchy / name).rmdir()
+
+
+async def test_its_loopback_ports_are_reached_by_its_own_account_only(node: Node) -> None:
+    node.loopback = probe_loopback(f"test-{os.getpid()}", Processes())
+    assert node.loopback
+    node.accounts = Accounts(users={"ada": "daemon", "bob": "bin"})
+    await node.kill_agent()
+    await node.start()
+    await node.ready()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    serving = await node.placement.want(
+        "job-1", SH, "-c", SERVES.format(port), image=IMAGE, user="ada"
+    )
+    await wrote(node, serving, b"up")
+    said = {}
+    for user in ("bob", "ada"):
+        asking = await node.placement.want(
+            f"asks-{user}", SH, "-c", ASKS.format(port), image=IMAGE, user=user
+        )
+        end = await node.placement.ended(asking)
+        said[user] = (await node.placement.logs(asking)).data
+    await node.placement.stop(serving, grace_s=0)
+    await node.placement.ended(serving)
+    remove_group(Path(node.loopback).name)
+
+    assert end.isolation == "docker+loopback"
+    assert said["ada"] == b"served\n"
+    assert b"timed out" in said["bob"]
 
 
 async def test_a_worker_is_its_users_account_and_gains_no_rights(node: Node) -> None:

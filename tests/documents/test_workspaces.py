@@ -44,9 +44,8 @@ def test_a_workspace_may_end_when_nobody_uses_it():
 @pytest.mark.parametrize("app", sorted(APPS))
 def test_an_application_that_is_not_installed_ends_with_what_is_missing(app):
     bash, *options = found(app=app).command
-    ended = subprocess.run(
-        [bash, *options], env={"PATH": "/nowhere"}, capture_output=True, text=True, check=False
-    )
+    env = {"PATH": "/nowhere", "HEADRACE_APP_SOCKET": "/nowhere/1.sock"}
+    ended = subprocess.run([bash, *options], env=env, capture_output=True, text=True, check=False)
     assert ended.returncode == 127
     assert ended.stderr.startswith(f"app: {app} needs ")
     assert ended.stderr.count("\n") == 1

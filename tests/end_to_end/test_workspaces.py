@@ -31,10 +31,14 @@ def test_a_web_server_is_opened_by_a_ticket_and_read_with_a_cookie(platform, tmp
     platform.wait_ready()
     path = tmp_path / "notebook.yaml"
     path.write_text(NOTEBOOK)
-    job = platform.headrace("submit", str(path)).stdout.split()[0]
+    submitted = platform.headrace("submit", str(path)).stdout
+    job = submitted.split()[0]
+    assert "let it listen at $HEADRACE_APP_SOCKET instead" in submitted
     platform.wait(
         lambda: platform.described(job)["job"]["state"] == "running", "the workspace to run"
     )
+    said = platform.headrace("describe", job).stdout
+    assert ("+loopback" in said) != ("are open to every job and person there" in said)
     address = platform.headrace("open", "notebook", "--print").stdout.strip()
     status, headers, _ = asked(address)
     assert status == 303

@@ -78,7 +78,6 @@ def test_where_only_processes_are_kept_apart_nothing_is_limited_and_the_record_s
         "account": None,
         "filter": None,
         "mounts": [],
-        "loopback": "",
         "view": None,
     }
     assert probe(NODE, PROCESSES).level == "processes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
@@ -188,6 +189,48 @@ async def test_a_port_of_the_job_is_reached_and_no_other(node: Node) -> None:
         other = ours.getsockname()[1]
         with pytest.raises(Refused, match=f"no process of the job listens at port {other}"):
             async with session(node, key, "port-forward", port=other):
+                pass
+
+
+AT_SOCKET = """
+import os, socket
+os.chdir(os.environ["HEADRACE_REPORT_DIR"])  # an address is short
+server = socket.socket(socket.AF_UNIX)
+server.bind(os.path.basename(os.environ["HEADRACE_APP_SOCKET"]))
+server.listen()
+print("on", flush=True)
+while True:
+    client, _ = server.accept()
+    client.sendall(client.recv(100).upper())
+    client.close()
+"""
+
+
+async def test_a_socket_in_the_attempts_folder_stands_for_a_port(node: Node) -> None:
+    told = {"HEADRACE_APP_PORT": "8888"}
+    key = await node.placement.want("desk-1", "python3", "-c", AT_SOCKET, env=told)
+    await until(lambda: node.folder(key).joinpath("reports/8888.sock").exists(), "it listens")
+
+    async with session(node, key, "port-forward", port=8888) as wire:
+        await wire.send(Frame("data", b"hello"))
+        assert (await heard(wire, to_the_end))["data"] == b"HELLO"
+
+
+@pytest.mark.parametrize("how", [os.link, os.symlink])
+async def test_a_socket_of_another_in_its_place_is_not_reached(
+    node: Node, how: Callable[[str, str], None]
+) -> None:
+    """A root agent would lead whoever opens the workspace to what only root may connect to."""
+    key = await node.placement.want("desk-1", "sleep", "1000")
+    await node.placement.started(key)
+    with socket.socket(socket.AF_UNIX) as ours:
+        reports = os.open(node.folder(key) / "reports", os.O_PATH)
+        ours.bind(f"/proc/self/fd/{reports}/ours")
+        ours.listen()
+        how(str(node.folder(key) / "reports/ours"), str(node.folder(key) / "reports/8888.sock"))
+        os.close(reports)
+        with pytest.raises(Refused, match="no process of the job listens at port 8888"):
+            async with session(node, key, "port-forward", port=8888):
                 pass
 
 

@@ -328,6 +328,23 @@ def connect_to_anothers_sockets() -> str:
 
 
 @attack
+def open_anothers_workspace() -> str:
+    """Where it listens, and by every way to that."""
+    path, port = KNOWS.get("workspace_socket", ""), KNOWS.get("workspace_port", 0)
+    listed: list[str] = []
+    with contextlib.suppress(OSError), open("/proc/net/unix") as file:
+        listed = [line.split()[-1] for line in file if line.rstrip().endswith(f"{port}.sock")]
+    folder, name = os.path.split(path)
+    ways = [path, *(f"/proc/{pid}/root{path}" for pid in KNOWS.get("pids", ())), *listed]
+    with contextlib.suppress(OSError):
+        ways.append(f"/proc/self/fd/{os.open(folder, os.O_PATH)}/{name}")
+    found = [way for way in ways if connected(socket.AF_UNIX, socket.SOCK_STREAM, way)]
+    if connected(socket.AF_INET, socket.SOCK_STREAM, ("127.0.0.1", port)):
+        found.append(str(port))
+    return " ".join(found)
+
+
+@attack
 def connect_to_the_platforms_sockets() -> str:
     """The launcher's, the database's: whoever may connect there starts programs or reads the log."""
     found = []

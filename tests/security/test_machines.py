@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import secrets
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from headrace.client import Client
 from headrace.node_agent.supervision import tree
 
 pytestmark = pytest.mark.security
+WORKSPACE = {"type": "workspace", "preemptibility": "preemptible"}
 JOB = {"resources": {"gpus": 1}, "max_duration": "10m"}
 
 
@@ -41,7 +43,12 @@ def raid(grounds: Grounds) -> Iterator[Raid]:
     serving = submitted(bea, "victim", victim, {"VICTIM_HOLDS": secret})
     grounds.platform.wait(lambda: said(bea, serving), "the victim serves")
     left = decoded(said(bea, serving))
-    knows = known(grounds, left, secret) | {"mark": mark}
+    desk = submitted(bea, "desk", victim, {"VICTIM_HOLDS": secrets.token_hex(16)}, of=WORKSPACE)
+    grounds.platform.wait(lambda: said(bea, desk), "the workspace serves")
+    at = decoded(said(bea, desk))
+    assert is_served(at["app_socket"])
+    workspace = {"workspace_socket": at["app_socket"], "workspace_port": at["app_port"]}
+    knows = known(grounds, left, secret) | workspace | {"mark": mark}
     raiding = submitted(rob, "intruder", intruder, {"INTRUDER_KNOWS": json_of(knows)})
     row = grounds.platform.ended(raiding)
     assert row["state"] == "succeeded", (row, said(rob, raiding))
@@ -49,12 +56,32 @@ def raid(grounds: Grounds) -> Iterator[Raid]:
     (attempt,) = rob.job(raiding).attempts
     yield Raid(evidence, isolation_of(attempt), mark)
     bea.cancel(serving)
+    bea.cancel(desk)
 
 
-def submitted(client: Client, name: str, program: Any, env: dict[str, str]) -> str:
+def submitted(
+    client: Client,
+    name: str,
+    program: Any,
+    env: dict[str, str],
+    of: dict[str, Any] | None = None,
+) -> str:
     command = ["python3", "-c", inspect.getsource(program)]
-    spec = {"name": name, "command": command, "env": env, "project": client.project, **JOB}
+    what = {"command": command} if of is None else of | {"app": {"command": command}}
+    spec = {"name": name, **what, "env": env, "project": client.project, **JOB}
     return client.submit(spec).job
+
+
+def is_served(path: str) -> bool:
+    """Whether somebody answers who may get to this socket."""
+    folder, name = os.path.split(path)
+    way = os.open(folder, os.O_PATH)
+    try:
+        return bool(
+            intruder.connected(socket.AF_UNIX, socket.SOCK_STREAM, f"/proc/self/fd/{way}/{name}")
+        )
+    finally:
+        os.close(way)
 
 
 def said(client: Client, job: str) -> str:

@@ -47,7 +47,12 @@ def main() -> None:
     ]
     with contextlib.suppress(OSError):
         servers.append(listening(socket.AF_INET6, socket.SOCK_STREAM, ("::1", 0)))
+    if at := os.environ.get("HEADRACE_APP_SOCKET"):
+        os.chdir(os.path.dirname(at))  # an address is short
+        servers = [listening(socket.AF_UNIX, socket.SOCK_STREAM, os.path.basename(at))]
     told = {
+        "app_socket": at or "",
+        "app_port": int(os.environ.get("HEADRACE_APP_PORT", "0")),
         "tcp_ports": [
             s.getsockname()[1]
             for s in servers

@@ -96,6 +96,7 @@ def _lines(found: Description, *, wide: bool) -> list[str]:
     lines.append(f"  spec    {_spec(found.spec)}")
     for attempt in found.attempts:
         lines.extend(_attempt(attempt))
+    lines.extend(_unprotected(found))
     lines.extend(_tasks(found.tasks, wide=wide))
     shown = found.timeline if wide else found.timeline[-TIMELINE_SHOWN:]
     lines.append(
@@ -104,6 +105,17 @@ def _lines(found: Description, *, wide: bool) -> list[str]:
     )
     lines.extend(line_of(event, wide=wide) for event in shown)
     return lines
+
+
+def _unprotected(found: Description) -> list[str]:
+    """What others on its node get to of a workspace that runs."""
+    if found.job.kind != "workspace" or found.job.state != "running":
+        return []
+    (worker,) = found.attempts[-1].workers
+    if "+loopback" in worker.isolation:
+        return []
+    where = f"ports on 127.0.0.1 of {worker.node} are open to every job and person there"
+    return [f"  TCP     {where}; what is at $HEADRACE_APP_SOCKET is not"]
 
 
 def _wants(wants: str) -> str:

@@ -13,6 +13,12 @@ from headrace.client.client import Client
 from headrace.client.errors import ClientError, Refused
 from headrace.client.model import Answer
 
+SOCKET = "HEADRACE_APP_SOCKET"
+OPENLY = (
+    "  on a node without `loopback` (headrace describe) every job there reaches its TCP port; let it"
+    f" listen at ${SOCKET} instead"
+)
+
 
 def submit_options(parser: ArgumentParser) -> None:
     """The arguments of `submit`."""
@@ -123,6 +129,14 @@ def say_submitted(client: Client, document: dict[str, Any], answer: Answer) -> N
     print(printable(f"{'  '.join(parts)}  project {project}"), flush=True)
     if answer.warning:
         print(printable(f"  {answer.warning}"), flush=True)
+    if _listens_openly(document):
+        print(OPENLY, flush=True)
+
+
+def _listens_openly(document: dict[str, Any]) -> bool:
+    """Whether a workspace's own program is not seen to use the socket that is its alone."""
+    app = document.get("app")
+    return isinstance(app, dict) and SOCKET not in str(app.get("command", ""))
 
 
 def _shape(client: Client, document: dict[str, Any], job: str) -> list[str]:

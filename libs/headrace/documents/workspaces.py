@@ -1,7 +1,8 @@
 """What a workspace runs: an application that people open through the gateway.
 
 Rule: it is one worker that somebody sits in front of, so nothing is taken from it unless it says so.
-Where it listens is `$HEADRACE_APP_PORT`: a port of its worker's own, or the one that it names.
+Where it listens is `$HEADRACE_APP_SOCKET`, a unix socket that no other job gets to, or
+`$HEADRACE_APP_PORT`: a port of its worker's own, or the one that it names.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from headrace.documents.refusing import refuse
 from headrace.events.asked import Workspace
 
 WORKSPACE = "workspace"
-APP_PORT = "HEADRACE_APP_PORT"
+APP_PORT, APP_SOCKET = "HEADRACE_APP_PORT", "HEADRACE_APP_SOCKET"
 IDLE_US_MIN, IDLE_US_MAX = 20_000_000, 366 * 86_400_000_000  # use is seen every few seconds
 
 _FIELDS = ("command", "port")

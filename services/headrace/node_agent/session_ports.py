@@ -1,7 +1,9 @@
-"""A way to a TCP port that one of a worker's processes listens at.
+"""A way to a port that one of a worker's processes listens at: the socket in the attempt's folder that
+stands for it, or the TCP port.
 
-Rule: only ports of the attempt's own processes: what else listens on the node is nobody's business
-here. Source: proc(5), `/proc/PID/net/tcp` and `/proc/PID/fd`.
+Rule: only where the attempt's own processes listen: what else listens on the node is nobody's business
+here, also where a job has put it in the socket's place. Source: proc(5), `/proc/PID/net/tcp` and
+`/proc/PID/fd`; unix(7), `SO_PEERCRED`.
 """
 
 from __future__ import annotations
@@ -9,14 +11,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
+import stat
+import struct
 from collections.abc import AsyncIterator
 
 from headrace.bus.sessions import DATA_BYTES_MAX, Frame
 from headrace.node_agent.machine import Inside
 from headrace.node_agent.supervision import tree
+from headrace.node_agent.supervision.beneath import Folder
+from headrace.node_agent.supervision.protocol import socket_of
 
 CONNECT_S_MAX = 5.0
 _LISTENS = "0A"  # TCP_LISTEN
+_PEER = struct.Struct("3i")  # the kernel's `struct ucred`: process, user, group
 _TABLES = {"tcp": "127.0.0.1", "tcp6": "::1"}
 
 
@@ -51,12 +59,47 @@ class Connection:
 
 async def connect(inside: Inside, port: int) -> Connection:
     """Connect to the worker's port. Raises `OSError` with one line for people."""
+    own = await asyncio.to_thread(at_socket, inside, port)
+    if own is not None:
+        return Connection(*await asyncio.open_unix_connection(sock=own))
     table = await asyncio.to_thread(listens, inside, port)
     if not table:
         raise OSError(f"no process of the job listens at port {port}")
     async with asyncio.timeout(CONNECT_S_MAX):
         reader, writer = await asyncio.open_connection(_TABLES[table], port)
     return Connection(reader, writer)
+
+
+def at_socket(inside: Inside, port: int) -> socket.socket | None:
+    """A connection to the socket that stands for this port, if one of the worker's processes listens
+    there; None if none does.
+    """
+    try:
+        with Folder.at(inside.folder) as attempt:
+            found = attempt.find(socket_of(port))
+    except OSError:
+        return None
+    try:
+        return _connected(inside, found)
+    finally:
+        os.close(found)
+
+
+def _connected(inside: Inside, found: int) -> socket.socket | None:
+    if not stat.S_ISSOCK(os.fstat(found).st_mode):
+        return None
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(CONNECT_S_MAX)
+        connection.connect(f"/proc/self/fd/{found}")  # what was found, whatever is there now
+        peer = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size)
+        if _PEER.unpack(peer)[0] in tree.of_attempt(inside.marker, inside.pids, inside.groups):
+            connection.setblocking(False)
+            return connection
+    except OSError:
+        pass
+    connection.close()
+    return None
 
 
 def listens(inside: Inside, port: int) -> str:

@@ -10,8 +10,16 @@ import msgspec
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.documents import frameworks
+from headrace.documents.workspaces import APP_PORT, APP_SOCKET
 from headrace.node_agent.enforcement import Bound
-from headrace.node_agent.supervision.protocol import MARKER, OUTPUT, REPORTS, STOP_REASON, WORK
+from headrace.node_agent.supervision.protocol import (
+    MARKER,
+    OUTPUT,
+    REPORTS,
+    STOP_REASON,
+    WORK,
+    socket_of,
+)
 
 INHERITED = ("PATH", "HOME", "LANG", "USER", "LOGNAME", "TMPDIR", "TZ")
 DEFAULTS = {
@@ -45,6 +53,8 @@ def environment_of(
     env["HEADRACE_REPORT_DIR"] = f"{folder}/{REPORTS}"
     env["HEADRACE_STOP_REASON_FILE"] = f"{folder}/{STOP_REASON}"
     env.setdefault("HEADRACE_CHECKPOINT_DIR", f"{folder}/{WORK}")
+    if APP_PORT in env:
+        env[APP_SOCKET] = f"{folder}/{socket_of(env[APP_PORT])}"
     env[MARKER] = marker
     if frameworks.programs(launch.framework):
         env["PATH"] = f"{folder}/{frameworks.BIN}:{env['PATH']}"

@@ -37,7 +37,7 @@ def around(**changes: object) -> plan.Surroundings:
     given = {
         "node": "n1", "node_dir": Path("/n"), "folder": Path("/n/attempts/a.1.0"),
         "bound": Bound("none", {"CUDA_VISIBLE_DEVICES": "GPU-0"}), "devices": [], "account": None,
-        "own": (1000, 1000), "names": {},
+        "own": (1000, 1000), "group": "", "names": {},
         "facts": DOCKER, "files": {}, "cwd": "", "mounts": (), "told": {},
         "host_memory_bytes": 2**40, "marker": "mark",
     }  # fmt: skip

@@ -23,6 +23,7 @@ from headrace.node_agent.containers.engine import Away, Denied, Engine, Gone, St
 from headrace.node_agent.containers.images import CannotPull, Images
 from headrace.node_agent.containers.output import Carried, carry
 from headrace.node_agent.folders import Exit, Intent
+from headrace.node_agent.isolation.cgroups import is_below
 from headrace.node_agent.machine import AttemptKey, Seen
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.processes import signal_of
@@ -35,6 +36,11 @@ AGAIN_S_FIRST, AGAIN_S_MAX = 0.1, 2.0  # before the engine is asked again
 KILL_AGAIN_S = 1.0
 OUTPUT_S_MAX = 30.0  # for the rest of its output, once it has ended
 
+NOT_IN_GROUP = (
+    "the engine did not put it into the group that keeps loopback ports apart: its control groups are"
+    " not this agent's"
+)
+
 T = TypeVar("T")
 
 _LOG = logging.getLogger("headrace.node_agent")
@@ -44,7 +50,7 @@ _LOG = logging.getLogger("headrace.node_agent")
 class Held:
     """An attempt that is starting or running, or has ended and is not forgotten. `config` makes
     what the engine is to create from the image's PATH; None: that is done, or was an earlier agent's
-    work.
+    work. `group` is the folder of the group that its own is promised to be in, or "".
     """
 
     key: AttemptKey
@@ -54,6 +60,7 @@ class Held:
     intent: Intent
     kept: record.Kept
     config: Callable[[str], dict[str, Any]] | None = None
+    group: str = ""
     stop: tuple[str, int, str] | None = None  # why, how soon, and by which signal of its own
     asked: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -180,6 +187,8 @@ class Attempt:
             except (Denied, OSError) as error:
                 return ending.not_started(held.kept.image, str(error))
             state = await self._insist(lambda: self._engine.state(held.name))
+        if held.group and state.pid and not is_below(held.group, state.pid):
+            return ending.not_started(held.kept.image, NOT_IN_GROUP)
         if not held.intent.at_us:
             self._runs(state)
         return None

@@ -83,6 +83,7 @@ class Engine:
             init=bool(program and shutil.which(program)),
             runtimes=tuple(sorted(said.get("Runtimes") or {})),
             live_restore=bool(said.get("LiveRestoreEnabled")),
+            groups=said.get("CgroupDriver") or "",
             remapped=any("rootless" in option for option in said.get("SecurityOptions") or ()),
             cdi=cdi.names_in(said.get("CDISpecDirs") or ()),
             device_files=cdi.device_files(),

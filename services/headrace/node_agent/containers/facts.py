@@ -7,7 +7,8 @@ import msgspec
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One engine. `init` tells whether it has a first process that reaps; `cdi` the qualified names
-    of devices that it knows how to show; `remapped`: its root is not the host's; `device_files` are
+    of devices that it knows how to show; `groups` what makes its control groups (cgroupfs, systemd);
+    `remapped`: its root is not the host's; `device_files` are
     those that all GPUs of a vendor share, and those of RDMA.
     """
 
@@ -16,6 +17,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     init: bool = False
     runtimes: tuple[str, ...] = ()
     live_restore: bool = False
+    groups: str = ""
     remapped: bool = False
     cdi: frozenset[str] = frozenset()
     device_files: dict[str, tuple[str, ...]] = {}

@@ -41,7 +41,7 @@ LABEL_RANK, LABEL_GRANT, LABEL_NODE = "headrace.rank", "headrace.grant", "headra
 class Surroundings:
     """What a worker's container is made with: the node, its folder, the attempt's folder, how the
     worker is bound to which devices, its account (None: the agent's own, `own`) and what that is
-    called (`names`), the engine, the `files` it finds in its folder, where in the image it works if not in
+    called (`names`), the `group` above its own ("": the engine's choice), the engine, the `files` it finds in its folder, where in the image it works if not in
     its own folder (`cwd`), its volumes (`mounts`: source, target, whether read only) and what it is
     `told` of them, the host's memory and the mark of the attempt.
     """
@@ -53,6 +53,7 @@ class Surroundings:
     devices: Sequence[Device]
     account: Account | None
     own: tuple[int, int]
+    group: str
     names: dict[str, str]
     facts: Facts
     files: Mapping[str, tuple[int, str]]
@@ -83,6 +84,7 @@ def config_of(
         "HostConfig": {
             **_limits(assignment, launch, around),
             "NetworkMode": "host",
+            "CgroupParent": around.group,
             "Init": around.facts.init,
             "IpcMode": "host" if around.bound.folders else "private",
             "UsernsMode": "host",

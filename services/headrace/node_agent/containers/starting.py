@@ -15,12 +15,16 @@ from headrace.node_agent.containers.attempt import Held
 from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.folders import Intent
 from headrace.node_agent.gang_files import files_of
+from headrace.node_agent.isolation import LOOPBACK_RECORDED
 from headrace.node_agent.isolation.accounts import identity_of
+from headrace.node_agent.isolation.cgroups import path_in_tree
 from headrace.node_agent.machine import AttemptKey, Seen, Workplace
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.protocol import VERSION
 from headrace.node_agent.worker_environment import place_of
+
+CGROUPFS = "cgroupfs"  # an engine whose groups are where it is told; systemd's are below its slices
 
 
 def meant(key: AttemptKey, assignment: Assignment, node_dir: Path) -> Held:
@@ -69,7 +73,9 @@ def prepare(
     around = _around(held, assignment, launch, place, settings=settings, facts=facts)
     held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
     held.intent.enforcement, held.intent.outputs = around.bound.enforcement, list(place.outputs)
-    held.intent.isolation = level = folders.DOCKER + place.recorded
+    level = folders.DOCKER + (LOOPBACK_RECORDED if around.group else "") + place.recorded
+    held.intent.isolation = level
+    held.group = settings.loopback if around.group else ""
     enforcement = around.bound.enforcement
     held.seen = msgspec.structs.replace(held.seen, enforcement=enforcement, isolation=level)
     held.kept = record.Kept(
@@ -100,6 +106,7 @@ def _around(
     def at(text: str) -> str:
         return text.replace("{}", str(held.folder))
 
+    behind = settings.loopback if account is not None and facts.groups == CGROUPFS else ""
     return plan.Surroundings(
         node=settings.node,
         node_dir=settings.node_dir,
@@ -108,6 +115,7 @@ def _around(
         devices=settings.devices_of(assignment.shares),
         account=account,
         own=(os.geteuid(), os.getegid()),
+        group=path_in_tree(behind) if behind else "",
         names=identity_of(account, settings.node_dir).env,
         facts=facts,
         files=files,

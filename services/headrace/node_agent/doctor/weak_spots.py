@@ -57,7 +57,7 @@ def check_loopback(*, is_root: bool, is_kept: bool) -> Check:
         else "run the agent as root"
     )
     found = (
-        "any job reaches what workspaces and gangs listen on here: their programs need passwords"
+        "any job reaches what others listen on here but at sockets: their programs need passwords"
     )
     return warning("loopback", found, fix)
 

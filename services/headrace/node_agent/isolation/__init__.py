@@ -114,6 +114,5 @@ def plan_of(
         "account": account,
         "mounts": [],
         "filter": [folder, denied] if folder and denied else None,
-        "loopback": fenced,
         "view": None,
     }

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from headrace.node_agent.isolation import Group, Isolation, Limits, Processes, plan_of
-from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision import kernel, loopback_filter
 from headrace.node_agent.supervision.confinement import Confinement, remove
 
 AUTO, PROCESSES = "auto", "processes"  # what a node may be set to
@@ -22,6 +22,7 @@ PERIOD_US = 100_000
 QUOTA_US_MIN = 1_000  # the kernel takes no less
 TASKS_MAX = 65_536  # processes and threads of one worker: a fork bomb stops before the machine does
 NULL = "c 1:3"  # denied to a group that is tried out, and has no processes
+INITIAL_TREE = 0xEFFFFFFB  # the kernel's `PROC_CGROUP_INIT_INO`: everybody's, where all begins
 VERSION1 = ("memory", "cpu", "pids", "devices")
 VERSION2 = ("memory", "cpu", "pids")
 
@@ -108,44 +109,48 @@ def probe(node: str, choice: str = AUTO) -> Isolation:
 
 def probe_loopback(node: str, isolation: Isolation) -> str:
     """The folder of version 2 below which a program in the kernel keeps the ports of an account's jobs
-    from other jobs, beside whichever version limits them; "" where this host grants none.
+    from other jobs from now on, beside whichever version limits them; "" where this host grants none.
     """
     try:
         base = isolation.base if isinstance(isolation, Cgroup2) else _beside(node)
         os.makedirs(base, exist_ok=True)
+        loopback_filter.keep(base)
     except (OSError, KeyError):
         return ""
-    return base if _keeps_loopback(base) else ""
+    return base
 
 
 def grants_loopback() -> bool:
     """Whether this host grants what `probe_loopback` looks for; nothing of the trial is left."""
+    name = f"trial-{os.getpid()}"
+    is_granted = bool(probe_loopback(name, Processes()))
+    with contextlib.suppress(OSError, KeyError):
+        os.rmdir(_beside(name))
+    return is_granted
+
+
+def path_in_tree(folder: str) -> str:
+    """A folder of version 2 as the kernel names the group, for an engine that is told one; "" where
+    this process has a tree of its own, whose names are others for the engine.
+    """
+    if os.stat("/proc/self/ns/cgroup").st_ino != INITIAL_TREE:
+        return ""
+    mounted = _mounts(_text("/proc/self/mountinfo")).get("cgroup2", "")
+    return folder.removeprefix(mounted) if folder.startswith(f"{mounted}/") else ""
+
+
+def is_below(folder: str, pid: int) -> bool:
+    """Whether the process is in a group below this one, or has ended."""
     try:
-        base = _beside(f"trial-{os.getpid()}")
-        os.mkdir(base)
+        group = _own_groups(_text(f"/proc/{pid}/cgroup"))[""]
     except (OSError, KeyError):
-        return False
-    try:
-        return _keeps_loopback(base)
-    finally:
-        os.rmdir(base)
+        return True
+    return group.startswith(f"{path_in_tree(folder)}/")
 
 
 def _beside(node: str) -> str:
     """Our folder of version 2 where something else limits jobs. Raises `KeyError` where none is."""
     return f"{_mounts(_text('/proc/self/mountinfo'))['cgroup2']}/headrace-{node}"
-
-
-def _keeps_loopback(base: str) -> bool:
-    plan = plan_of(Processes(), "probe-loopback", Limits(), (os.geteuid(), os.getegid(), []), base)
-    confinement = Confinement(plan)
-    try:
-        confinement.create()
-    except OSError:
-        return False
-    finally:
-        remove(confinement.folders)
-    return True
 
 
 def _version2(here: Path, node: str) -> Isolation:

@@ -9,7 +9,7 @@ import contextlib
 import os
 from typing import Any
 
-from headrace.node_agent.supervision import device_filter, kernel, loopback_filter
+from headrace.node_agent.supervision import device_filter, kernel
 from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.beneath import remove as remove_folder
 from headrace.node_agent.supervision.namespaces import TMP, USER, Namespaces
@@ -20,9 +20,9 @@ _MIB = 1_048_576
 Plan = dict[str, Any]
 """`level` (its name), `groups` (each `[folder, [[file, value, is_needed], …]]`), `oom` (a file with a
 line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `account` (`[uid, gid, [groups]]` or None),
-`filter` (`[folder, [device, …]]`: what a group of version 2 is kept from, or None), `loopback` (a group of
-version 2 that reaches its own account's ports only, or ""), `view` (see `namespaces.View`; None: all that
-the host has), `mounts` (each `[source, target, is_read_only]`, with a view)."""
+`filter` (`[folder, [device, …]]`: what a group of version 2 is kept from, or None), `view` (see
+`namespaces.View`; None: all that the host has), `mounts` (each `[source, target, is_read_only]`, with a
+view)."""
 
 
 class Confinement:
@@ -34,10 +34,12 @@ class Confinement:
         self.namespaces = Namespaces(plan["view"], plan["mounts"]) if plan["view"] else None
 
     def create(self) -> None:
-        """Make the groups with their limits. Raises `OSError`."""
+        """Make the groups with their limits, where what is above them is: that keeps them to more than
+        they say. Raises `OSError`.
+        """
         for folder, limits in self._plan["groups"]:
             with contextlib.suppress(FileExistsError):
-                os.makedirs(folder)
+                os.mkdir(folder)
             for file, value, is_needed in limits:
                 try:
                     kernel.write(f"{folder}/{file}", value.encode(), flags=0)
@@ -46,8 +48,6 @@ class Confinement:
                         raise
         if self._plan["filter"] is not None:
             device_filter.attach(*self._plan["filter"])
-        if self._plan["loopback"]:
-            loopback_filter.attach(self._plan["loopback"], self._plan["account"][0])
 
     def prepare(self) -> None:
         """Before the first process: make what it enters. Raises `OSError`."""

@@ -24,7 +24,7 @@ def attach(folder: str, denied: list[str]) -> None:
     """Deny these devices (`c 195:3`) to every process of the group in this folder. Raises `OSError`
     where the kernel or this process's rights do not allow it.
     """
-    attach_program(folder, _CGROUP_DEVICE_PROGRAM, [(_CGROUP_DEVICE, program(denied))])
+    attach_program(folder, _CGROUP_DEVICE_PROGRAM, _CGROUP_DEVICE, program(denied))
 
 
 def program(denied: list[str]) -> bytes:

@@ -36,7 +36,7 @@ STOP_REASON = "stop-reason"  # what the worker reads to learn why it is asked to
 WORK = "work"  # where the command runs unless it has a folder of its own
 OUTPUT = "output"
 INPUTS = "inputs"  # what earlier jobs left behind, to be mounted: the node's own
-REPORTS = "reports"  # what the program says about itself: see `worker_reports`
+REPORTS = "reports"  # what the program says about itself: see `worker_reports`; and see `socket_of`
 SESSIONS = "sessions"  # sessions/<id>/: a program that somebody runs beside the worker
 
 MARKER = "HEADRACE_ATTEMPT_KEY"  # in the environment of everything an attempt starts
@@ -52,6 +52,11 @@ Start = dict[str, Any]
 `[mode, content]`), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path
 or ""), `devices` (`uuid:milli` each), `enforcement`, `exhausted` (words that say that a device has no
 memory left), `confinement` (see there)."""
+
+
+def socket_of(port: "int | str") -> str:
+    """Where, in an attempt's folder, a program may listen instead of at this port of the machine."""
+    return f"{REPORTS}/{port}.sock"
 
 
 def greeting_line(pid: int) -> bytes:
