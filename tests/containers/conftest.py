@@ -10,12 +10,20 @@ from pathlib import Path
 import pytest
 from tests.containers.engines import BUSYBOX, DockerEngine
 from tests.node_agent.rig import Node
+from tests.open_folders import open_folder
 
 from headrace.node_agent import agent
 from headrace.node_agent.executors import executors
 
 IMAGES_BYTES_MAX = 6_000_000  # room for three of those that are fetched here
 WHAT_IT_NEEDS = "make system-deps (as root) installs docker.io and busybox-static"
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Where jobs of this test's platform may write, whichever account they run as."""
+    with open_folder() as folder:
+        yield folder
 
 
 @pytest.fixture(scope="session")

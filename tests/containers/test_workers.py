@@ -109,6 +109,7 @@ async def test_volumes_are_where_the_job_wants_them(node: Node, tmp_path: Path) 
     sets, scratch = tmp_path / "mnt" / "sets", tmp_path / "mnt" / "scratch"
     for folder in (sets, scratch):
         folder.mkdir(parents=True)
+        folder.chmod(0o777)
     (sets / "x").write_text("data\n")
     script = (
         "cat /data/x $HEADRACE_VOLUME_SETS/x; touch /data/y || echo no;"

@@ -7,8 +7,10 @@ import msgspec
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One engine. `init` tells whether it has a first process that reaps; `cdi` the qualified names
-    of devices that it knows how to show; `remapped`: its root is not the host's; `device_files` are
-    those that all GPUs of a vendor share, and those of RDMA.
+    of devices that it knows how to show; `remapped`: its root is not the host's; `limits`: with which
+    version of control groups it limits memory, CPU and tasks (cgroup1, cgroup2; "": not all of them);
+    `seccomp`: whether it keeps containers from the system calls that its profile denies;
+    `device_files` are those that all GPUs of a vendor share, and those of RDMA.
     """
 
     name: str
@@ -17,6 +19,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runtimes: tuple[str, ...] = ()
     live_restore: bool = False
     remapped: bool = False
+    limits: str = ""
+    seccomp: bool = False
     cdi: frozenset[str] = frozenset()
     device_files: dict[str, tuple[str, ...]] = {}
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 
 from headrace.events.asked import Mount
 from headrace.node_agent.supervision.protocol import INPUTS, WORK
@@ -17,9 +18,12 @@ from headrace.node_agent.workplaces import Unprepared
 _INPUTS = f"{{}}/{INPUTS}"  # of the attempt, whose folder takes the place of {}
 
 
-def volume_at(mount: Mount, path: str, *, contained: bool) -> tuple[str, str, bool] | None:
+def volume_at(
+    mount: Mount, path: str, *, contained: bool, hidden: Sequence[str] = ()
+) -> tuple[str, str, bool] | None:
     """How the volume at `path` of this node is mounted for a worker; None when it is there already
-    (or linked). A container is shown it by its engine. Raises `Unprepared`.
+    (or linked). A container is shown it by its engine. What is `hidden` is in no volume, and no volume in
+    it. Raises `Unprepared`.
     """
     if not os.path.isdir(path):
         raise Unprepared(f"volume {mount.volume} is not on this node: there is no folder {path}")
@@ -28,6 +32,11 @@ def volume_at(mount: Mount, path: str, *, contained: bool) -> tuple[str, str, bo
     except OSError as error:
         why = error.strerror
         raise Unprepared(f"volume {mount.volume} cannot be read at {path}: {why}") from None
+    real = os.path.realpath(path)
+    for own in map(os.path.realpath, hidden):
+        if os.path.commonpath((own, real)) in (own, real):
+            rule = f"{own} is the node's own, which no job sees"
+            raise Unprepared(f"volume {mount.volume} cannot be at {path}: {rule}")
     if contained:
         below = "" if mount.path.startswith("/") else f"{{}}/{WORK}/"
         return path, f"{below}{mount.path}", mount.read_only
