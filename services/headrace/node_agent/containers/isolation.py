@@ -18,6 +18,14 @@ from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.isolation.views import NAMESPACES_RECORDED
 from headrace.node_agent.supervision import kernel
 
+CONFINED = {
+    "UsernsMode": "host",
+    "CgroupnsMode": "private",
+    "SecurityOpt": ["no-new-privileges"],
+    "CapDrop": ["ALL"],
+}
+"""What every container is created with. The engine's defaults add its seccomp profile, masked paths in
+/proc and /sys, and the device group."""
 SECCOMP_RECORDED = "+seccomp"
 STATUS_BYTES_MAX = 16_384
 

@@ -22,6 +22,7 @@ from headrace.events.nodes import Device
 from headrace.node_agent import gang_files
 from headrace.node_agent.containers import gpus
 from headrace.node_agent.containers.facts import Facts
+from headrace.node_agent.containers.isolation import CONFINED
 from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.isolation.cgroups import PERIOD_US, QUOTA_US_MIN, TASKS_MAX
@@ -89,15 +90,12 @@ def config_of(
             "NetworkMode": "host",
             "Init": around.facts.init,
             "IpcMode": "host" if around.bound.folders else "private",
-            "UsernsMode": "host",  # see `containers.isolation`
-            "CgroupnsMode": "private",
+            **CONFINED,
             "Mounts": [
                 *(_mount(path, path) for path in _paths(around)),
                 *(_mount(*mount) for mount in gang_files.shown(around.files, str(around.folder))),
                 *(_mount(*mount) for mount in around.mounts),
             ],
-            "SecurityOpt": ["no-new-privileges"],
-            "CapDrop": ["ALL"],
             "GroupAdd": [str(other) for other in others],
             "LogConfig": {"Type": "local", "Config": OUTPUT_HELD},
             "RestartPolicy": {"Name": "no"},

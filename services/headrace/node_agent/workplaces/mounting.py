@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 
 from headrace.events.asked import Mount
+from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.protocol import INPUTS, WORK
 from headrace.node_agent.workplaces import Unprepared
 
@@ -49,6 +50,23 @@ def volume_at(
     rule = f"only an agent that is root can show it at {mount.path}"
     instead = f"ask for {mount.volume}:{path}, or {mount.volume}:{os.path.basename(path)}"
     raise Unprepared(f"volume {mount.volume}: {rule}; {instead}")
+
+
+def check_nested(mounts: Sequence[tuple[str, str, bool]]) -> None:
+    """Whether the mount points of a container that lie in its volumes are there: its engine would make them as
+    root, through whatever link a job put there. Raises `Unprepared`.
+    """
+    for source, outer, _ in mounts:
+        for _, inner, _ in mounts:
+            below = os.path.relpath(inner, outer)
+            if inner == outer or below.startswith(".."):
+                continue
+            try:
+                with Folder.at(source) as volume:
+                    volume.folder(below).close()
+            except OSError as error:
+                lack = f"there is no folder {below} in {source}: {error.strerror}"
+                raise Unprepared(f"nothing can be mounted at {inner}: {lack}") from None
 
 
 def input_at(mount: Mount, number: int) -> tuple[str, str, bool] | None:

@@ -28,7 +28,7 @@ from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Fetcher, Files
 from headrace.node_agent.workplaces.leaving import Leavings
-from headrace.node_agent.workplaces.mounting import input_at, variable_of, volume_at
+from headrace.node_agent.workplaces.mounting import check_nested, input_at, variable_of, volume_at
 from headrace.node_agent.workplaces.repositories import Repositories
 from headrace.node_agent.workplaces.setups import Unready, code_of, setup_of
 from headrace.node_agent.workplaces.trees import Trees
@@ -167,6 +167,8 @@ class Workplaces:
                 where = f"{{}}/{WORK}/{mount.path}" if is_below else mount.path
                 env[variable_of(mount.volume)] = where
             mounts += [shown] if shown is not None else []
+        if launch.image:
+            await asyncio.to_thread(check_nested, mounts)
         return msgspec.structs.replace(
             place, moves=tuple(moves), mounts=tuple(mounts), links=tuple(links), env=env
         )
