@@ -30,6 +30,7 @@ pytestmark = [
     pytest.mark.skipif(bool(lacking()), reason=f"containers: {lacking()}"),
 ]
 
+ACCOUNT = FIRST + 1  # the number that placement gives here
 AS_ROOT = "headrace-test-as-root"
 LIAR = f"""#!{sys.executable}
 import json, os, sys
@@ -103,11 +104,10 @@ async def test_a_container_is_its_jobs_account_on_the_host_whatever_its_image_sa
         mounts=(Mount(volume="scratch", path="/scratch"),),
     )  # fmt: skip
     await wrote(node, key, b"up")
-    account = FIRST + node.placement.wanted[key].account
 
-    assert {user for pid in node.intent(key).pids for user in users_of(pid)} == {account}
-    assert (scratch / "mine").stat().st_uid == account
-    assert (scratch / "mine").stat().st_gid == account
+    assert {user for pid in node.intent(key).pids for user in users_of(pid)} == {ACCOUNT}
+    assert (scratch / "mine").stat().st_uid == ACCOUNT
+    assert (scratch / "mine").stat().st_gid == ACCOUNT
 
 
 async def test_the_record_says_what_holds_a_container(node: Node) -> None:
@@ -196,7 +196,7 @@ async def test_under_an_engine_that_maps_users_files_still_keep_their_owner(
     end = await node.placement.ended(key)
 
     assert end.exit_code == 0, await said(node, key)
-    assert (scratch / "mine").stat().st_uid == FIRST + node.placement.wanted[key].account
+    assert (scratch / "mine").stat().st_uid == ACCOUNT
     assert "user-namespaces" not in end.isolation  # beside the host's network there are none
 
 
