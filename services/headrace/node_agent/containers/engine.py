@@ -20,7 +20,7 @@ from aiodocker.exceptions import DockerError, DockerStreamError
 from aiodocker.execs import Exec
 
 from headrace.node_agent.containers import cdi
-from headrace.node_agent.containers.facts import Facts
+from headrace.node_agent.containers.facts import OUTPUT_DRIVER, Facts
 
 ANSWER_S = 30.0  # for what the engine does at once
 CHANGE_S = 300.0  # to create, start or remove a container: a large image on a slow disk
@@ -79,12 +79,13 @@ class Engine:
             said = await self._docker.system.info()
         program, options = said.get("InitBinary") or "", said.get("SecurityOptions") or ()
         return Facts(
-            name="docker",
+            name="podman" if said.get("BuildahVersion") else "docker",
             version=said.get("ServerVersion", ""),
             init=bool(program and shutil.which(program)),
             runtimes=tuple(sorted(said.get("Runtimes") or {})),
             live_restore=bool(said.get("LiveRestoreEnabled")),
             remapped=bool(said.get("Rootless")) or any("rootless" in option for option in options),
+            keeps_output=OUTPUT_DRIVER in ((said.get("Plugins") or {}).get("Log") or ()),
             limits=f"cgroup{said.get('CgroupVersion', 1)}" if all(map(said.get, LIMITS)) else "",
             seccomp=any(map(_has_profile, options)),
             cdi=cdi.names_in(said.get("CDISpecDirs") or ()),

@@ -21,7 +21,7 @@ from headrace.bus.agents import Assignment, Launch
 from headrace.events.nodes import Device
 from headrace.node_agent import gang_files
 from headrace.node_agent.containers import gpus
-from headrace.node_agent.containers.facts import Facts
+from headrace.node_agent.containers.facts import OUTPUT_DRIVER, Facts
 from headrace.node_agent.containers.isolation import CONFINED
 from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.isolation.accounts import Account
@@ -97,7 +97,7 @@ def config_of(
                 *(_mount(*mount) for mount in around.mounts),
             ],
             "GroupAdd": [str(other) for other in others],
-            "LogConfig": {"Type": "local", "Config": OUTPUT_HELD},
+            "LogConfig": {"Type": OUTPUT_DRIVER, "Config": OUTPUT_HELD},
             "RestartPolicy": {"Name": "no"},
             **shown.host,
             "Devices": [

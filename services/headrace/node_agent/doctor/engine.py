@@ -51,9 +51,9 @@ def facts_of(address: str, ask: Ask | None = None) -> Facts | None:
 
 
 def _judged(facts: Facts, *, has_gpus: bool) -> Check:
-    if facts.remapped:
-        fix = "run the engine as root: systemctl enable --now docker"
-        return warning(NAME, f"{facts.title} is rootless: its users are not the host's", fix)
+    if facts.lack:
+        fix = f"{FOR_IMAGES} Docker's own engine, as root: systemctl enable --now docker"
+        return warning(NAME, facts.lack, fix)
     by_cdi = any(name.startswith("nvidia.com/gpu=") for name in facts.cdi)
     if has_gpus and not by_cdi and "nvidia" not in facts.runtimes:
         fix = (
