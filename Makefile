@@ -12,6 +12,7 @@ ORDER  ?= 0
 FRAMEWORKS ?= .venv-frameworks
 APPS   ?= .venv-workspaces
 WINDOWS ?= .venv-windows
+KERNEL ?= .venv-kernel
 ONLY   ?=
 # What `pip install headrace` is for on a laptop: the same code has to fit macOS and Windows too.
 LAPTOP := --follow-imports silent \
@@ -23,7 +24,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults test-security \
-        test-containers test-gpu \
+        test-containers test-cgroup2 test-gpu \
         test-frameworks test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
         bench-code bench-gateway conformance \
         determinism constraints system-deps clean
@@ -86,6 +87,15 @@ test-security: $(STAMP) ## attacks on live platforms, as root and as a plain use
 
 test-containers: $(STAMP) ## jobs in containers, store and bus in containers; needs root and `make system-deps`
 	$(BIN)/pytest --quiet -m containers tests/containers
+
+test-cgroup2: $(STAMP) $(KERNEL)/.unpacked ## limits of cgroup v2, in a machine that boots Debian's kernel; needs `make system-deps`
+	@$(BIN)/python -m tests.cgroup2 $(KERNEL)
+
+$(KERNEL)/.unpacked:
+	@mkdir -p $(KERNEL)
+	@cd $(KERNEL) && apt-get download "$$(apt-cache depends linux-image-amd64 | sed -n 's/.*Depends: //p' | head -1)"
+	@dpkg-deb --extract $(KERNEL)/*.deb $(KERNEL) && rm $(KERNEL)/*.deb
+	@touch $@
 
 test-gpu: $(STAMP) ## devices and shares on this machine's GPUs; says what it could not try
 	$(BIN)/pytest --quiet -m gpu -s tests/gpu
@@ -167,7 +177,8 @@ constraints: ## pin every dependency anew, with hashes
 
 system-deps: ## Debian packages that the tests of containers, networks, frameworks, workspaces and Windows need
 	apt-get update -q && apt-get install -yq docker.io busybox-static iproute2 nftables
-	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++ chromium wine64
+	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++ chromium wine64 \
+	    qemu-system-x86
 
 clean: ## remove what was installed and built
-	rm -rf $(VENV) $(FRAMEWORKS) $(APPS) $(WINDOWS) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) $(APPS) $(WINDOWS) $(KERNEL) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

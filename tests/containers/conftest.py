@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.containers.engines import BUSYBOX, DockerEngine
 from tests.node_agent.rig import Node
+from tests.open_folders import open_folder
 
 from headrace.node_agent import agent
 from headrace.node_agent.executors import executors
@@ -18,9 +21,16 @@ IMAGES_BYTES_MAX = 6_000_000  # room for three of those that are fetched here
 WHAT_IT_NEEDS = "make system-deps (as root) installs docker.io and busybox-static"
 
 
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """Where jobs of this test's platform may write, whichever account they run as."""
+    with open_folder() as folder:
+        yield folder
+
+
 @pytest.fixture(scope="session")
 def engine() -> Iterator[DockerEngine]:
-    made = _made(live_restore=True)
+    made = made_engine({"live-restore": True})
     yield made
     made.close()
 
@@ -28,7 +38,7 @@ def engine() -> Iterator[DockerEngine]:
 @pytest.fixture
 def mortal_engine() -> Iterator[DockerEngine]:
     """One whose containers end with it."""
-    made = _made(live_restore=False)
+    made = made_engine({})
     yield made
     made.close()
 
@@ -45,6 +55,7 @@ async def node(
 async def node_on(engine: DockerEngine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(agent, "BEFORE_HELLO_S", 0.1)  # nobody answers for an unknown node
     node = Node(folder)
+    node.hidden = (os.path.dirname(engine.address.removeprefix("unix://")),)
     node.machine = lambda given: executors(given, engine.address, images_bytes_max=IMAGES_BYTES_MAX)
     await node.placement.open()
     await node.start()
@@ -52,12 +63,19 @@ async def node_on(engine: DockerEngine, folder: Path, monkeypatch: pytest.Monkey
     return node
 
 
-def _made(*, live_restore: bool) -> DockerEngine:
-    if not shutil.which("dockerd") or not BUSYBOX.exists():
-        pytest.fail(f"NOTHING WAS TESTED: {WHAT_IT_NEEDS}")
-    engine = DockerEngine(
-        Path(tempfile.mkdtemp(prefix="headrace-docker-")), live_restore=live_restore
-    )
+def lacking() -> str:
+    """What this machine lacks for an engine; empty if nothing."""
+    has_engine = shutil.which("dockerd") and BUSYBOX.exists() and os.geteuid() == 0
+    return "" if has_engine else WHAT_IT_NEEDS
+
+
+def made_engine(settings: dict[str, Any], files: dict[str, Path] | None = None) -> DockerEngine:
+    """One that runs, with an image; see `DockerEngine`."""
+    if lack := lacking():
+        pytest.fail(f"NOTHING WAS TESTED: {lack}")
+    folder = Path(tempfile.mkdtemp(prefix="headrace-docker-"))
+    folder.chmod(0o711)  # mapped users pass through
+    engine = DockerEngine(folder, settings, files)
     try:
         engine.start()
         engine.make_image()

@@ -7,32 +7,45 @@ ended with it.
 from __future__ import annotations
 
 import io
+import json
 import shutil
 import signal
 import subprocess
 import tarfile
 import time
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import docker
 from docker.errors import DockerException
 
 IMAGE = "headrace-test-busybox"
 START_S_MAX = 60
+INSTEAD = (
+    "unshare", "--mount", "sh", "-ec",
+    'while [ "$1" != -- ]; do mount --bind "$1" "$2"; shift 2; done; shift; exec "$@"', "sh",
+)  # fmt: skip
+"""What follows, up to `--`, are files by twos: the second of each is the first for what follows then."""
 BUSYBOX = Path("/bin/busybox")
 APPLETS = (
-    "cat", "chmod", "dd", "echo", "env", "false", "head", "id", "kill", "ls", "mkdir", "mount",
-    "nc", "ps", "pwd", "sh", "sleep", "stty", "tail", "test", "touch", "tr", "true", "wc", "yes",
+    "cat", "chmod", "chown", "chroot", "dd", "echo", "env", "false", "find", "head", "id", "kill", "ls",
+    "mkdir", "mknod", "mount", "nc", "ps", "pwd", "sh", "sleep", "stty", "su", "tail", "test", "touch",
+    "tr", "true", "unshare", "wc", "yes",
 )  # fmt: skip
 
 
 class DockerEngine:
-    """One dockerd. `kill` it or `stop` it as an operator or a crash would, and `start` it again."""
+    """One dockerd with these `settings` (of its daemon.json), which finds `files` in the place of the
+    host's. `kill` it or `stop` it as an operator or a crash would, and `start` it again.
+    """
 
-    def __init__(self, folder: Path, *, live_restore: bool = True) -> None:
+    def __init__(
+        self, folder: Path, settings: dict[str, Any], files: dict[str, Path] | None = None
+    ) -> None:
         self._folder = folder
-        self._live_restore = live_restore
+        self._settings, self._files = settings, files or {}
         self.address = f"unix://{folder}/docker.sock"
         self._process: subprocess.Popen[bytes] | None = None
         self._containerd: subprocess.Popen[bytes] | None = None
@@ -40,24 +53,25 @@ class DockerEngine:
     def start(self) -> None:
         folder = self._folder
         if self._containerd is None:
+            others = [word for pair in self._files.items() for word in reversed(pair)]
             self._containerd = self._run(
-                ["containerd", "--config", "/dev/null", "--root", folder / "containerd-root",
+                [*(INSTEAD if others else ()), *map(str, others), *(["--"] if others else []), "containerd", "--config", "/dev/null", "--root", folder / "containerd-root",
                  "--state", folder / "containerd-state", "--address", folder / "containerd.sock"]
             )  # fmt: skip
+            self._await((folder / "containerd.sock").exists)  # then `files` are there
         config = folder / "daemon.json"
-        config.write_text('{"live-restore": true}' if self._live_restore else "{}")
+        config.write_text(json.dumps(self._settings))
         words = [
             "dockerd", "--data-root", folder / "data", "--exec-root", folder / "exec",
             "--pidfile", folder / "docker.pid", "--host", self.address,
             "--iptables=false", "--bridge=none", "--storage-driver=vfs",
             "--config-file", config, "--containerd", folder / "containerd.sock",
         ]  # fmt: skip
-        self._process = self._run(words)
-        deadline_s = time.monotonic() + START_S_MAX
-        while not self._answers():
-            assert time.monotonic() < deadline_s, (folder / "engine.log").read_text()[-2000:]
-            assert self._process.poll() is None, (folder / "engine.log").read_text()[-2000:]
-            time.sleep(0.05)
+        mounts = (
+            ["nsenter", "--mount", "--target", str(self._containerd.pid)] if self._files else []
+        )
+        self._process = self._run([*mounts, *words])
+        self._await(self._answers)
 
     def stop(self, number: int = signal.SIGTERM) -> None:
         """End dockerd alone; with `live_restore` containers run on."""
@@ -85,10 +99,10 @@ class DockerEngine:
             subprocess.run(["umount", path], check=True)  # left by one that was killed
         shutil.rmtree(self._folder)
 
-    def make_image(self, name: str = IMAGE) -> None:
-        """An image of busybox, with an entry point that would fail."""
+    def make_image(self, name: str = IMAGE, *more: str) -> None:
+        """An image of busybox, with an entry point that would fail, and `more` lines of a Dockerfile."""
         with closing(self.client()) as client:
-            changes = ["ENV PATH=/bin:/opt/image/bin", 'ENTRYPOINT ["/bin/false"]']
+            changes = ["ENV PATH=/bin:/opt/image/bin", 'ENTRYPOINT ["/bin/false"]', *more]
             client.api.import_image_from_data(
                 file_system(), repository=name, tag="latest", changes=changes
             )
@@ -100,6 +114,15 @@ class DockerEngine:
     def _run(self, words: list[str | Path]) -> subprocess.Popen[bytes]:
         with (self._folder / "engine.log").open("ab") as log:
             return subprocess.Popen(words, stdout=log, stderr=log, start_new_session=True)
+
+    def _await(self, is_so: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + START_S_MAX
+        while not is_so():
+            ended = [each for each in (self._process, self._containerd) if each and each.poll()]
+            log = self._folder / "engine.log"
+            assert not ended, log.read_text()[-2000:]
+            assert time.monotonic() < deadline_s, log.read_text()[-2000:]
+            time.sleep(0.05)
 
     def _answers(self) -> bool:
         try:

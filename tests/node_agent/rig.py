@@ -62,6 +62,7 @@ class Node:
         self.views: Views | None = None
         if os.geteuid() == 0:
             self.views = views.probe(self.dir, (), shown=[folder])
+        self.hidden: tuple[str, ...] = ()
         self.loopback = ""
         self.accounts = Accounts()
         self.driver: Driver = NoDriver()
@@ -171,7 +172,9 @@ class Node:
 
     def _workplaces(self, bus: MemoryBus) -> Workplaces:
         files = Files(bus, NODE, silence_s_max=self.silence_s_max)
-        return Workplaces(files, self.dir, self._owner_of, Repositories(("https", "file")))
+        return Workplaces(
+            files, self.dir, self._owner_of, Repositories(("https", "file")), self.hidden
+        )
 
     def _journal(self, keys: NodeKeys) -> FileJournal:
         return FileJournal.open(

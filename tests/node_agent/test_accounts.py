@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import pytest
 from headrace.node_agent.isolation.accounts import (
     COUNT,
     FIRST,
+    Accounts,
     NoAccount,
     is_reserved,
     lack_of,
@@ -61,3 +64,21 @@ def test_accounts_that_a_container_does_not_have_cannot_be_used(tmp_path: Path) 
     assert "user namespace has no accounts" in lack_of(FIRST, etc=tmp_path, mapped=str(mapped))
     mapped.write_text("         0          0 4294967295\n")
     assert lack_of(FIRST, etc=tmp_path, mapped=str(mapped)) == ""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="accounts are root's to give")
+def test_no_job_is_in_a_group_that_is_as_good_as_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever is in group docker starts containers that are root."""
+    engine, others = tmp_path / "engine.sock", 54_321
+    engine.touch()
+    os.chown(engine, -1, others)
+    engine.chmod(0o660)
+    monkeypatch.setattr(os, "getgrouplist", lambda _name, group: [group, 7_000, others, 0])
+    nobody = pwd.getpwnam("nobody")
+    found = Accounts(users={"ada": "nobody"}, engine=str(engine)).of("ada", 1)
+    assert found == (nobody.pw_uid, nobody.pw_gid, [nobody.pw_gid, 7_000])
+    os.chown(engine, -1, nobody.pw_gid)
+    with pytest.raises(NoAccount, match="as good as root"):
+        Accounts(users={"ada": "nobody"}, engine=str(engine)).of("ada", 1)

@@ -148,6 +148,7 @@ DOCKER = Facts(name="docker", version="28.2", live_restore=True)
         ({}, False, "ok", "docker 28.2"),
         ({"live_restore": False}, False, "warning", "docker 28.2: jobs are lost when it restarts"),
         ({"remapped": True}, False, "warning", "docker 28.2 is rootless: its users are"),
+        ({"keeps_output": False}, False, "warning", "docker 28.2 has no log driver `local`"),
         ({}, True, "warning", "docker 28.2 shows GPUs by their device files only"),
         ({"runtimes": ("nvidia", "runc")}, True, "ok", "docker 28.2, GPUs by the NVIDIA runtime"),
         ({"cdi": frozenset({"nvidia.com/gpu=0"})}, True, "ok", "docker 28.2, GPUs by CDI"),

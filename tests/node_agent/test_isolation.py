@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 from tests.node_agent.rig import Node, kill, until
 
-from headrace.node_agent.isolation import Limits, Processes, plan_of
+from headrace.node_agent.isolation import Limits, Processes, cgroups, plan_of
 from headrace.node_agent.isolation.cgroups import (
     PROCESSES,
     TASKS_MAX,
@@ -142,6 +143,91 @@ async def test_who_uses_more_memory_than_it_asked_for_ends_with_that_reason(conf
     said = f"out of memory: its limit is 64 MiB (resources.memory), held by {level}"
     assert end.message == said
     assert (await confined.placement.ended(other)).reason == "exited"
+
+
+async def test_a_fork_bomb_stops_at_the_limit_of_tasks(
+    confined: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cgroups, "TASKS_MAX", 20)
+    bomb = """
+import os, time
+made = 0
+try:
+    while made < 100:
+        if not os.fork():
+            time.sleep(1000)
+        made += 1
+except OSError as error:
+    print(made, error.strerror)
+"""
+    key = await confined.placement.want("job-1", sys.executable, "-c", bomb)
+
+    end = await confined.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("exited", 0)
+    made, _, why = (await confined.placement.logs(key)).data.decode().strip().partition(" ")
+    assert (int(made) <= 20, why) == (True, "Resource temporarily unavailable")
+
+
+async def test_who_uses_more_cpu_than_it_asked_for_is_throttled(confined: Node) -> None:
+    script = "while :; do :; done"
+    key = await confined.placement.want("job-1", SH, "-c", script, cpu_milli=100)
+    await confined.placement.started(key)
+    groups = confined.intent(key).groups
+
+    await until(lambda: any(throttled(group) for group in groups), "it is throttled")
+
+
+def throttled(group: str) -> int:
+    """How often the kernel had its processes wait for their share."""
+    with contextlib.suppress(OSError):
+        for line in Path(group, "cpu.stat").read_text().splitlines():
+            if line.startswith("nr_throttled "):
+                return int(line.split()[1])
+    return 0
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("confined", ["best", "v2"], indirect=True)
+async def test_a_job_changes_nothing_about_its_own_groups(
+    confined: Node, record_property: pytest.RecordProperty
+) -> None:
+    script = """
+import glob, os
+own = {line.strip().split(":", 2)[2] for line in open("/proc/self/cgroup")}
+done = []
+for top in ("/sys/fs/cgroup", *glob.glob("/sys/fs/cgroup/*")):
+    for path in own:
+        folder = f"{top}{path}"
+        print("tries", folder, os.path.exists(f"{folder}/cgroup.procs"))
+        files = ("cgroup.procs", "cgroup.subtree_control", "memory.max", "memory.limit_in_bytes",
+                 "pids.max", "cpu.max", "cpu.cfs_quota_us", "devices.allow")
+        for file in files:
+            try:
+                os.chmod(f"{folder}/{file}", 0o666)
+                done.append(file)
+            except OSError:
+                pass
+            try:
+                open(f"{folder}/{file}", "w").write("max")
+                done.append(file)
+            except OSError:
+                pass
+        try:
+            os.mkdir(f"{folder}/own")
+            done.append("a group of its own")
+        except OSError:
+            pass
+print("done", done)
+"""
+    key = await confined.placement.want("job-1", sys.executable, "-c", script)
+
+    end = await confined.placement.ended(key)
+
+    record_property("isolation", end.isolation)
+    said = (await confined.placement.logs(key)).data.decode()
+    assert "tries" in said
+    assert said.splitlines()[-1] == "done []"
 
 
 @pytest.mark.parametrize("confined", ["best", "v2"], indirect=True)

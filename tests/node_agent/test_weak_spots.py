@@ -12,6 +12,7 @@ import pytest
 
 from headrace.doctor import Check
 from headrace.events.accounts import BY_USER_NAMESPACES, EVERYBODY, UNISOLATED
+from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.doctor import weak_spots
 from headrace.node_agent.isolation import cgroups
 from headrace.node_agent.isolation.accounts import Accounts
@@ -155,12 +156,29 @@ def test_an_engine_beside_workspaces_is_a_weak_spot_and_an_open_one_a_failure(
     assert [told(c) for c in weak_spots.check_engine_socket(address)] == expected
 
 
-def test_an_account_that_is_as_good_as_root_runs_no_jobs_unnoticed() -> None:
+def test_an_account_that_is_as_good_as_root_runs_no_jobs_unnoticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (check,) = weak_spots.check_mapped({"ada": "root"})
     assert told(check) == ("mapped", "failed")
     (check,) = weak_spots.check_mapped({"ada": "nobody-of-that-name"})
     assert told(check) == ("mapped", "warning")
-    assert list(weak_spots.check_mapped({"ada": "nobody"})) == []
+    assert list(weak_spots.check_mapped({"ada": "nobody"}, ())) == []
+    monkeypatch.setattr(os, "getgrouplist", lambda _name, group: [group, 0])
+    (check,) = weak_spots.check_mapped({"ada": "nobody"}, ())
+    assert told(check) == ("mapped", "warning")
+    assert "not in its groups root" in check.found
+
+
+def test_an_engine_that_does_not_confine_is_a_weak_spot() -> None:
+    facts = Facts(name="docker", version="28", limits="cgroup2", seccomp=True)
+    (check,) = weak_spots.check_containers(facts, is_root=True)
+    assert told(check) == ("container", "ok")
+    assert check.found == "docker+cgroup2+account+devices+namespaces+seccomp"
+    found = weak_spots.check_containers(Facts(name="docker", version="28"), is_root=False)
+    assert [told(check) for check in found] == [
+        ("seccomp", "failed"), ("limits", "warning"), ("container", "ok"),
+    ]  # fmt: skip
 
 
 def test_a_node_below_a_folder_that_others_write_is_said(closed: Path) -> None:

@@ -25,7 +25,7 @@ def machine_of(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Ma
     """The machine that runs this node's workers."""
     isolation = probe(settings.node, settings.isolation)
     loopback = probe_loopback(settings.node, isolation)
-    hidden = (settings.keys_dir, settings.run_dir, *settings.hidden)
+    hidden = settings.folders_hidden()
     seen = views.probe(settings.node_dir, hidden, settings.shown, settings.accounts.trusted)
     level = f"{isolation.level}{seen.recorded if seen is not None else ''}"
     _LOG.info("jobs are kept apart level=%s%s", level, LOOPBACK_RECORDED if loopback else "")

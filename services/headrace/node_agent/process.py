@@ -178,6 +178,7 @@ def _workplaces(settings: NodeSettings, bus: NatsBus) -> Workplaces:
         settings.node_dir,
         owner_of,
         Repositories(settings.git_protocols),
+        map(str, settings.folders_hidden()),
     )
 
 

@@ -58,6 +58,11 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
     engine: str  # where the container engine is (unix:///path); empty: there is none
     images_bytes_max: int
 
+    def folders_hidden(self) -> tuple[Path, ...]:
+        """The platform's own, and its engine's socket: what no job sees or has mounted."""
+        socket = (Path(self.accounts.engine),) if self.accounts.engine else ()
+        return (self.keys_dir, self.run_dir, *self.hidden, *socket)
+
     @classmethod
     def read(cls, env: Mapping[str, str] = os.environ) -> NodeSettings:
         """From the environment. Raises `SystemExit` with one line naming what is wrong."""
@@ -65,6 +70,7 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise SystemExit("headrace node_agent: HEADRACE_NODE_DIR must be set")
         run_dir = Path(env.get("HEADRACE_RUN_DIR", env["HEADRACE_NODE_DIR"]))
         try:
+            engine = _engine(env.get("HEADRACE_NODE_ENGINE", AUTO))
             return cls(
                 node=token(env["HEADRACE_NODE"]) if env.get("HEADRACE_NODE") else "",
                 node_dir=Path(env["HEADRACE_NODE_DIR"]).absolute(),
@@ -89,11 +95,11 @@ class NodeSettings(msgspec.Struct, frozen=True, kw_only=True):
                 hidden=_folders(env.get("HEADRACE_NODE_HIDDEN", "")),
                 shown=_folders(env.get("HEADRACE_NODE_SHOWN", "")),
                 network=_choice("HEADRACE_NODE_NETWORK", env, network.CHOICES),
-                accounts=_accounts(env),
+                accounts=_accounts(env, engine),
                 kept=_kept(env),
                 output_bytes_max=_number("HEADRACE_NODE_OUTPUT_MB", env, OUTPUT_MB) * 10**6,
                 git_protocols=_words(env.get("HEADRACE_NODE_GIT", ",".join(PROTOCOLS))),
-                engine=_engine(env.get("HEADRACE_NODE_ENGINE", AUTO)),
+                engine=engine,
                 images_bytes_max=_gigabytes("HEADRACE_NODE_IMAGES_GB", env, IMAGES_GB),
             )
         except ValueError as error:
@@ -141,7 +147,7 @@ def _number(name: str, env: Mapping[str, str], otherwise: int) -> int:
     return int(text)
 
 
-def _accounts(env: Mapping[str, str]) -> Accounts:
+def _accounts(env: Mapping[str, str], engine: str) -> Accounts:
     first = env.get("HEADRACE_NODE_ACCOUNTS", str(FIRST))
     if not (first.isdecimal() and 0 < int(first) <= NUMBERS_END - COUNT):
         raise ValueError(f"HEADRACE_NODE_ACCOUNTS = {first!r} is not the first of {COUNT} numbers")
@@ -152,6 +158,7 @@ def _accounts(env: Mapping[str, str]) -> Accounts:
         first=int(first),
         isolation=isolation,
         trusted=env.get("HEADRACE_NODE_TRUSTED", ""),
+        engine=engine.removeprefix("unix://"),
         users=_pairs(
             "HEADRACE_NODE_USERS", env.get("HEADRACE_NODE_USERS", ""), "ada=ada,bob=u1001"
         ),

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.events.nodes import Device
-from headrace.node_agent.containers import cdi, ending, gpus, plan
+from headrace.node_agent.containers import cdi, ending, gpus, isolation, plan, record
 from headrace.node_agent.containers.ending import Asked
 from headrace.node_agent.containers.engine import State, frames
 from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.containers.images import Progress, logins_in
 from headrace.node_agent.enforcement import Bound
-from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.folders import Intent
+from headrace.node_agent.machine import AttemptKey, Workplace
 
 DOCKER = Facts(name="docker", version="28.2.2", init=True)
 GPUS = [
@@ -273,3 +277,60 @@ def test_logins_are_read_as_docker_login_leaves_them(tmp_path: Path) -> None:
     assert logins_in(config) == {"registry.example.com": {"auth": "eDp5"}}
     config.write_text("[")
     assert logins_in(config) == {}
+
+
+def test_a_container_gains_nothing_and_does_not_see_where_it_is() -> None:
+    made = config()
+    host = made["HostConfig"]
+    assert (host["CapDrop"], host["SecurityOpt"]) == (["ALL"], ["no-new-privileges"])
+    assert (host["CgroupnsMode"], host.get("Privileged", False)) == ("private", False)
+    assert made["Healthcheck"] == {"Test": ["NONE"]}
+
+
+def test_no_container_is_root() -> None:
+    with pytest.raises(ValueError, match="no job is root"):
+        config(own=(0, 0))
+
+
+@pytest.mark.parametrize(
+    ("facts", "account", "level"),
+    [
+        ({}, None, "docker+processes+devices+namespaces"),
+        ({"limits": "cgroup2"}, (7, 7, []), "docker+cgroup2+account+devices+namespaces"),
+        (
+            {"limits": "cgroup1", "seccomp": True}, (7, 7, []),
+            "docker+cgroup1+account+devices+namespaces+seccomp",
+        ),
+    ],
+)  # fmt: skip
+def test_the_record_says_what_the_engine_holds(facts: dict, account: Any, level: str) -> None:
+    assert isolation.level_of(msgspec.structs.replace(DOCKER, **facts), account) == level
+
+
+def test_a_user_that_is_another_on_the_host_is_told() -> None:
+    assert isolation.foreign_user([7, 7, 7, 7], 7) == ""
+    assert isolation.foreign_user([], 7) == ""
+    assert "ran as uid 0 of the host, not as the job's account 7" in isolation.foreign_user(
+        [7, 0], 7
+    )
+    assert isolation.users_of(os.getpid()) == [os.getuid()] * 4
+
+
+def test_a_mount_point_is_made_as_the_jobs_own_and_through_no_link(tmp_path: Path) -> None:
+    """The engine would make it as root, wherever in the container a link leads."""
+    folder, tree = tmp_path / "a.1.0", tmp_path / "tree"
+    tree.mkdir()
+    (tree / "link").symlink_to("/data")
+    said = {"project": "vision", "traceparent": "", "enforcement": "none", "marker": "m"}
+    numbers = {"version": 1, "pid": 0, "attempt": 1, "rank": 0}
+    intent = Intent(boot="b", job="a", devices=[], **said, **numbers)
+    kept = record.Kept(image="i", grace_s=1)
+    own = (os.getuid(), os.getgid(), [])
+    place = Workplace()
+    record.prepare(folder, intent, kept, place, files={}, account=own, mountpoints=["work/in/data"])
+    assert (folder / "work" / "in" / "data").is_dir()
+    place = Workplace(tree=str(tree))
+    with pytest.raises(OSError, match="a link is on the way"):
+        record.prepare(
+            folder, intent, kept, place, files={}, account=own, mountpoints=["work/link/new"]
+        )

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 import signal
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +22,7 @@ from headrace.node_agent import folders
 from headrace.node_agent.containers import ending, record
 from headrace.node_agent.containers.engine import Away, Denied, Engine, Gone, State
 from headrace.node_agent.containers.images import CannotPull, Images
+from headrace.node_agent.containers.isolation import foreign_user, users_of
 from headrace.node_agent.containers.output import Carried, carry
 from headrace.node_agent.folders import Exit, Intent
 from headrace.node_agent.isolation.cgroups import is_below
@@ -34,6 +36,7 @@ from headrace.node_agent.worker_reports import values_of
 
 AGAIN_S_FIRST, AGAIN_S_MAX = 0.1, 2.0  # before the engine is asked again
 KILL_AGAIN_S = 1.0
+SEEN_S_MAX = 1.0  # until its first process carries the attempt's mark
 OUTPUT_S_MAX = 30.0  # for the rest of its output, once it has ended
 
 NOT_IN_GROUP = (
@@ -190,8 +193,21 @@ class Attempt:
         if held.group and state.pid and not is_below(held.group, state.pid):
             return ending.not_started(held.kept.image, NOT_IN_GROUP)
         if not held.intent.at_us:
+            if strangers := await self._strangers(state.pid):
+                return ending.not_started(held.kept.image, strangers)
             self._runs(state)
         return None
+
+    async def _strangers(self, pid: int) -> str:
+        """That it runs as somebody else than it should; empty where it does not, or this agent does not see
+        the engine's processes.
+        """
+        held, until_s = self._held, time.monotonic() + SEEN_S_MAX
+        while held.kept.user >= 0 and (users := users_of(pid)) and time.monotonic() < until_s:
+            if tree.is_marked(pid, held.intent.marker):  # it is the job's, no runtime's any more
+                return foreign_user(users, held.kept.user)
+            await asyncio.sleep(AGAIN_S_FIRST / 10)
+        return ""
 
     def _runs(self, state: State) -> None:
         held, at_us = self._held, kernel.now_us()

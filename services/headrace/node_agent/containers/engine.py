@@ -20,13 +20,14 @@ from aiodocker.exceptions import DockerError, DockerStreamError
 from aiodocker.execs import Exec
 
 from headrace.node_agent.containers import cdi
-from headrace.node_agent.containers.facts import Facts
+from headrace.node_agent.containers.facts import OUTPUT_DRIVER, Facts
 
 ANSWER_S = 30.0  # for what the engine does at once
 CHANGE_S = 300.0  # to create, start or remove a container: a large image on a slow disk
 UNREACHABLE = 900  # what aiodocker makes of a socket nobody listens on
 NOT_FOUND, CONFLICT, SERVER_ERROR = 404, 409, 500
 CHUNK_BYTES_MAX = 1_048_576  # of output, taken in one go
+LIMITS = ("MemoryLimit", "CpuCfsQuota", "PidsLimit")  # what it says it can limit
 _FRAME = struct.Struct(">BxxxL")  # which stream, and how many bytes follow
 _AT_LENGTH = 30  # 2006-01-02T15:04:05.000000000Z, then a blank
 
@@ -76,15 +77,18 @@ class Engine:
         """What it is and offers."""
         with asking():
             said = await self._docker.system.info()
-        program = said.get("InitBinary") or ""
+        program, options = said.get("InitBinary") or "", said.get("SecurityOptions") or ()
         return Facts(
-            name="docker",
+            name="podman" if said.get("BuildahVersion") else "docker",
             version=said.get("ServerVersion", ""),
             init=bool(program and shutil.which(program)),
             runtimes=tuple(sorted(said.get("Runtimes") or {})),
             live_restore=bool(said.get("LiveRestoreEnabled")),
             groups=said.get("CgroupDriver") or "",
-            remapped=any("rootless" in option for option in said.get("SecurityOptions") or ()),
+            remapped=bool(said.get("Rootless")) or any("rootless" in option for option in options),
+            keeps_output=OUTPUT_DRIVER in ((said.get("Plugins") or {}).get("Log") or ()),
+            limits=f"cgroup{said.get('CgroupVersion', 1)}" if all(map(said.get, LIMITS)) else "",
+            seccomp=any(map(_has_profile, options)),
             cdi=cdi.names_in(said.get("CDISpecDirs") or ()),
             device_files=cdi.device_files(),
         )
@@ -214,6 +218,12 @@ def asking() -> Iterator[None]:
         raise (_Taken if error.status == CONFLICT else Denied)(error.message) from None
     except (aiohttp.ClientError, OSError, TimeoutError, ValueError) as error:
         raise Away(f"{type(error).__name__}: {error}") from None
+
+
+def _has_profile(option: str) -> bool:
+    """Whether this security option (`name=seccomp,profile=default`) is a profile for system calls."""
+    words = option.split(",")
+    return "name=seccomp" in words and "profile=unconfined" not in words
 
 
 def frames(data: bytes) -> tuple[list[tuple[bytes, bytes]], bytes]:

@@ -158,7 +158,8 @@ class ContainerMachine:
         await wait_until(self._answered, ENGINE_S_MAX)
         try:
             if self._facts is None or not self._answered.is_set():
-                raise OSError("no container engine answers on this node")  # noqa: TRY301
+                why = f": {self._trouble}" if self._trouble else ""
+                raise OSError(f"no container engine runs jobs on this node{why}")  # noqa: TRY301
             address = self._engine_settings.address
             prepare(held, assignment, launch, place, on=(self._settings, self._facts, address))
         except (ValueError, OSError) as error:
@@ -226,8 +227,8 @@ class ContainerMachine:
     async def _look(self) -> None:
         try:
             facts = await self._engine.facts()
-            if facts.remapped:
-                raise Denied("it is rootless: its users are not the host's")  # noqa: TRY301
+            if facts.lack:
+                raise Denied(facts.lack)  # noqa: TRY301
         except (Away, Denied) as error:
             if self._answered.is_set() or str(error) != self._trouble:
                 _LOG.error("no container engine is used error=%s", error)

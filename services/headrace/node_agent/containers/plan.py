@@ -4,7 +4,8 @@ Rule: pure. A worker in a container has what one beside it has: the same environ
 the same paths, the same account and limits, and the host's network. That is shared because a gang's
 workers meet at the addresses and ports that placement gave them, and because RDMA and NCCL look for
 the host's adapters; a network of its own would cost them both. What is the image's stays the image's:
-its PATH, its files. Its entry point does not run: `command` is what runs.
+its PATH, its files. Its entry point does not run: `command` is what runs, as the job's account, whoever
+the image's `USER` is.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from headrace.bus.agents import Assignment, Launch
 from headrace.events.nodes import Device
 from headrace.node_agent import gang_files
 from headrace.node_agent.containers import gpus
-from headrace.node_agent.containers.facts import Facts
+from headrace.node_agent.containers.facts import OUTPUT_DRIVER, Facts
+from headrace.node_agent.containers.isolation import CONFINED
 from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.isolation.cgroups import PERIOD_US, QUOTA_US_MIN, TASKS_MAX
@@ -72,6 +74,8 @@ def config_of(
     command = list(launch.command) if not launch.setup else _with_setup(launch, around.folder)
     env = environment(assignment, launch, around, path=path) | shown.env
     user, group, others = around.account or (*around.own, [])
+    if not user:
+        raise ValueError("no job is root in a container: the host's root would be its owner")
     return {
         "Image": launch.image,
         "Entrypoint": command[:1],
@@ -80,6 +84,7 @@ def config_of(
         "WorkingDir": around.cwd or str(around.folder / WORK),
         "User": f"{user}:{group}",
         "StopSignal": f"SIGRTMIN+{ENGINES_SIGNAL}",
+        "Healthcheck": {"Test": ["NONE"]},  # of the image's: it would run beside the command
         "Labels": labels_of(assignment, around),
         "HostConfig": {
             **_limits(assignment, launch, around),
@@ -87,16 +92,14 @@ def config_of(
             "CgroupParent": around.group,
             "Init": around.facts.init,
             "IpcMode": "host" if around.bound.folders else "private",
-            "UsernsMode": "host",
+            **CONFINED,
             "Mounts": [
                 *(_mount(path, path) for path in _paths(around)),
                 *(_mount(*mount) for mount in gang_files.shown(around.files, str(around.folder))),
                 *(_mount(*mount) for mount in around.mounts),
             ],
-            "SecurityOpt": ["no-new-privileges"],
-            "CapDrop": ["ALL"] if user else [],
             "GroupAdd": [str(other) for other in others],
-            "LogConfig": {"Type": "local", "Config": OUTPUT_HELD},
+            "LogConfig": {"Type": OUTPUT_DRIVER, "Config": OUTPUT_HELD},
             "RestartPolicy": {"Name": "no"},
             **shown.host,
             "Devices": [

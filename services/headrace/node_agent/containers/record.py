@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import msgspec
@@ -40,7 +40,8 @@ BEGINNING_BYTES = 4_096
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What else of the attempt is needed to its end. `engine` is its address; `deadline_ns` counts by `CLOCK_BOOTTIME` (0:
-    none); `init`: the container's first process is the engine's, which reaps.
+    none); `init`: the container's first process is the engine's, which reaps; `user` is whom it runs as
+    (-1: an agent made it that did not say).
     """
 
     image: str
@@ -50,6 +51,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     memory_bytes: int = 0
     deadline_ns: int = 0
     init: bool = False
+    user: int = -1
 
 
 def prepare(
@@ -60,9 +62,11 @@ def prepare(
     *,
     files: Mapping[str, tuple[int, str]],
     account: Account | None,
+    mountpoints: Iterable[str] = (),
 ) -> None:
     """Make the attempt's folder with what is meant, and with what was made ready for it and `files`
-    (by path: mode and content), for this account. Raises `OSError`.
+    (by path: mode and content), for this account. The engine makes `mountpoints` that are not there as
+    root, through whatever link a job put there: so they are made here. Raises `OSError`.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     kernel.write(f"{folder}/{EXIT}.new", b" " * EXIT_ROOM_BYTES)
@@ -76,6 +80,8 @@ def prepare(
         attempt.write(STOP_REASON, b"")
         attempt.write(SETUP_FAILED, b"")
         made += [SETUP_FAILED, *put_files(attempt, files)]
+        for path in mountpoints:
+            made += attempt.make_way(f"{path}/")
         if account is not None:
             user, group, _ = account
             for path in made:

@@ -13,15 +13,15 @@ from headrace.node_agent import folders
 from headrace.node_agent.containers import plan, record
 from headrace.node_agent.containers.attempt import Held
 from headrace.node_agent.containers.facts import Facts
+from headrace.node_agent.containers.isolation import level_of
 from headrace.node_agent.folders import Intent
 from headrace.node_agent.gang_files import files_of
-from headrace.node_agent.isolation import LOOPBACK_RECORDED
 from headrace.node_agent.isolation.accounts import identity_of
 from headrace.node_agent.isolation.cgroups import path_in_tree
 from headrace.node_agent.machine import AttemptKey, Seen, Workplace
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
-from headrace.node_agent.supervision.protocol import VERSION
+from headrace.node_agent.supervision.protocol import VERSION, WORK
 from headrace.node_agent.worker_environment import place_of
 
 CGROUPFS = "cgroupfs"  # an engine whose groups are where it is told; systemd's are below its slices
@@ -73,9 +73,11 @@ def prepare(
     around = _around(held, assignment, launch, place, settings=settings, facts=facts)
     held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
     held.intent.enforcement, held.intent.outputs = around.bound.enforcement, list(place.outputs)
-    level = folders.DOCKER + (LOOPBACK_RECORDED if around.group else "") + place.recorded
-    held.intent.isolation = level
-    held.group = settings.loopback if around.group else ""
+    loopback = bool(around.group)
+    held.intent.isolation = level = (
+        level_of(facts, around.account, loopback=loopback) + place.recorded
+    )
+    held.group = settings.loopback if loopback else ""
     enforcement = around.bound.enforcement
     held.seen = msgspec.structs.replace(held.seen, enforcement=enforcement, isolation=level)
     held.kept = record.Kept(
@@ -85,9 +87,21 @@ def prepare(
         max_duration_s=assignment.max_duration_s,
         memory_bytes=assignment.memory_bytes,
         init=facts.init,
+        user=(around.account or around.own)[0],
     )
     files, account = around.files, around.account
-    record.prepare(held.folder, held.intent, held.kept, place, files=files, account=account)
+    below = [
+        target for _, target, _ in around.mounts if target.startswith(f"{held.folder}/{WORK}/")
+    ]
+    record.prepare(
+        held.folder,
+        held.intent,
+        held.kept,
+        place,
+        files=files,
+        account=account,
+        mountpoints=[target.removeprefix(f"{held.folder}/") for target in below],
+    )
 
 
 def _around(

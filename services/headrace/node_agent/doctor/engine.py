@@ -40,10 +40,20 @@ def check_engine(address: str, root: Path, ask: Ask | None = None) -> Check:
     return _judged(facts, has_gpus=(root / "proc/driver/nvidia/version").exists())
 
 
+def facts_of(address: str, ask: Ask | None = None) -> Facts | None:
+    """What the engine there says of itself; None where none answers (`check_engine` says why)."""
+    if not address:
+        return None
+    try:
+        return asyncio.run(asyncio.wait_for((ask or _asked)(address), ASKED_S))
+    except Exception:
+        return None
+
+
 def _judged(facts: Facts, *, has_gpus: bool) -> Check:
-    if facts.remapped:
-        fix = "run the engine as root: systemctl enable --now docker"
-        return warning(NAME, f"{facts.title} is rootless: its users are not the host's", fix)
+    if facts.lack:
+        fix = f"{FOR_IMAGES} Docker's own engine, as root: systemctl enable --now docker"
+        return warning(NAME, facts.lack, fix)
     by_cdi = any(name.startswith("nvidia.com/gpu=") for name in facts.cdi)
     if has_gpus and not by_cdi and "nvidia" not in facts.runtimes:
         fix = (

@@ -12,7 +12,7 @@ import msgspec
 from headrace.doctor import Check, is_well, lines
 from headrace.node_agent.devices import nvml
 from headrace.node_agent.doctor import weak_spots
-from headrace.node_agent.doctor.engine import check_engine
+from headrace.node_agent.doctor.engine import check_engine, facts_of
 from headrace.node_agent.doctor.gpus import check_gpus
 from headrace.node_agent.doctor.host import (
     check_accounts,
@@ -24,6 +24,7 @@ from headrace.node_agent.doctor.host import (
     kernel_adjtimex,
 )
 from headrace.node_agent.isolation import cgroups, views
+from headrace.node_agent.isolation.accounts import ENGINE_SOCKETS
 from headrace.node_agent.membership import NodeFolder, bus_url
 from headrace.node_agent.settings import NodeSettings
 
@@ -76,7 +77,11 @@ def _weak_spots(settings: NodeSettings) -> Iterator[Check]:
     yield weak_spots.check_links(ROOT)
     yield weak_spots.check_tracing(ROOT)
     yield from weak_spots.check_engine_socket(settings.engine)
-    yield from weak_spots.check_mapped(settings.accounts.users)
+    if (facts := facts_of(settings.engine)) is not None:
+        yield from weak_spots.check_containers(facts, is_root=is_root)
+    yield from weak_spots.check_mapped(
+        settings.accounts.users, (settings.accounts.engine, *ENGINE_SOCKETS)
+    )
     yield weak_spots.check_folder(settings.node_dir)
     yield weak_spots.check_programs(_programs())
 

@@ -7,7 +7,6 @@ the kernel can tell is tried by making it, and nothing of the trial is left.
 
 from __future__ import annotations
 
-import grp
 import os
 import pwd
 import re
@@ -17,14 +16,13 @@ from pathlib import Path
 
 from headrace.doctor import Check, failed, named, ok, warning
 from headrace.events.accounts import EVERYBODY, UNISOLATED
+from headrace.node_agent.containers.facts import Facts
+from headrace.node_agent.containers.isolation import level_of
 from headrace.node_agent.doctor.host import check_cgroups
-from headrace.node_agent.isolation.accounts import Accounts
+from headrace.node_agent.isolation.accounts import ENGINE_SOCKETS, Accounts, privileged
 
 BENEATH, VIEWS, SCOPED_SOCKETS = (5, 6), (5, 12), (6, 12)  # kernels: what each is needed for
 ENTRIES_MAX = 50_000  # of the agent's programs that are looked at
-PRIVILEGED = frozenset(("root", "docker", "lxd", "sudo", "wheel", "disk", "shadow", "kmem"))
-"""Groups whose members are root, or read what root alone should."""
-
 Granted = Collection[str]  # as `isolation.views.granted` tells it
 
 
@@ -134,19 +132,36 @@ def check_engine_socket(address: str) -> Iterator[Check]:
     yield warning("containers", found, fix)
 
 
-def check_mapped(users: Mapping[str, str]) -> Iterator[Check]:
+def check_containers(facts: Facts, *, is_root: bool) -> Iterator[Check]:
+    """What an engine that answers keeps containers from, and what it does not."""
+    if not facts.seccomp:
+        fix = "remove seccomp-profile from the engine's daemon.json, or build it with seccomp"
+        yield failed("seccomp", "containers may make every system call", fix)
+    if not facts.limits:
+        fix = "control groups with memory, cpu and pids (docker info says what it lacks)"
+        yield warning("limits", "not all of memory, CPU and tasks of containers are limited", fix)
+    account = (1, 1, list[int]()) if is_root else None
+    yield ok("container", level_of(facts, account))
+
+
+def check_mapped(
+    users: Mapping[str, str], sockets: Iterable[str] = ENGINE_SOCKETS
+) -> Iterator[Check]:
     """Whether an account of the machine that jobs run as has more rights than a job should."""
+    high = privileged(sockets)
     for user, name in users.items():
         try:
-            groups = os.getgrouplist(name, pwd.getpwnam(name).pw_gid)
+            entry = pwd.getpwnam(name)
         except KeyError:
-            yield warning(
-                "mapped", f"{name}, for jobs of {user}, is no account here", f"useradd {name}"
-            )
+            found = f"{name}, for jobs of {user}, is no account here"
+            yield warning("mapped", found, f"useradd {name}")
             continue
-        if high := sorted(PRIVILEGED & set(_group_names(groups))):
-            fix = f"map {user} to another account (HEADRACE_NODE_USERS), or none"
-            yield failed("mapped", f"jobs of {user} run as {name}, who is in {' '.join(high)}", fix)
+        fix = f"map {user} to another account (HEADRACE_NODE_USERS), or none"
+        if entry.pw_uid == 0 or entry.pw_gid in high:
+            yield failed("mapped", f"no job of {user} runs: {name} is as good as root", fix)
+        elif held := sorted(high[g] for g in os.getgrouplist(name, entry.pw_gid) if g in high):
+            found = f"jobs of {user} run as {name}, but not in its groups {' '.join(held)}"
+            yield warning("mapped", found, fix)
 
 
 def check_folder(folder: Path) -> Check:
@@ -196,14 +211,6 @@ def _others(path: Path) -> str:
     if about.st_mode & stat.S_IWGRP and about.st_gid not in (0, os.getegid()) and not is_shared:
         return f"the group of {path}"
     return ""
-
-
-def _group_names(numbers: Iterable[int]) -> Iterator[str]:
-    for number in numbers:
-        try:
-            yield grp.getgrgid(number).gr_name
-        except KeyError:
-            continue
 
 
 def _version(release: str) -> tuple[int, int]:

@@ -2,15 +2,18 @@
 
 Rule: an agent that is root runs every job as an account that holds nothing of the platform's: the one
 its user is mapped to here, else the one whose number placement assigned to this user of this
-project, `first + number` on every node. No job runs as root. An agent that is not root can only be
+project, `first + number` on every node. No job runs as root, or in a group that is as good as root. An agent that is not root can only be
 itself: where user namespaces do not isolate its jobs either, it runs those of one trusted user.
 """
 
 from __future__ import annotations
 
+import contextlib
+import grp
 import os
 import pwd
-from collections.abc import Iterator, Mapping
+import stat
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -26,6 +29,20 @@ OWNER = "headrace"  # who has the range in /etc/subuid and /etc/subgid
 ETC = Path("/etc")
 TABLES = (("passwd", "subuid"), ("group", "subgid"))  # of numbers, and of ranges of them
 
+ENGINE_SOCKETS = (
+    "/run/docker.sock",
+    "/run/containerd/containerd.sock",
+    "/run/podman/podman.sock",
+    "/run/crio/crio.sock",
+    "/var/snap/lxd/common/lxd/unix.socket",
+    "/var/lib/incus/unix.socket",
+)
+"""Whoever writes to one of these is root on the machine."""
+PRIVILEGED = frozenset(
+    ("root", "docker", "lxd", "incus", "sudo", "wheel", "disk", "shadow", "kmem")
+)
+"""Groups whose members are root, or read what root alone should. No job is in one."""
+
 Account = tuple[int, int, list[int]]  # user, group, supplementary groups
 
 
@@ -37,13 +54,15 @@ class NoAccount(ValueError):
 class Accounts:
     """The node's policy: `users` maps Headrace's users to names of accounts here; numbers from 1 on
     are those of the range that begins at `first`. `isolation` is how jobs are isolated; where it is
-    none, only those of the user `trusted` run (`*`: everybody's).
+    none, only those of the user `trusted` run (`*`: everybody's). `engine` is the path of the container
+    engine's socket that the node uses, "" for none.
     """
 
     users: Mapping[str, str] = field(default_factory=dict)
     first: int = FIRST
     isolation: str = BY_ACCOUNTS
     trusted: str = ""
+    engine: str = ""
 
     def of(self, user: str, number: int) -> Account | None:
         """The account for this user's jobs, whose `number` placement assigned; None: the agent's
@@ -54,7 +73,7 @@ class Accounts:
                 raise NoAccount(self._distrust(user))
             return None
         if name := self.users.get(user, ""):
-            return _mapped(user, name)
+            return _mapped(user, name, privileged((self.engine, *ENGINE_SOCKETS)))
         if not 0 < number < COUNT:
             raise NoAccount(f"placement assigned no account to {user}")
         return self.first + number, self.first + number, []
@@ -201,11 +220,32 @@ def _lines(path: Path) -> list[str]:
         return []
 
 
-def _mapped(user: str, name: str) -> Account:
+def privileged(sockets: Iterable[str]) -> dict[int, str]:
+    """The names of the groups, by number, that make their members as good as root: `PRIVILEGED`, and
+    whoever may use one of these sockets.
+    """
+    found = {0: "root"}
+    for name in PRIVILEGED:
+        with contextlib.suppress(KeyError):
+            found[grp.getgrnam(name).gr_gid] = name
+    for path in filter(None, sockets):
+        with contextlib.suppress(OSError):
+            about = os.stat(path)
+            if about.st_mode & stat.S_IWGRP:
+                found.setdefault(about.st_gid, f"the group of {path}")
+    return found
+
+
+def _mapped(user: str, name: str, high: Mapping[int, str]) -> Account:
     try:
         entry = pwd.getpwnam(name)
     except KeyError:
         raise NoAccount(f"{user} is mapped to {name}, which is not an account here") from None
     if entry.pw_uid == 0:
         raise NoAccount(f"{user} is mapped to {name}, which is root here")
-    return entry.pw_uid, entry.pw_gid, os.getgrouplist(name, entry.pw_gid)
+    if group := high.get(entry.pw_gid, ""):
+        raise NoAccount(
+            f"{user} is mapped to {name}, whose own group ({group}) is as good as root here"
+        )
+    groups = [group for group in os.getgrouplist(name, entry.pw_gid) if group not in high]
+    return entry.pw_uid, entry.pw_gid, groups

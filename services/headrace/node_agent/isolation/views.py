@@ -20,20 +20,16 @@ from typing import Any
 from headrace.events.accounts import EVERYBODY
 from headrace.node_agent import supervision
 from headrace.node_agent.isolation import ways
-from headrace.node_agent.isolation.accounts import Account
+from headrace.node_agent.isolation.accounts import ENGINE_SOCKETS, Account
 from headrace.node_agent.supervision.namespaces import ROOT, TEMPORARY
 from headrace.node_agent.workplaces.setups import interpreters
 
 PROBE_S_MAX = 10.0
-RECORDED = {ROOT: "+namespaces", "user": "+user-namespaces"}
+NAMESPACES_RECORDED = "+namespaces"
+RECORDED = {ROOT: NAMESPACES_RECORDED, "user": "+user-namespaces"}
 SOCKETS_RECORDED = "+sockets"
 # Beside the home: through these, a job in its agent's account could start what is not confined.
-OF_ITS_USER = (
-    "/run/docker.sock",
-    "/run/podman/podman.sock",
-    "/var/snap/lxd/common/lxd/unix.socket",
-    "/run/screen",
-)
+OF_ITS_USER = ("/run/screen",)
 
 Shown = tuple[str, bool]  # path, and whether it is read-only
 
@@ -143,7 +139,7 @@ def probe(
     kind, *more = granted(node_dir) or ("",)
     if not kind:
         return None
-    paths = {str(node_dir), *map(str, hidden)}
+    paths = {str(node_dir), *map(str, hidden), *ENGINE_SOCKETS}
     home = ""
     if kind != ROOT:
         home = os.path.realpath(os.path.expanduser("~"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import msgspec
@@ -28,7 +28,7 @@ from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Fetcher, Files
 from headrace.node_agent.workplaces.leaving import Leavings
-from headrace.node_agent.workplaces.mounting import input_at, variable_of, volume_at
+from headrace.node_agent.workplaces.mounting import check_nested, input_at, variable_of, volume_at
 from headrace.node_agent.workplaces.repositories import Repositories
 from headrace.node_agent.workplaces.setups import Unready, code_of, setup_of
 from headrace.node_agent.workplaces.trees import Trees
@@ -41,7 +41,8 @@ _LOG = logging.getLogger("headrace.node_agent")
 
 class Workplaces:
     """What is being prepared, and what is ready and not asked for yet. `owner_of` tells whose the
-    files of a job are, by its user and the number of its account (None: the agent's own).
+    files of a job are, by its user and the number of its account (None: the agent's own). What is
+    `hidden` is shown to no job.
     """
 
     def __init__(
@@ -50,7 +51,9 @@ class Workplaces:
         node_dir: Path,
         owner_of: Callable[[str, int], Owner | None],
         repositories: Repositories,
+        hidden: Iterable[str] = (),
     ) -> None:
+        self._hidden = (str(node_dir), *hidden)
         self._files, self._node_dir = files, node_dir
         self._trees = Trees(node_dir)
         self._fetcher = Fetcher(files)
@@ -157,11 +160,15 @@ class Workplaces:
             else:
                 path = launch.volumes.get(mount.volume, "")
                 contained = bool(launch.image)
-                shown = await asyncio.to_thread(volume_at, mount, path, contained=contained)
+                shown = await asyncio.to_thread(
+                    volume_at, mount, path, contained=contained, hidden=self._hidden
+                )
                 links += [(mount.path, path, mount.read_only)] if is_below and not contained else []
                 where = f"{{}}/{WORK}/{mount.path}" if is_below else mount.path
                 env[variable_of(mount.volume)] = where
             mounts += [shown] if shown is not None else []
+        if launch.image:
+            await asyncio.to_thread(check_nested, mounts)
         return msgspec.structs.replace(
             place, moves=tuple(moves), mounts=tuple(mounts), links=tuple(links), env=env
         )
