@@ -10,6 +10,8 @@ from tests.containers.looking import FOREVER, SH, containers_of, wrote
 from tests.node_agent.rig import Node
 
 from headrace.events.asked import Mount
+from headrace.events.gangs import Share
+from headrace.node_agent.devices.simulated import uuid_of
 from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.supervision import tree
 
@@ -85,6 +87,18 @@ async def test_a_worker_has_what_one_beside_it_has(node: Node) -> None:
     assert "/opt/image/bin" in said
     assert str(folder / "output") in said
     assert said.endswith("kept\n")
+
+
+async def test_who_takes_more_than_its_share_is_ended(node: Node) -> None:
+    name = '"$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$(readlink /proc/self/ns/pid).$$"'
+    script = f"printf %s {60 * 2**30} > {name}; sleep 3600"
+    shares = (Share(device=uuid_of("n1", 0), milli=500),)
+    key = await node.placement.want("greedy", SH, "-c", script, image=IMAGE, shares=shares)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.enforcement) == ("over-share", "watch")
+    assert "it held 60.0 GiB" in end.message
 
 
 async def test_a_worker_is_its_users_account_and_gains_no_rights(node: Node) -> None:

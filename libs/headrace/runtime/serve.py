@@ -79,7 +79,7 @@ async def _run(name: str, service: Service, environment: Environment) -> None:
         holder=environment.instance,
         decision_version=decision_version(),
     )
-    health = Health(_pages(host), environment.metrics_token())
+    health = Health(pages(host), environment.metrics_token())
     await health.start(environment.http, environment.run_dir / f"{name}.port")
     try:
         await _until_stopped(host, lost, environment)
@@ -137,7 +137,8 @@ async def _relay(host: Host, environment: Environment, lost: asyncio.Event) -> N
         await bus.close()
 
 
-def _pages(host: Host) -> dict[str, Callable[[], Answer]]:
+def pages(host: Host) -> dict[str, Callable[[], Answer]]:
+    """What the service answers over HTTP, by path."""
     name = host.service.decider.service
 
     def ready() -> Answer:
@@ -154,7 +155,7 @@ def _pages(host: Host) -> dict[str, Callable[[], Answer]]:
 
     def metrics() -> Answer:
         text = counters_text(name, host.counters, host.position)
-        if host.service.metrics is not None:
+        if host.service.metrics is not None and host.leading:
             text += host.service.metrics(host.state)
         return 200, "text/plain; version=0.0.4", text.encode()
 
