@@ -127,7 +127,7 @@ def test_a_drained_node_gives_its_job_to_another_and_is_deleted(
         said = over_tls.headrace("node", "delete", "n7", check=False).stderr
         assert f"1 job runs there: {job}" in said
         over_tls.headrace("node", "uncordon", "n1")
-        drained = over_tls.headrace("node", "drain", "n7", "--deadline", "1m").stdout
+        drained = over_tls.headrace("node", "drain", "n7", "--yes").stdout
         assert drained.splitlines()[-1].startswith("n7 is empty"), drained
         over_tls.wait(lambda: over_tls.described(job)["job"]["where"] == ["n1"], "moved")
         assert "node-drain" in over_tls.headrace("logs", job, "--attempt", "1").stdout

@@ -14,7 +14,8 @@ from pathlib import Path
 import msgspec
 
 from headrace.cli.arguments import add_output, add_watch
-from headrace.cli.exits import DONE, FAILED, REFUSED
+from headrace.cli.confirmation import add_yes, counted, is_confirmed, named
+from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE
 from headrace.cli.exits import report as report_line
 from headrace.cli.output import show
 from headrace.embedded import EmbeddedError, daemon, ending, processes, secrets, settings
@@ -101,25 +102,74 @@ def down_options(parser: ArgumentParser) -> None:
     """The arguments of `down`."""
     _data_dir_option(parser)
     parser.add_argument(
-        "--keep-jobs", action="store_true", help="leave running jobs running for the next `up`"
+        "--keep-jobs",
+        action=BooleanOptionalAction,
+        help="leave running jobs running for the next `up`"
+        " (as it is where other machines reach the platform)",
     )
     parser.add_argument(
         "--delete-data", action="store_true", help="remove everything: log, jobs, keys"
     )
+    add_yes(parser)
 
 
-def down(data_dir: Path, *, keep_jobs: bool, delete_data: bool) -> int:
-    """Stop the platform. Its data stay; `headrace up` goes on where it was."""
+def down(data_dir: Path, *, keep_jobs: bool | None, delete_data: bool, yes: bool) -> int:
+    """Stop the platform, once it is known what ends with it. Without `delete_data` its data stay, and
+    `headrace up` goes on where it was.
+    """
     layout = Layout(data_dir)
+    if keep_jobs and delete_data:
+        return report_line("headrace down: --keep-jobs is nothing beside --delete-data", USAGE)
     try:
-        settings.read(layout)
-        _stop(layout, keep_jobs=keep_jobs)
+        kept = settings.read(layout).are_jobs_kept if keep_jobs is None else keep_jobs
+        is_kept = kept and not delete_data
+        jobs = ending.open_jobs(layout)
+        losses = [] if is_kept else _ended(jobs, is_final=delete_data)
+        if delete_data:
+            losses += _dropped(layout)
+        if not is_confirmed("headrace down", losses, is_sure=yes):
+            return FAILED
+        _stop(layout, keep_jobs=is_kept)
         if delete_data:
             layout.delete()
     except EmbeddedError as error:
         return _failed(error)
-    print(f"Headrace is down    data {'deleted' if delete_data else layout.data_dir}")
+    kept_on = f"    on its nodes {counted(len(jobs), 'job')} left" if is_kept and jobs else ""
+    print(f"Headrace is down    data {'deleted' if delete_data else layout.data_dir}{kept_on}")
     return DONE
+
+
+def _ended(jobs: list[str], *, is_final: bool) -> list[str]:
+    """Which jobs `down` ends."""
+    if not jobs:
+        return []
+    then = "" if is_final else "; with the next `up` they start anew, with --keep-jobs they run on"
+    return [f"ends {counted(len(jobs), 'job')} on this machine's nodes: {named(jobs)}{then}"]
+
+
+def _dropped(layout: Layout) -> list[str]:
+    """What goes with the data."""
+    lines = [f"deletes {layout.data_dir} for good: the log, what jobs left behind, all keys"]
+    said = state(layout)
+    if said is None or said.phase != "ready":
+        return lines
+    from headrace.cli.first_nodes import client_of  # the client is for this only
+    from headrace.client import ClientError
+
+    client = client_of(layout, said.url)
+    own = settings.read(layout).node_names()
+    try:
+        status, projects = client.status(), [row.project for row in client.projects()]
+        elsewhere = [node.node for node in client.nodes() if node.node not in own]
+    except ClientError:
+        return lines
+    finally:
+        client.close()
+    live = counted(sum(status.jobs.values()), "live job")
+    lines.append(f"  {status.position} events, {live}, {named(projects)}")
+    if elsewhere:
+        lines.append(f"  nodes on other machines, which have to join anew: {named(elsewhere)}")
+    return lines
 
 
 def status_options(parser: ArgumentParser) -> None:

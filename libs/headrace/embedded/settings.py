@@ -64,6 +64,13 @@ class Settings(msgspec.Struct, kw_only=True):
         host = self.listen.rpartition(":")[0].strip("[]")
         return host in ("localhost", "::1") or host.startswith("127.")
 
+    @property
+    def are_jobs_kept(self) -> bool:
+        """Whether jobs on this machine's nodes run on while the platform is down: where it serves other
+        machines too, whose nodes outlive it anyway.
+        """
+        return not self.is_local
+
 
 class Wanted(msgspec.Struct, kw_only=True):
     """The options of one `headrace up`; None is as at the last start."""

@@ -28,9 +28,12 @@ SECRET_BYTES_MAX = 65_000  # sealed it is a little more
 
 
 class NodeChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What an operator does to a node: cordon, uncordon or fence."""
+    """What an operator does to a node: cordon, uncordon, drain, fence, delete or forget; for how long
+    jobs on a node that is drained may run on before they are asked to move.
+    """
 
     change: str
+    deadline_us: int = 0
 
 
 class NewPublisher(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,7 +84,7 @@ async def describe_node(gateway: Gate, by: By, node: FromPath[str]) -> NodeRow:
 
 @post(
     "/nodes/{node:str}",
-    summary="Cordon, uncordon or fence a node",
+    summary="Cordon, uncordon, drain, fence, delete or forget a node",
     status_code=HTTP_200_OK,
     opt=may("change", "node"),
 )
@@ -96,7 +99,9 @@ async def change_node(
 ) -> Response[Answer]:
     """To fence a node is to state that nothing runs on that machine any more."""
     by.check()
-    body = {"node": node, "change": data.change}
+    body: dict[str, Any] = {"node": node, "change": data.change}
+    if data.deadline_us:
+        body["deadline_us"] = data.deadline_us
     answer = await by.ask("node.change", FLEET, body, key=key, traceparent=trace)
     return response_of(await gateway.visible(answer))
 
