@@ -57,12 +57,18 @@ def node_options(parser: ArgumentParser) -> None:
         "--token", dest="given", default="", help="or - for standard input, or HEADRACE_JOIN_TOKEN"
     )
     joining.join_options(join)
+    run = actions.add_parser(
+        "run", help="run the agent of this machine, which has joined", allow_abbrev=False
+    )
+    joining.run_options(run)
 
 
 def node(*, action: str, **given: Any) -> int:
     """Do it."""
     from headrace.cli import draining, joining
 
+    if action == "run":
+        return joining.run(given["dir"])
     if action == "join":
         return joining.join(
             given["head"],
