@@ -2,15 +2,20 @@
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import urllib.request
 
 import asyncpg
 
 from headrace.embedded import processes
 from headrace.embedded.platform import state as platform_state
 from headrace.embedded.services import SERVICES
+from headrace.testing.running import removed_at_the_end
+
+from .conftest import Platform
 
 DEADLINE_S = 60
 CLI = [sys.executable, "-m", "headrace.cli"]
@@ -64,6 +69,37 @@ def test_jobs_outlive_the_platform_when_asked_to(platform, tmp_path):
         return [row["state"] for row in rows] == ["succeeded"]
 
     assert processes.wait_until(succeeded, DEADLINE_S, poll_s=0.1), platform.json("ps")
+
+
+def test_a_taken_port_is_refused_and_not_replaced(tmp_path):
+    platform = Platform(tmp_path)
+    where = ("--data-dir", str(platform.data_dir))
+    with removed_at_the_end(platform), socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        for options, refused in (
+            (("--listen", f"127.0.0.1:{port}"), f"refused: --listen = 127.0.0.1:{port} — another"),
+            (
+                ("--listen", "127.0.0.1:0", "--metrics-port", str(port)),
+                f"refused: --metrics-port = {port} — another program listens there",
+            ),
+        ):
+            done = platform.headrace("up", *where, "--detach", *options, check=False)
+            assert done.returncode == 120, done.stderr
+            assert done.stderr.startswith(refused)
+        other.close()
+        said = platform.up("--listen", "127.0.0.1:0", "--metrics-port", str(port))
+        address = f"http://127.0.0.1:{port}/metrics"
+        assert f"numbers for Prometheus {address}" in said
+        platform.kill("metrics")
+        platform.wait_ready()
+        token = (platform.layout.secrets / "metrics.token").read_text().strip()
+        asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asked, timeout=DEADLINE_S) as page:
+            assert page.status == 200
+        shown = platform.json("status", "--url", platform.url, "--token", platform.token)
+        assert shown["metrics"] == address
+        is_led = {row["service"] for row in shown["instances"] if row["leading"]}
+        assert is_led == set(SERVICES) - {"gateway"}
 
 
 def test_down_ends_and_deletes_nothing_that_it_was_not_told_to(new_platform):

@@ -71,7 +71,7 @@ VERBS = {
     "verify": Verb("verifying", "derive every decision again from the log", is_local=True),
     "up": Verb("platform", "start a platform on this machine", is_local=True),
     "down": Verb("platform", "stop it", is_local=True),
-    "status": Verb("platform", "what of it runs, and whether it is well", is_local=True),
+    "status": Verb("status", "what of a platform runs, and whether it is well"),
 }
 
 HELP = frozenset(("-h", "--help"))

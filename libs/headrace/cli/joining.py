@@ -15,6 +15,7 @@ import subprocess
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from headrace.cli.app import LINUX_ONLY
@@ -119,7 +120,7 @@ def _carry_out(where: Path, wanted: order.Order, env: dict[str, str], *, as_serv
         print(printable(install(where, env)))
         return DONE
     print(printable(f"  to start it again: {run_line(where)}"), flush=True)
-    os.execve(sys.executable, list(AGENT), told)  # noqa: S606 - ours
+    _become_agent(told)
 
 
 def run_options(parser: ArgumentParser) -> None:
@@ -144,13 +145,17 @@ def run(folder: str) -> int:
     except (OSError, ValueError) as error:
         return report(f"headrace node run: {where / JOINED_WITH}: {error}", FAILED)
     told = _environment(where, {**env, **_node_variables()})
-    os.execve(sys.executable, list(AGENT), told)  # noqa: S606 - ours
+    _become_agent(told)
 
 
 def run_line(folder: Path) -> str:
     """What is typed to run the agent of the node that is kept there."""
     where = "" if folder == default_folder() else f" --dir {shlex.quote(str(folder))}"
     return f"headrace node run{where}"
+
+
+def _become_agent(env: dict[str, str]) -> NoReturn:
+    os.execve(sys.executable, list(AGENT), env)  # noqa: S606 - ours
 
 
 def _node_variables() -> dict[str, str]:

@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 
 import uvloop
 
@@ -19,12 +20,14 @@ from headrace import telemetry
 from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
+from headrace.bus.presence import Presence
 from headrace.decider.version import decision_version
 from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
 from headrace.runtime.health import METRICS, Answer, Health, counters_text, json_answer
 from headrace.runtime.host import Host
 from headrace.runtime.limits import settings_of
+from headrace.runtime.presence import resident_bytes, say_presence
 from headrace.runtime.relay import Relay
 from headrace.runtime.service import Service
 from headrace.runtime.stepping_back import step_back
@@ -107,6 +110,9 @@ async def _until_stopped(host: Host, lost: asyncio.Event, environment: Environme
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     running = [asyncio.create_task(host.run())]
+    running.append(
+        asyncio.create_task(say_presence(host.bus, partial(_presence, host, environment)))
+    )
     if host.service.relay:
         running.append(asyncio.create_task(_relay(host, environment, lost)))
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(lost.wait())]
@@ -122,6 +128,17 @@ async def _until_stopped(host: Host, lost: asyncio.Event, environment: Environme
             task.result()
     if lost.is_set():
         raise ConnectionError("the bus is gone for good")
+
+
+def _presence(host: Host, environment: Environment) -> Presence:
+    return Presence(
+        service=host.service.decider.service,
+        instance=environment.instance,
+        leading=host.leading,
+        epoch=host.epoch,
+        position=host.position,
+        memory_bytes=resident_bytes(),
+    )
 
 
 async def _relay(host: Host, environment: Environment, lost: asyncio.Event) -> None:

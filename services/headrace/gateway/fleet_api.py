@@ -14,7 +14,7 @@ from litestar.status_codes import HTTP_200_OK
 
 from headrace import vault
 from headrace.bus.subjects import FLEET
-from headrace.client.model import Answer, NodeRow, ProjectRow, Status
+from headrace.client.model import Answer, NodeRow, Operations, ProjectRow, Status
 from headrace.gateway import choosing, rows
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import OPEN, By, may
@@ -216,5 +216,11 @@ async def platform_status(gateway: Gate, by: By) -> Status:
         gateway.follower.now_us(),
         version=version("headrace"),
         bus=gateway.bus.connected,
+        about=Operations(
+            instances=gateway.instances.rows(gateway.projection.position),
+            metrics=gateway.trust.metrics,
+            certificate_ends_us=gateway.trust.certificate_ends_us,
+            disk_permille=gateway.keeper.disk_permille(),
+        ),
         sees=None if by.sees("") else by.sees,
     )
