@@ -73,3 +73,15 @@ async def test_an_instance_that_says_nothing_any_more_is_not_there(world):
     assert {row.lag for row in gateway.instances.rows(9)} == {2}
     now_s = HEARD_S + 1
     assert gateway.instances.rows(9) == []
+
+
+async def test_with_the_bus_down_run_says_so_at_once(world, start):
+    world.broker.disconnect("gateway")
+    program = await start("run", "--", "true")
+    line = (await asyncio.wait_for(program.complaint(), 60)).decode()
+    assert (
+        "the gateway is not connected to the bus (NATS), and nothing was asked; trying again"
+        in line
+    )
+    await program.interrupt()
+    await program.end()

@@ -120,7 +120,7 @@ def _carry_out(where: Path, wanted: order.Order, env: dict[str, str], *, as_serv
         print(printable(install(where, env)))
         return DONE
     print(printable(f"  to start it again: {run_line(where)}"), flush=True)
-    _become_agent(told)
+    return _become_agent(told)
 
 
 def run_options(parser: ArgumentParser) -> None:
@@ -145,7 +145,7 @@ def run(folder: str) -> int:
     except (OSError, ValueError) as error:
         return report(f"headrace node run: {where / JOINED_WITH}: {error}", FAILED)
     told = _environment(where, {**env, **_node_variables()})
-    _become_agent(told)
+    return _become_agent(told)
 
 
 def run_line(folder: Path) -> str:
