@@ -72,6 +72,7 @@ def _service_env(layout: Layout, options: argparse.Namespace, name: str) -> dict
         "HEADRACE_HTTP": f"{options.host}:{PORTS[name]}",
     }
     if name == "gateway":
+        env["HEADRACE_METRICS_URL"] = f"http://{options.host}:{PORTS['metrics']}/metrics"
         env["HEADRACE_TOKEN_FILE"] = str(options.etc / name / "admin.token")
     return env
 

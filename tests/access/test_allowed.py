@@ -79,6 +79,19 @@ def test_a_project_next_door_is_as_far_as_any_other():
     assert not may(who, "read", "job", Scope(("vision2", "labs")))
 
 
+def test_a_token_that_may_submit_may_follow_its_owners_jobs_and_no_others():
+    submits = subject(("researcher", "vision"), scopes=("job.submit",))
+    for noun in ("job", "logs", "event"):
+        assert may(submits, "read", noun, VISION, "ada")
+        assert not may(submits, "read", noun, VISION, "bob")
+        assert not may(submits, "read", noun, VISION)
+        assert refused_everywhere(submits, "read", noun) is None
+    assert not may(submits, "cancel", "job", VISION, "ada")
+    assert not may(submits, "read", "secret", VISION, "ada")
+    elsewhere = subject(("researcher", "vision"), scopes=("job.submit",), projects=("ads",))
+    assert not may(elsewhere, "read", "job", VISION, "ada")
+
+
 def test_a_token_narrows_and_never_widens():
     narrow = subject(("researcher", "vision"), scopes=("job.read", "logs.*", "*.cancel"))
     assert may(narrow, "read", "job", VISION)

@@ -33,7 +33,7 @@ class Platform:
 
     def down(self, *, for_good: bool = False) -> None:
         delete = ("--delete-data",) if for_good else ()
-        self._run("down", "--data-dir", str(self.data_dir), *delete)
+        self._run("down", "--yes", "--data-dir", str(self.data_dir), *delete)
 
     def say(self, *words: str) -> str:
         """What a command about this data dir prints."""

@@ -109,6 +109,7 @@ def _subjects() -> list[str]:
     found += [
         subjects.WHY,
         subjects.USES,
+        subjects.PRESENCE,
         subjects.POSTING,
         "headrace.deadletter.headrace.request.ads.job.submit",
     ]
@@ -127,6 +128,8 @@ def _may_say(who: str, subject: str) -> bool:
     if subject.startswith("headrace.log."):
         nouns = {tag_of(event).split(".")[0] for event in EVENTS if event.owner == who}
         return bool(nouns) and tokens[2] in nouns | {"service"}
+    if subject == subjects.PRESENCE:
+        return True
     if subject == subjects.POSTING:
         return who == "admission"
     if subject.startswith(("headrace.relay.", "$JS.API.STREAM.")):
@@ -175,6 +178,7 @@ def _may_hear(who: str, subject: str) -> bool:
         return len(tokens) == depth and tokens[-2] in facts
     return (who, subject) in {
         ("placement", subjects.WHY),
+        ("gateway", subjects.PRESENCE),
         ("metrics", subjects.USES),
         ("metrics", subjects.POSTING),
     }

@@ -18,6 +18,10 @@ class Program:
         line = await asyncio.wait_for(self._process.stdout.readline(), TIMEOUT_S)
         return line.decode().rstrip("\n")
 
+    async def complaint(self) -> bytes:
+        """The next line on stderr."""
+        return await self._process.stderr.readline()
+
     async def end(self) -> tuple[int, str, str]:
         """Its exit code, and what else it printed on stdout and stderr."""
         out, err = await asyncio.wait_for(self._process.communicate(), TIMEOUT_S)

@@ -5,12 +5,11 @@ import json
 import stat
 
 from tests.cli.program import accept, in_log
-from tests.gateway.histories import (
-    joined,
-)
+from tests.gateway.histories import admitted, joined, requested
 
 from headrace.bus.credentials import user_key_bytes
 from headrace.client.model import publisher_text
+from headrace.events.asked import Workspace
 from headrace.vault import verify
 
 
@@ -131,3 +130,17 @@ async def test_a_publishers_login_is_renewed_with_its_key_in_its_file(world, hea
     (tmp_path / "other.creds").write_text("nothing")
     code, _, err = await headrace("publisher", "renew", "other", "-p", "ads")
     assert (code, err) == (1, "headrace publisher: other.creds: it holds no user's seed\n")
+
+
+async def test_a_workspace_is_ended_when_it_is_known_what_goes_with_it(world, headrace):
+    await accept(world, "job.cancel")
+    app = Workspace(port=8888, app="jupyter")
+    await in_log(
+        world, requested("desk-a", workspace=app), admitted("desk-a"), requested(), admitted()
+    )
+    code, out, err = await headrace("cancel", "hello-a", "desk-a")
+    assert (code, out, world.asked) == (1, "", [])
+    assert "ends desk-a: its files go with it, but for those on volumes" in err
+    assert (await headrace("cancel", "hello-a"))[0] == 0
+    assert (await headrace("cancel", "desk-a", "--yes"))[1] == "desk-a  cancelling\n"
+    assert len(world.asked) == 2

@@ -1,12 +1,15 @@
 """Documents that are deleted, and templates as people see them."""
 
 import json
+import os
+import pty
 
 import pytest
 from tests.cli.program import accept, in_log
 from tests.gateway.histories import requested
 from tests.gateway.people import configured
 
+from headrace.events.access import SecretSet
 from headrace.events.queues import QueueDeleted
 from headrace.events.templates import Template, TemplateConfigured, TemplateDeleted
 
@@ -21,7 +24,11 @@ def template(name="ddp", project="vision", job=DDP, description="two nodes"):
 @pytest.mark.parametrize(
     ("words", "asked", "said"),
     [
-        (("project", "ads"), ("queue.delete", {"name": "ads", "kind": "project"}), "its history"),
+        (
+            ("project", "ads", "--yes"),
+            ("queue.delete", {"name": "ads", "kind": "project"}),
+            "its history",
+        ),
         (("department", "x"), ("queue.delete", {"name": "x", "kind": "department"}), ""),
         (("pool", "train"), ("pool.delete", {"name": "train"}), ""),
         (("volume", "data"), ("volume.delete", {"name": "data"}), "the folder itself"),
@@ -46,6 +53,27 @@ async def test_each_kind_is_deleted_by_whoever_owns_it(world, headrace, words, a
     assert json.loads(world.asked[0].data) == body
     *_, project, noun, _verb = world.asked[0].subject.split(".")
     assert (project, noun) == (words[3] if "-p" in words else "fleet", verb.partition(".")[0])
+
+
+async def test_a_project_is_deleted_when_it_is_known_what_goes_with_it(
+    world, headrace, monkeypatch
+):
+    await accept(world, "queue.delete")
+    sealed = SecretSet(project="ads", name="WANDB_API_KEY", version="1")
+    await in_log(world, configured("ads"), template("ddp", project="ads"), sealed)
+    said = "deletes project ads with\n  1 secret: WANDB_API_KEY\n  1 template: ddp\n"
+    code, out, err = await headrace("delete", "project", "ads")
+    assert (code, out, world.asked) == (1, "", [])
+    assert err == said + "headrace delete: nothing was done; say --yes to do it\n"
+    for answer, done in ((b"n\n", 1), (b"\n", 1), (b"y\n", 0)):
+        terminal, ours = pty.openpty()
+        os.write(terminal, answer)
+        with monkeypatch.context() as patched, os.fdopen(ours) as stdin:
+            patched.setattr("sys.stdin", stdin)
+            code, _, err = await headrace("delete", "project", "ads")
+        os.close(terminal)
+        assert (code, len(world.asked)) == (done, int(not done))
+        assert "go on? [y/N]" in err
 
 
 async def test_a_refusal_is_one_line_and_the_exit_code_says_so(world, headrace):

@@ -29,7 +29,7 @@ def test_what_readme_shows_is_understood(command):
 
 
 def test_readme_shows_every_step():
-    assert len(COMMANDS) == 9
+    assert len(COMMANDS) == 10
 
 
 @pytest.mark.parametrize(

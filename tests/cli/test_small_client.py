@@ -78,7 +78,7 @@ async def test_a_laptop_needs_no_more_than_the_client(world, tmp_path, system):
     assert ended == [f"ended 0 {line}" for line in lines]
 
 
-@pytest.mark.parametrize("words", ["up", "down", "status", "verify", "doctor", "node join x"])
+@pytest.mark.parametrize("words", ["up", "down", "verify", "doctor", "node join x"])
 def test_what_only_linux_can_be_is_said_elsewhere(tmp_path, words):
     env = {"HOME": str(tmp_path), "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     command = [sys.executable, "-c", LAPTOP, "win32", words]

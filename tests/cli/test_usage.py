@@ -187,3 +187,12 @@ async def test_a_locale_without_the_letters_is_no_failure(start):
     code, out, err = await (await start("--help", PYTHONIOENCODING="ascii")).end()
     assert (code, err) == (0, "")
     assert out.startswith("usage: headrace VERB ?")
+
+
+async def test_help_tells_exit_codes_and_the_scopes_of_tokens(headrace):
+    _, out, _ = await headrace("--help")
+    assert "  120  refused" in out
+    assert "  122  the platform is not reached" in out
+    _, out, _ = await headrace("token", "create", "--help")
+    assert "  job         read submit cancel pause resume enter" in out
+    assert "  logs        read" in out

@@ -13,6 +13,8 @@ from tests.containers.looking import FOREVER, SH, containers_of, wrote
 from tests.node_agent.rig import Node
 
 from headrace.events.asked import Mount
+from headrace.events.gangs import Share
+from headrace.node_agent.devices.simulated import uuid_of
 from headrace.node_agent.isolation import Processes
 from headrace.node_agent.isolation.accounts import Accounts
 from headrace.node_agent.isolation.cgroups import probe_loopback
@@ -127,9 +129,21 @@ async def test_its_loopback_ports_are_reached_by_its_own_account_only(node: Node
     await node.placement.ended(serving)
     remove_group(Path(node.loopback).name)
 
-    assert end.isolation == "docker+loopback"
+    assert "+loopback" in end.isolation
     assert said["ada"] == b"served\n"
     assert b"timed out" in said["bob"]
+
+
+async def test_who_takes_more_than_its_share_is_ended(node: Node) -> None:
+    name = '"$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$(readlink /proc/self/ns/pid).$$"'
+    script = f"printf %s {60 * 2**30} > {name}; sleep 3600"
+    shares = (Share(device=uuid_of("n1", 0), milli=500),)
+    key = await node.placement.want("greedy", SH, "-c", script, image=IMAGE, shares=shares)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.enforcement) == ("over-share", "watch")
+    assert "it held 60.0 GiB" in end.message
 
 
 async def test_a_worker_is_its_users_account_and_gains_no_rights(node: Node) -> None:

@@ -76,11 +76,11 @@ class Machine:
         self.log = platform.home / f"{name}.log"
         self._running: subprocess.Popen[bytes] | None = None
 
-    def join(self, token: str) -> None:
+    def join(self, token: str, *options: str) -> None:
         """Start joining, with a token on standard input."""
         url = f"https://{self._elsewhere.head}:{self._platform.url.rpartition(':')[2]}"
         words = ["node", "join", url, "--token", "-", "--name", self.name]
-        words += ["--dir", str(self.folder), "--gpus", "simulated:2xA100-40GB"]
+        words += ["--dir", str(self.folder), "--gpus", "simulated:2xA100-40GB", *options]
         self.run("-m", "headrace.cli", *words, stdin=token)
 
     def run(self, *words: str, stdin: str = "") -> None:

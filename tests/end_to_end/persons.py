@@ -105,7 +105,7 @@ def persons_folder() -> Iterator[PersonsPlatform]:
         yield platform
     finally:
         where = ("--data-dir", str(platform.data_dir))
-        platform.headrace("down", *where, "--delete-data", check=False)
+        platform.headrace("down", *where, "--delete-data", "--yes", check=False)
         shutil.rmtree(home, ignore_errors=True)
 
 

@@ -127,13 +127,37 @@ def test_a_drained_node_gives_its_job_to_another_and_is_deleted(
         said = over_tls.headrace("node", "delete", "n7", check=False).stderr
         assert f"1 job runs there: {job}" in said
         over_tls.headrace("node", "uncordon", "n1")
-        drained = over_tls.headrace("node", "drain", "n7", "--deadline", "1m").stdout
+        drained = over_tls.headrace("node", "drain", "n7", "--yes").stdout
         assert drained.splitlines()[-1].startswith("n7 is empty"), drained
         over_tls.wait(lambda: over_tls.described(job)["job"]["where"] == ["n1"], "moved")
         assert "node-drain" in over_tls.headrace("logs", job, "--attempt", "1").stdout
         over_tls.headrace("node", "delete", "n7")
         over_tls.headrace("cancel", job)
         over_tls.ended(job)
+
+
+def test_a_node_is_started_again_with_all_that_it_was_joined_with(
+    elsewhere: Elsewhere, over_tls: Platform
+) -> None:
+    with machine(over_tls, elsewhere, "n6") as box:
+        box.join(token_of(over_tls, "--auto-approve"), "--label", "rack=r3", "--label", "site=b")
+        over_tls.wait(lambda: state(over_tls, "n6") == "ready", "it is a node")
+        assert f"to start it again: headrace node run --dir {box.folder}" in box.said
+        box.stop()
+        box.run("-m", "headrace.cli", "node", "run", "--dir", str(box.folder))
+        over_tls.wait(lambda: len(met(over_tls, "n6")) > 1, "its agent runs again")
+        after = over_tls.json("node", "describe", "n6")
+        assert (after["gpus"], after["labels"]) == (2, {"rack": "r3", "site": "b"})
+        over_tls.headrace("node", "delete", "n6")
+        assert box.status() == 78
+        box.run("-m", "headrace.cli", "node", "run", "--dir", str(box.folder))
+        assert box.status() == 1
+        assert "has not joined a platform: headrace node join URL" in box.said
+
+
+def met(platform: Platform, node: str) -> list[str]:
+    """Each time that placement met an agent of this node."""
+    return [line for line in events(platform, "node.joined.v1") if node in line]
 
 
 def test_a_token_is_good_once_and_who_comes_second_is_told(

@@ -2,15 +2,20 @@
 
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
+import urllib.request
 
 import asyncpg
 
 from headrace.embedded import processes
 from headrace.embedded.platform import state as platform_state
 from headrace.embedded.services import SERVICES
+from headrace.testing.running import removed_at_the_end
+
+from .conftest import Platform
 
 DEADLINE_S = 60
 CLI = [sys.executable, "-m", "headrace.cli"]
@@ -64,6 +69,85 @@ def test_jobs_outlive_the_platform_when_asked_to(platform, tmp_path):
         return [row["state"] for row in rows] == ["succeeded"]
 
     assert processes.wait_until(succeeded, DEADLINE_S, poll_s=0.1), platform.json("ps")
+
+
+def test_a_taken_port_is_refused_and_not_replaced(tmp_path):
+    platform = Platform(tmp_path)
+    where = ("--data-dir", str(platform.data_dir))
+    with removed_at_the_end(platform), socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        for options, refused in (
+            (("--listen", f"127.0.0.1:{port}"), f"refused: --listen = 127.0.0.1:{port} — another"),
+            (
+                ("--listen", "127.0.0.1:0", "--metrics-port", str(port)),
+                f"refused: --metrics-port = {port} — another program listens there",
+            ),
+        ):
+            done = platform.headrace("up", *where, "--detach", *options, check=False)
+            assert done.returncode == 120, done.stderr
+            assert done.stderr.startswith(refused)
+        other.close()
+        said = platform.up("--listen", "127.0.0.1:0", "--metrics-port", str(port))
+        address = f"http://127.0.0.1:{port}/metrics"
+        assert f"numbers for Prometheus {address}" in said
+        platform.kill("metrics")
+        platform.wait_ready()
+        token = (platform.layout.secrets / "metrics.token").read_text().strip()
+        asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(asked, timeout=DEADLINE_S) as page:
+            assert page.status == 200
+        shown = platform.json("status", "--url", platform.url, "--token", platform.token)
+        assert shown["metrics"] == address
+        is_led = {row["service"] for row in shown["instances"] if row["leading"]}
+        assert is_led == set(SERVICES) - {"gateway"}
+
+
+def test_down_ends_and_deletes_nothing_that_it_was_not_told_to(new_platform):
+    platform = new_platform("--nodes", "1", "--gpus", "simulated:1xT4-16GB")
+    where = ("--data-dir", str(platform.data_dir))
+    started = ("run", "-d", "--gpus", "1", "--name", "outlives", "--", "sleep", "1000")
+    job = platform.headrace(*started).stdout.split()[0]
+    platform.wait(lambda: platform.described(job)["job"]["state"] == "running")
+
+    asked = platform.headrace("down", *where, check=False)
+    assert (asked.returncode, asked.stdout) == (1, "")
+    assert f"ends 1 job on this machine's nodes: {job}; with the next `up`" in asked.stderr
+    assert "nothing was done; say --yes to do it" in asked.stderr
+    asked = platform.headrace("down", *where, "--delete-data", check=False)
+    assert asked.returncode == 1
+    assert f"deletes {platform.data_dir} for good" in asked.stderr
+    assert "1 live job, default" in asked.stderr
+    assert (
+        platform.headrace("down", *where, "--delete-data", "--keep-jobs", check=False).returncode
+        == 2
+    )
+    assert platform.report().ready
+    assert platform.described(job)["job"]["state"] == "running"
+
+    platform.headrace("down", *where, "--keep-jobs")
+    assert platform.report().phase == "down"
+    platform.up()
+    attempts = platform.described(job)["attempts"]
+    assert len(attempts) == 1, "kept, it runs on"
+    platform.headrace("down", *where, "--yes")
+    platform.headrace("down", *where)  # where nothing runs there is nothing to ask
+    platform.headrace("down", *where, "--delete-data", "--yes")
+    assert not platform.data_dir.exists()
+
+
+def test_a_platform_that_other_machines_reach_keeps_its_jobs_when_it_goes_down(new_platform):
+    """Its nodes outlive it."""
+    platform = new_platform(
+        *("--listen", "0.0.0.0:0", "--nodes", "1", "--gpus", "simulated:1xT4-16GB")
+    )
+    job = platform.headrace("run", "-d", "--gpus", "1", "--", "sleep", "1000").stdout.split()[0]
+    platform.wait(lambda: platform.described(job)["job"]["state"] == "running")
+    down = platform.headrace("down", "--data-dir", str(platform.data_dir))
+    assert "on its nodes 1 job left" in down.stdout
+    platform.up()
+    platform.wait_ready()
+    assert platform.described(job)["job"]["state"] == "running"
+    assert len(platform.described(job)["attempts"]) == 1
 
 
 def test_a_killed_supervisor_is_replaced_by_the_next_up(platform):

@@ -47,7 +47,7 @@ def test_a_web_server_is_opened_by_a_ticket_and_read_with_a_cookie(platform, tmp
     platform.wait(lambda: asked(place, cookie)[0] == 200, "the server to listen")
     assert asked(place, cookie)[2] == b"hello from the workspace\n"
     assert asked(place)[0] == 403
-    platform.headrace("cancel", job)
+    platform.headrace("cancel", job, "--yes")
     platform.ended(job)
     refused = platform.headrace("open", job, "--print", check=False)
     assert "does not run: it is cancelled" in refused.stderr
@@ -84,7 +84,7 @@ def test_a_job_runs_with_the_code_of_a_workspace_as_it_is_there_now(platform, tm
     submit = ("submit", "--follow", "--from", "desk", str(tmp_path / "train.yaml"))
     said = platform.headrace(*submit).stdout
     assert ("second" in said, "huge.bin" in said, "set-up" in said) == (True, False, True)
-    platform.headrace("cancel", desk)
+    platform.headrace("cancel", desk, "--yes")
     platform.ended(desk)
     assert "first" in platform.headrace(*submit).stdout  # as it was submitted
     (tmp_path / "train.yaml").write_text("name: train\nfrom: nobody-1\ncommand: ls\n")

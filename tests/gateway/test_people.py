@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 import pytest
-from tests.gateway.histories import RUN, joined, requested, worker_exited
+from tests.gateway.histories import RUN, admitted, joined, requested, worker_exited
 from tests.gateway.people import configured, person, secret_of, token, tree
 from tests.gateway.test_sessions import VISIT
 from tests.gateway.world import TIMEOUT_S, later, until
@@ -281,3 +281,24 @@ async def test_what_is_no_token_of_ours_lets_nobody_in(world, given):
     status, said = await asyncio.to_thread(spoken, world, "", Authorization=given)
     assert status == 401
     assert "token" in json.loads(said)["message"]
+
+
+async def test_a_token_that_may_submit_follows_its_own_job_to_its_end_and_no_other(world):
+    roles = (("researcher", "vision"),)
+    await in_log(world, *tree(), *person("ada", *roles), *person("bob", *roles))
+    await in_log(world, token("ada", name="ci", scopes=("job.submit",)), *RUN)
+    of_bob = msgspec.structs.replace(requested("other-b"), user="bob")
+    await in_log(world, of_bob, msgspec.structs.replace(admitted("other-b"), user="bob"))
+    client = world.client(secret_of("ci"))
+    assert (await world.call(client.job, "hello-a")).job.job == "hello-a"
+    path = "/v1/events?job={}"
+    status, said = await world.call(spoken, world, "ci", path=path.format("hello-a"))
+    assert status == 200
+    assert {event["job"] for event in json.loads(said)["events"]} == {"hello-a"}
+    for name in ("other-b",):
+        with pytest.raises(ClientError):
+            await world.call(client.job, name)
+        assert (await world.call(spoken, world, "ci", path=path.format(name)))[0] in (403, 404)
+    assert (await world.call(client.jobs)).jobs == []
+    with pytest.raises(ClientError, match=r"good for job\.submit"):
+        await world.call(client.cancel, "hello-a")

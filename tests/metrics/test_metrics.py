@@ -1,6 +1,7 @@
 """What was used is accounted for once, and the page for Prometheus says what the log says."""
 
 import msgspec
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.bus.agents import Reported
@@ -8,7 +9,7 @@ from headrace.events import Entry, Header
 from headrace.events.asked import Gang
 from headrace.events.gangs import Act, GangPlaced, GangReleased
 from headrace.events.jobs import JobAdmitted, JobFinished, JobStarted
-from headrace.events.nodes import Device, NodeJoined, NodeSilent
+from headrace.events.nodes import Device, NodeChanged, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.platform import UsageAccounted
 from headrace.metrics.decide import DECIDER
 from headrace.metrics.exposition import text
@@ -82,17 +83,50 @@ def test_the_page_shows_jobs_by_state_and_the_fleet():
         *ran("a"),
         *ran("b")[:3],
     )  # fmt: skip
+    history.given(NodeHeard(node="n1"))
     seen = values(history.state, {("n1", "g0"): 425})
     assert seen["headrace_jobs", "running", "vision"] == 1
     assert seen["headrace_jobs_finished_total", "succeeded", "vision"] == 1
     assert seen["headrace_gpu_milli_capacity",] == 1000
-    assert seen["headrace_gpu_milli_allocated",] == 2000
-    assert seen["headrace_node_heard", "n1"] == 0
+    assert seen["headrace_gpu_milli_allocated", "vision"] == 2000
+    assert seen["headrace_node_heard", "n1"] == 1
     assert seen["headrace_device_busy_ratio", "g0", "n1"] == 0.425
     assert seen["headrace_wait_seconds_bucket", "0.01", "vision"] == 0
     assert seen["headrace_wait_seconds_bucket", "0.05", "vision"] == 1
     assert seen["headrace_wait_seconds_count", "vision"] == 1
     assert seen["headrace_wait_seconds_sum", "vision"] == 0.02
+
+
+def joined(node):
+    device = Device(device=f"{node}-g0", index=0, model="H100", memory_bytes=1)
+    return NodeJoined(
+        node=node, host=node, address="a", boot="b", incarnation="i", public_key="",
+        devices=(device,),
+    )  # fmt: skip
+
+
+def test_gpus_in_use_are_those_held_now_however_long_the_job_runs():
+    history = History()
+    history.given(*ran("short"), *ran("day-long", milli=4000)[:3])
+    assert values(history.state)["headrace_gpu_milli_allocated", "vision"] == 4000
+    history.given(*ran("day-long", milli=4000)[3:])
+    assert values(history.state)["headrace_gpu_milli_allocated", "vision"] == 0
+
+
+@pytest.mark.parametrize("change", ["delete", "forget"])
+def test_a_node_that_has_gone_leaves_the_page(change):
+    history = History()
+    history.given(joined("n1"), joined("n2"), NodeSilent(node="n2"))
+    busy = {("n1", "n1-g0"): 5, ("n2", "n2-g0"): 5}
+    seen = values(history.state, busy)
+    assert (seen["headrace_gpu_milli_capacity",], seen["headrace_node_heard", "n2"]) == (2000, 0)
+    assert ("headrace_device_busy_ratio", "n2", "n2-g0") not in seen
+    history.given(NodeChanged(node="n2", change=change))
+    seen = values(history.state, busy)
+    assert seen["headrace_gpu_milli_capacity",] == 1000
+    assert ("headrace_node_heard", "n2") not in seen
+    history.given(NodeChanged(node="n1", change="drain"))
+    assert values(history.state, busy)["headrace_device_busy_ratio", "n1", "n1-g0"] == 0.005
 
 
 def test_the_page_has_what_running_workers_say_of_themselves():

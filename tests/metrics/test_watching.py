@@ -133,6 +133,12 @@ async def test_what_was_not_watched_counts_as_use(watched, missing):
     assert watched.recorded == []
 
 
+async def test_a_gpu_that_does_not_say_how_busy_it_is_counts_as_use(watched):
+    """As MIG slices do: their driver has no figure for them."""
+    await watched.passes(200, busy=None)
+    assert watched.recorded == []
+
+
 async def test_another_attempt_begins_anew_and_what_has_ended_is_not_watched(watched):
     await watched.passes(90)
     released = GangReleased(**JOB, attempt=1, shares=(), milli=1000, held_us=1, again=True)
@@ -171,3 +177,7 @@ async def test_a_node_has_samples_of_its_own_devices_alone(watched):
         while not watched.shell.busy_permille:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
     assert watched.shell.busy_permille == {("n1", "GPU-1"): 5}
+    await watched.say(subjects.agent_up("n1", "signal"), sample(None))
+    async with asyncio.timeout(60):
+        while watched.shell.busy_permille:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)

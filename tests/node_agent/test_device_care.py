@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
+from pathlib import Path
 
+import msgspec
 import pytest
 from tests.node_agent.devices.cases import announced
 from tests.node_agent.rig import Node, until
 
 from headrace.events.gangs import Share
-from headrace.node_agent import heartbeats
-from headrace.node_agent.devices.simulated import uuid_of
+from headrace.node_agent import folders, heartbeats
+from headrace.node_agent.devices.simulated import SimulatedDevices, uuid_of
+from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision import kernel
-from headrace.node_agent.supervision.protocol import REPORTS
+from headrace.node_agent.supervision.protocol import INTENT, MARKER, REPORTS
 
 GPU = uuid_of("n1", 0)
 NAME = '"$HEADRACE_SIMULATED_GPUS/$CUDA_VISIBLE_DEVICES.$(readlink /proc/self/ns/pid).$$"'
@@ -55,6 +59,34 @@ async def test_what_a_grandchild_holds_counts_for_its_worker(node: Node) -> None
     key = await node.placement.want("greedy", "sh", "-c", script, shares=shares)
 
     assert (await node.placement.ended(key)).reason == "over-share"
+
+
+async def test_the_processes_of_a_worker_in_a_container_are_known(tmp_path: Path) -> None:
+    """Its engine has started them, no shim: they carry its mark, or descend from its first one."""
+    key, marker = AttemptKey("greedy", 1, 0), "a-mark"
+    folder = tmp_path / folders.name_of(key)
+    folder.mkdir(parents=True)
+    first = await asyncio.create_subprocess_exec(
+        *("sh", "-c", "env -i setsid sleep 1000 & sleep 1000"),
+        env={"PATH": os.environ["PATH"], MARKER: marker},
+    )
+    intent = {
+        "version": 1, "boot": "b", "pid": 0, "job": key.job, "attempt": 1, "rank": 0,
+        "project": "vision", "traceparent": "", "enforcement": "watch", "marker": marker,
+        "devices": [f"{GPU}:500"], "executor": folders.DOCKER,
+    }  # fmt: skip
+    started = {"at_us": 1, "pids": [first.pid]}
+    (folder / INTENT).write_bytes(
+        msgspec.json.encode(intent) + b"\n" + msgspec.json.encode(started) + b"\n"
+    )
+    enforcer = Enforcer(SimulatedDevices("simulated:1xH100-80GB", "n1"), tmp_path)
+    try:
+        await until(lambda: len(list(enforcer.processes_of(key))) == 3, "all three are seen")
+        assert first.pid in enforcer.processes_of(key)
+    finally:
+        for pid in enforcer.processes_of(key):
+            os.kill(pid, signal.SIGKILL)
+        await first.wait()
 
 
 async def test_who_runs_out_by_itself_reads_its_share_and_limit(node: Node) -> None:

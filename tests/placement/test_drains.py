@@ -1,10 +1,12 @@
 """What operators do to take a node out: drain, delete, forget."""
 
 import pytest
+from tests.placement.conftest import SECOND_US
 
 from headrace.events.gangs import GangEvicted
 from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import NodeChanged, NodeChangeRequested, NodeHeard, NodeSilent
+from headrace.placement.decide import wakeup
 
 
 @pytest.fixture
@@ -39,6 +41,39 @@ def test_a_drained_nodes_jobs_move_and_none_come(fleet):
     fleet.settled()
     assert placed_on(fleet, "a") == [{"n1": "n2", "n2": "n1"}[node]]
     assert fleet.state.jobs["a"].lost == 0, "it is nobody's fault"
+
+
+def test_a_drained_nodes_jobs_may_end_until_the_deadline(fleet):
+    fleet.job("a")
+    fleet.settled()
+    fleet.starts("a")
+    fleet.settled()
+    (node,) = placed_on(fleet, "a")
+    fleet.given(NodeChangeRequested(node=node, change="drain", deadline_us=600 * SECOND_US))
+    (changed,) = fleet.settled()
+    assert changed == NodeChanged(node=node, change="drain", deadline_us=600 * SECOND_US)
+    fleet.job("b", gpus=4000)
+    fleet.settled()
+    assert placed_on(fleet, "b") != [node], "it takes no new work"
+    drains_at_us = fleet.state.machines[node].drains_at_us
+    assert wakeup(fleet.state) == drains_at_us
+    fleet.cut()
+    assert fleet.settled() == []
+    assert wakeup(fleet.state) == drains_at_us, "a new leader knows it too"
+    fleet.now_us = drains_at_us
+    (evicted,) = fleet.settled()
+    assert (evicted.job, evicted.reason) == ("a", "node-drain")
+
+
+def test_drained_at_once_after_all_it_asks_them_at_once(fleet):
+    fleet.job("a")
+    fleet.settled()
+    (node,) = placed_on(fleet, "a")
+    fleet.given(NodeChangeRequested(node=node, change="drain", deadline_us=600 * SECOND_US))
+    fleet.settled()
+    ask(fleet, "drain", node)
+    changed, evicted = fleet.settled()
+    assert (changed.change, evicted.reason) == ("drain", "node-drain")
 
 
 def test_a_node_that_is_uncordoned_drains_no_more(fleet):

@@ -43,7 +43,7 @@ def answer(*events):
 
 
 def department(**fields):
-    return asked("research", "department", quota_milli=4_000, **fields)
+    return asked("research", "department", **{"quota_milli": 4_000, **fields})
 
 
 def below(**fields):
@@ -164,6 +164,24 @@ def test_projects_that_are_guaranteed_more_than_their_department_are_warned_of()
         "accepted, but more than its guarantee: the projects of research are guaranteed 5 GPUs "
         "together, and research 4"
     )
+
+
+def test_a_department_that_is_lowered_below_its_projects_is_warned_of():
+    given = (
+        department(),
+        below(quota_milli=3_000),
+        asked("ads", parent="research", quota_milli=1_000),
+    )
+    assert answer(*given).warning == ""
+    assert answer(*given, department(quota_milli=2_000)).warning == (
+        "accepted, but more than its guarantee: the projects of research are guaranteed 4 GPUs "
+        "together, and research 2"
+    )
+    typed = {"H100": some(2_000)}
+    event = answer(
+        department(per_type={"H100": some(1_000)}), below(quota_milli=3_000, per_type=typed)
+    )
+    assert "guaranteed 2 × H100 together, and research 1" in event.warning
 
 
 def test_lowering_below_what_was_given_or_is_used_is_accepted():

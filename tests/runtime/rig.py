@@ -163,6 +163,7 @@ class Rig:
                 shell=self.shells[holder],
                 requests={"job.cancel": receive, "job.anything": receive_anything},
                 settings={"held_us": HELD_US},
+                metrics=lambda _state: "headrace_fleet 1\n",
                 posting=lambda _state: {"ads", "quiet"},
             ),
             store=store,

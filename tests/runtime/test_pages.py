@@ -7,6 +7,7 @@ import json
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.runtime.rig import Rig, until
 
 from headrace.runtime.health import (
     REQUEST_BYTES_MAX,
@@ -15,6 +16,7 @@ from headrace.runtime.health import (
     counters_text,
     json_answer,
 )
+from headrace.runtime.serve import pages
 
 
 @pytest.fixture
@@ -116,3 +118,20 @@ def test_counters_are_read_as_prometheus_reads_them():
         "headrace_requests_total": ({"service": "quota"}, 3),
         "headrace_appends_total": ({"service": "quota"}, 2),
     }
+
+
+async def test_the_fleets_numbers_are_shown_by_the_leader_alone():
+    rig = Rig()
+    leader = await rig.leading()
+    follower = await rig.start("b")
+
+    def page(host):
+        return pages(host)["/metrics"]()[2].decode()
+
+    assert "headrace_fleet 1" in page(leader)
+    assert "headrace_fleet" not in page(follower)
+    assert "headrace_log_position" in page(follower)
+    await rig.kill("a")
+    await until(lambda: follower.leading)
+    assert "headrace_fleet 1" in page(follower)
+    await rig.end(follower, "b")

@@ -37,4 +37,4 @@ def submitted(platform: Platform, tmp_path: Path) -> Iterator[Submit]:
     platform.wait_ready()
     yield submit
     for job in jobs:
-        platform.headrace("cancel", job, check=False)
+        platform.headrace("cancel", job, "--yes", check=False)

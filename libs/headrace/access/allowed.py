@@ -16,6 +16,9 @@ from headrace.events import Refusal
 from headrace.events.people import Grant
 
 FLEET = "the whole fleet"
+FOLLOWS = (("job", "read"), ("event", "read"), ("logs", "read"))
+"""What who submits a job needs to follow it to its end: a token that may do the one may do the others
+to its owner's own jobs."""
 
 
 class Scope(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,9 +71,10 @@ def allowed(subject: Subject, verb: str, noun: str, scope: Scope, owner: str = "
         if isinstance(service, Refusal):
             return service
     reaches = MAY.get((noun, verb), {})
-    if not _token_covers(subject, verb, noun, scope):
-        return _token_refusal(subject, verb, noun)
     is_own = owner == subject.name
+    follows = is_own and (noun, verb) in FOLLOWS and _token_covers(subject, "submit", "job", scope)
+    if not follows and not _token_covers(subject, verb, noun, scope):
+        return _token_refusal(subject, verb, noun)
     for grant in subject.grants:
         reach = reaches.get(grant.role, "")
         if reach in ("own", "mine") and not is_own:
@@ -89,7 +93,8 @@ def refused_everywhere(subject: Subject, verb: str, noun: str) -> Refusal | None
         if service is not None:
             return service
     reaches = MAY.get((noun, verb), {})
-    if not _matches(subject.scopes, verb, noun):
+    follows = (noun, verb) in FOLLOWS and _matches(subject.scopes, "submit", "job")
+    if not follows and not _matches(subject.scopes, verb, noun):
         return _token_refusal(subject, verb, noun)
     if any(grant.role in reaches for grant in subject.grants):
         return None

@@ -142,12 +142,13 @@ class Reports(msgspec.Struct, frozen=True, kw_only=True):
 
 class Signal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A heartbeat every 2 s, with samples: `(device, busy permille, memory bytes used)`, and how
-    full the disk with the node's folder is.
+    full the disk with the node's folder is. A device whose library does not say how busy it is has
+    None there, which is not 0: it may be in use.
     """
 
     node: str
     incarnation: str
-    samples: tuple[tuple[str, int, int], ...] = ()
+    samples: tuple[tuple[str, int | None, int], ...] = ()
     running: int = 0
     disk_permille: int = 0
 

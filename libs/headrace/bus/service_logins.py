@@ -52,7 +52,12 @@ MORE = {
             "headrace.agent.*.down.session",
             "headrace.agent.*.down.session.*",
         ),
-        subscribe=("headrace.agent.*.up.session.*", subjects.FILES_ASKED, subjects.PROGRESS),
+        subscribe=(
+            "headrace.agent.*.up.session.*",
+            subjects.FILES_ASKED,
+            subjects.PROGRESS,
+            subjects.PRESENCE,
+        ),
     ),
 }
 
@@ -60,7 +65,7 @@ MORE = {
 def service_permissions(service: str) -> Permissions:
     """Of one service; it may answer whoever asks it."""
     owned = [event for event in EVENTS if event.owner == service]
-    publish = [f"headrace.log.{noun}.>" for noun in _nouns(owned)]
+    publish = [subjects.PRESENCE, *(f"headrace.log.{noun}.>" for noun in _nouns(owned))]
     subscribe = [subjects.LOG, f"{subjects.service_inbox(service)}.>"]
     if owned:
         publish += ["headrace.log.service.>", *_TAKES_REQUESTS.publish]

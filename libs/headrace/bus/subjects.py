@@ -23,6 +23,7 @@ PROGRESS = "headrace.agent.*.up.progress.now"
 FILES_ASKED = "headrace.agent.*.up.files.*"  # of the gateway; placement need not hear it
 SERVICES_INBOX = "_SERVICES"  # answers to services: no publisher and no node may listen there
 USES = "headrace.uses"  # of workspaces, as gateways saw them
+PRESENCE = "headrace.presence"  # of services' instances, to gateways
 WHY = "headrace.query.placement.why"  # a job's id in, an `Explanation` (or null) out
 
 

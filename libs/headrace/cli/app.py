@@ -71,9 +71,19 @@ VERBS = {
     "verify": Verb("verifying", "derive every decision again from the log", is_local=True),
     "up": Verb("platform", "start a platform on this machine", is_local=True),
     "down": Verb("platform", "stop it", is_local=True),
-    "status": Verb("platform", "what of it runs, and whether it is well", is_local=True),
+    "status": Verb("status", "what of a platform runs, and whether it is well"),
 }
 
+EXIT_CODES = """exit codes
+  0    done; `run` and `submit --wait` exit as their job does
+  1    it failed, or what was looked at is not as it should be
+  2    the command line was not understood
+  120  refused: the line says which field, why, and what would be accepted
+  121  the job was cancelled
+  122  the platform is not reached
+  124  not in time
+  125  headrace failed itself
+  130  interrupted"""
 HELP = frozenset(("-h", "--help"))
 LINUX_ONLY = "platforms and nodes are machines with Linux; headrace login URL to use one from here"
 NOT_YET = frozenset(("whatif",))
@@ -128,7 +138,7 @@ def _unknown(name: str) -> str:
 def _overview() -> str:
     width = max(len(name) for name in VERBS)
     verbs = "\n".join(f"  {name:<{width}}  {verb.about}" for name, verb in VERBS.items())
-    return f"usage: headrace VERB …    (headrace VERB --help tells more)\n\n{verbs}"
+    return f"usage: headrace VERB …    (headrace VERB --help tells more)\n\n{verbs}\n\n{EXIT_CODES}"
 
 
 def _version() -> str:

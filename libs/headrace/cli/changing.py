@@ -7,7 +7,8 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 
 from headrace.cli.arguments import add_connection
-from headrace.cli.exits import DONE, REFUSED, printable, report
+from headrace.cli.confirmation import add_yes, is_confirmed
+from headrace.cli.exits import DONE, FAILED, REFUSED, printable, report
 from headrace.client.client import Client
 from headrace.client.errors import NotFound, Refused
 from headrace.client.model import Answer
@@ -18,25 +19,33 @@ LEFT_S_MAX = 180.0  # longer than a job is given to leave
 
 def cancel_options(parser: ArgumentParser) -> None:
     """The arguments of `cancel`."""
+    resume_options(parser)
+    add_yes(parser)
+
+
+def resume_options(parser: ArgumentParser) -> None:
+    """The arguments of `resume`."""
     parser.add_argument("jobs", nargs="+", metavar="JOB", help="ids, or unambiguous prefixes")
     add_connection(parser)
 
 
-resume_options = cancel_options
-
-
 def pause_options(parser: ArgumentParser) -> None:
     """The arguments of `pause`."""
-    cancel_options(parser)
+    resume_options(parser)
     parser.add_argument(
         "-d", "--detach", action="store_true", help="do not wait until they have left their GPUs"
     )
 
 
-def cancel(*, jobs: list[str], url: str, token: str, project: str) -> int:
-    """End jobs. Their workers are asked to stop first, and get the job's grace."""
+def cancel(*, jobs: list[str], yes: bool, url: str, token: str, project: str) -> int:
+    """End jobs. Their workers are asked to stop first, and get the job's grace. A workspace's files
+    are somebody's work that no other run makes again: it is asked about them.
+    """
     del project  # an id says enough
     client = Client.from_config(url=url, token=token)
+    losses = [] if yes else [loss for job in jobs if (loss := _loss(client, job))]
+    if not is_confirmed("headrace cancel", losses, is_sure=yes):
+        return FAILED
     return _each(jobs, "cancel", client.cancel, lambda job: f"{job}  cancelling")
 
 
@@ -61,6 +70,17 @@ def resume(*, jobs: list[str], url: str, token: str, project: str) -> int:
     del project  # an id says enough
     client = Client.from_config(url=url, token=token)
     return _each(jobs, "resume", client.resume, lambda job: f"{job}  resuming")
+
+
+def _loss(client: Client, job: str) -> str:
+    """What goes with a workspace that has not ended; empty for whatever else."""
+    try:
+        row = client.job(job).job
+    except (NotFound, Refused):
+        return ""
+    if row.kind != "workspace" or row.ended_at_us:
+        return ""
+    return f"ends {row.job}: its files go with it, but for those on volumes and in its outputs"
 
 
 def _left(client: Client, job: str) -> str:

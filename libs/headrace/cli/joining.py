@@ -6,13 +6,16 @@ into an environment or a log.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import shlex
 import socket
 import subprocess
 import sys
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from headrace.cli.app import LINUX_ONLY
@@ -25,6 +28,9 @@ from headrace.trust import join_token, order
 from headrace.trust.join_token import JoinTokenRow
 
 SYSTEM_DIR = Path("/var/lib/headrace-node")
+MEMBER = "member.json"  # what a folder has whose machine has joined
+JOINED_WITH = "joined_with.json"  # the HEADRACE_NODE_* of its agent, when it joined
+VARIABLES, DIR = "HEADRACE_NODE_", "HEADRACE_NODE_DIR"
 NAME_LENGTH_MAX = 63
 SECOND_US = 1_000_000
 STDIN = "-"
@@ -86,8 +92,11 @@ def join(
     if not is_name(node):
         rule = "has 1 to 63 of a-z 0-9 and '-', not starting with '-'"
         return report(f"refused: --name = {node} — {rule}", REFUSED)
-    if (where / "member.json").exists():
-        line = f"{where} has joined already; headrace node delete, then rm -r it, to join anew"
+    if (where / MEMBER).exists():
+        line = (
+            f"{where} has joined already: {run_line(where)} starts its agent; to join anew, headrace"
+            " node delete, then rm -r it"
+        )
         return report(f"headrace node join: {line}", FAILED)
     wanted = order.Order(node=node, url=head, token=token.text())
     try:
@@ -100,14 +109,59 @@ def _carry_out(where: Path, wanted: order.Order, env: dict[str, str], *, as_serv
     """Join, and see to it that the agent runs. Raises `OSError`, `ServiceError`."""
     where.mkdir(mode=0o700, parents=True, exist_ok=True)
     order.give(where, wanted)
+    env = {**_node_variables(), **env}
     told = _environment(where, env)
     reserving = ("--reserve",) if as_service else ()
     joined = subprocess.run([*AGENT, "--join", str(where), *reserving], env=told, check=False)
-    if joined.returncode == DONE and as_service:
+    if joined.returncode != DONE:
+        return joined.returncode
+    order.replace(where / JOINED_WITH, json.dumps(env).encode())
+    if as_service:
         print(printable(install(where, env)))
-    elif joined.returncode == DONE:
-        os.execve(sys.executable, list(AGENT), told)  # noqa: S606 - ours
-    return joined.returncode
+        return DONE
+    print(printable(f"  to start it again: {run_line(where)}"), flush=True)
+    return _become_agent(told)
+
+
+def run_options(parser: ArgumentParser) -> None:
+    """The arguments of `node run`."""
+    parser.add_argument("--dir", default="", metavar="FOLDER", help="where the node is kept")
+
+
+def run(folder: str) -> int:
+    """Run the agent of a node that has joined, with all that it was joined with. What is in the
+    environment now (`HEADRACE_NODE_GPUS`, …) comes before that.
+    """
+    if sys.platform != "linux":
+        return report(f"headrace node run: {LINUX_ONLY}", USAGE)
+    where = Path(folder).expanduser().absolute() if folder else default_folder()
+    if not (where / MEMBER).exists():
+        line = f"{where} has not joined a platform: headrace node join URL --token …"
+        return report(f"headrace node run: {line}", FAILED)
+    try:
+        env: dict[str, str] = json.loads((where / JOINED_WITH).read_bytes())
+    except FileNotFoundError:
+        env = {}
+    except (OSError, ValueError) as error:
+        return report(f"headrace node run: {where / JOINED_WITH}: {error}", FAILED)
+    told = _environment(where, {**env, **_node_variables()})
+    return _become_agent(told)
+
+
+def run_line(folder: Path) -> str:
+    """What is typed to run the agent of the node that is kept there."""
+    where = "" if folder == default_folder() else f" --dir {shlex.quote(str(folder))}"
+    return f"headrace node run{where}"
+
+
+def _become_agent(env: dict[str, str]) -> NoReturn:
+    os.execve(sys.executable, list(AGENT), env)  # noqa: S606 - ours
+
+
+def _node_variables() -> dict[str, str]:
+    """What the environment says of a node."""
+    named = (name for name in os.environ if name.startswith(VARIABLES) and name != DIR)
+    return {name: os.environ[name] for name in named}
 
 
 def make_token(client: Client, *, uses: int, expires: str, auto_approve: bool) -> int:
@@ -190,4 +244,4 @@ def _token(given: str) -> str:
 def _environment(folder: Path, more: dict[str, str]) -> dict[str, str]:
     left_out = ("HEADRACE_JOIN_TOKEN", "HEADRACE_TOKEN", "HEADRACE_URL", "HEADRACE_CERTIFICATE")
     env = {name: value for name, value in os.environ.items() if name not in left_out}
-    return {**env, **more, "HEADRACE_NODE_DIR": str(folder)}
+    return {**env, **more, DIR: str(folder)}

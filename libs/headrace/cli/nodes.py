@@ -44,7 +44,9 @@ def node_options(parser: ArgumentParser) -> None:
     action("reject", "turn it away")
     for name, (_, about) in CHANGES.items():
         action(name, about)
-    draining.drain_options(action("drain", "cordon it and ask its jobs to move"))
+    draining.drain_options(
+        action("drain", "cordon it, let its jobs end, and ask the others to move")
+    )
     draining.forget_options(action("forget", "give up a lost machine, and what ran there"))
     tokens = action("tokens", "join tokens, who used them and until when", node=False)
     add_output(tokens)
@@ -55,12 +57,18 @@ def node_options(parser: ArgumentParser) -> None:
         "--token", dest="given", default="", help="or - for standard input, or HEADRACE_JOIN_TOKEN"
     )
     joining.join_options(join)
+    run = actions.add_parser(
+        "run", help="run the agent of this machine, which has joined", allow_abbrev=False
+    )
+    joining.run_options(run)
 
 
 def node(*, action: str, **given: Any) -> int:
     """Do it."""
     from headrace.cli import draining, joining
 
+    if action == "run":
+        return joining.run(given["dir"])
     if action == "join":
         return joining.join(
             given["head"],
@@ -79,7 +87,9 @@ def node(*, action: str, **given: Any) -> int:
         "describe": lambda: _describe(client.node(name), given["output"]),
         "approve": lambda: _approve(client, name, approved=True),
         "reject": lambda: _approve(client, name, approved=False),
-        "drain": lambda: draining.drain(client, name, deadline=given["deadline"]),
+        "drain": lambda: draining.drain(
+            client, name, deadline=given["deadline"], is_sure=given["yes"]
+        ),
         "forget": lambda: draining.forget(client, name, is_sure=given["yes"]),
         "token": lambda: _token(client, **given),
         "tokens": lambda: joining.list_tokens(client.join_tokens(), given["output"]),

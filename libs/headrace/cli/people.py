@@ -111,7 +111,10 @@ def token_options(parser: ArgumentParser) -> None:
     add_output(shown)
     made = add_action(actions, "create", "make an API token; it is shown once")
     made.add_argument("--name", default="", help="what it is for")
-    made.add_argument("--scope", action="append", default=[], help="job.read, job.*, *.read, …")
+    made.add_argument(
+        "--scope", action="append", default=[], help="NOUN.VERB, * for either; may be repeated"
+    )
+    made.epilog = f"scopes, by noun:\n{_scopes()}"
     made.add_argument("--expires", type=duration_us, default=0, help="such as 90d; else never")
     for parsed in (shown, made):
         parsed.add_argument("--user", default="", help="service:PROJECT/NAME; else yourself")
@@ -150,3 +153,11 @@ def _called(user: str) -> str:
 
 def _role_cells(row: RoleRow) -> list[str]:
     return [row.member, row.role, row.scope or FLEET, "its document" if row.listed else "grant"]
+
+
+def _scopes() -> str:
+    """What a token can be narrowed to, a line per noun."""
+    from headrace.access.table import MAY, NOUNS
+
+    verbs = {noun: [verb for of, verb in MAY if of == noun] for noun in NOUNS}
+    return "\n".join(f"  {noun:<10}  {' '.join(verbs[noun])}" for noun in NOUNS)

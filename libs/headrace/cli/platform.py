@@ -1,4 +1,4 @@
-"""The operator's verbs of a platform on this machine: `up`, `down`, `status`.
+"""The operator's verbs of a platform on this machine: `up`, `down`, and its `status`.
 
 Rule: imported only when one of them is called, and importable without servers or network drivers.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.cli.arguments import add_output, add_watch
-from headrace.cli.exits import DONE, FAILED, REFUSED
+from headrace.cli.confirmation import add_yes, counted, is_confirmed, named
+from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE
 from headrace.cli.exits import report as report_line
 from headrace.cli.output import show
 from headrace.embedded import EmbeddedError, daemon, ending, processes, secrets, settings
@@ -33,7 +33,7 @@ POLL_S = 0.02
 
 def up_options(parser: ArgumentParser) -> None:
     """The arguments of `up`. What is not given is as at the last start."""
-    _data_dir_option(parser)
+    data_dir_option(parser)
     parser.add_argument(
         "--nodes",
         type=int,
@@ -50,6 +50,13 @@ def up_options(parser: ArgumentParser) -> None:
         "--gpus", help="the GPUs of each node: auto, or for example simulated:8xH100-80GB"
     )
     parser.add_argument("--listen", metavar="HOST:PORT", help="at first 127.0.0.1:7400")
+    parser.add_argument(
+        "--metrics-port",
+        type=int,
+        metavar="PORT",
+        help="where the fleet's numbers are for Prometheus, on 127.0.0.1 (at first 7414; 0: any that"
+        " is free)",
+    )
     parser.add_argument(
         "--tls-self-signed",
         action="store_true",
@@ -73,6 +80,7 @@ def up(
     trust_everybody: bool | None,
     gpus: str | None,
     listen: str | None,
+    metrics_port: int | None,
     tls_self_signed: bool,
     tls_cert: str,
     tls_key: str,
@@ -85,6 +93,7 @@ def up(
         trust_everybody=trust_everybody,
         gpus=gpus,
         listen=listen,
+        metrics_port=metrics_port,
         tls_self_signed=tls_self_signed,
         tls_certificate=os.path.abspath(tls_cert) if tls_cert else "",
         tls_key=os.path.abspath(tls_key) if tls_key else "",
@@ -99,39 +108,82 @@ def up(
 
 def down_options(parser: ArgumentParser) -> None:
     """The arguments of `down`."""
-    _data_dir_option(parser)
+    data_dir_option(parser)
     parser.add_argument(
-        "--keep-jobs", action="store_true", help="leave running jobs running for the next `up`"
+        "--keep-jobs",
+        action=BooleanOptionalAction,
+        help="leave running jobs running for the next `up`"
+        " (as it is where other machines reach the platform)",
     )
     parser.add_argument(
         "--delete-data", action="store_true", help="remove everything: log, jobs, keys"
     )
+    add_yes(parser)
 
 
-def down(data_dir: Path, *, keep_jobs: bool, delete_data: bool) -> int:
-    """Stop the platform. Its data stay; `headrace up` goes on where it was."""
+def down(data_dir: Path, *, keep_jobs: bool | None, delete_data: bool, yes: bool) -> int:
+    """Stop the platform, once it is known what ends with it. Without `delete_data` its data stay, and
+    `headrace up` goes on where it was.
+    """
     layout = Layout(data_dir)
+    if keep_jobs and delete_data:
+        return report_line("headrace down: --keep-jobs is nothing beside --delete-data", USAGE)
     try:
-        settings.read(layout)
-        _stop(layout, keep_jobs=keep_jobs)
+        kept = settings.read(layout).are_jobs_kept if keep_jobs is None else keep_jobs
+        is_kept = kept and not delete_data
+        jobs = ending.open_jobs(layout)
+        losses = [] if is_kept else _ended(jobs, is_final=delete_data)
+        if delete_data:
+            losses += _dropped(layout)
+        if not is_confirmed("headrace down", losses, is_sure=yes):
+            return FAILED
+        _stop(layout, keep_jobs=is_kept)
         if delete_data:
             layout.delete()
     except EmbeddedError as error:
         return _failed(error)
-    print(f"Headrace is down    data {'deleted' if delete_data else layout.data_dir}")
+    kept_on = f"    on its nodes {counted(len(jobs), 'job')} left" if is_kept and jobs else ""
+    print(f"Headrace is down    data {'deleted' if delete_data else layout.data_dir}{kept_on}")
     return DONE
 
 
-def status_options(parser: ArgumentParser) -> None:
-    """The arguments of `status`."""
-    _data_dir_option(parser)
-    parser.add_argument("--check", action="store_true", help="exit with 1 unless all is ready")
-    add_output(parser)
-    add_watch(parser)
+def _ended(jobs: list[str], *, is_final: bool) -> list[str]:
+    """Which jobs `down` ends."""
+    if not jobs:
+        return []
+    then = "" if is_final else "; with the next `up` they start anew, with --keep-jobs they run on"
+    return [f"ends {counted(len(jobs), 'job')} on this machine's nodes: {named(jobs)}{then}"]
 
 
-def status(data_dir: Path, *, check: bool, output: str) -> int:
-    """Show every process of the platform: whether it is ready, for how long, how heavy."""
+def _dropped(layout: Layout) -> list[str]:
+    """What goes with the data."""
+    lines = [f"deletes {layout.data_dir} for good: the log, what jobs left behind, all keys"]
+    said = state(layout)
+    if said is None or said.phase != "ready":
+        return lines
+    from headrace.cli.first_nodes import client_of  # the client is for this only
+    from headrace.client import ClientError
+
+    client = client_of(layout, said.url)
+    own = settings.read(layout).node_names()
+    try:
+        status, projects = client.status(), [row.project for row in client.projects()]
+        elsewhere = [node.node for node in client.nodes() if node.node not in own]
+    except ClientError:
+        return lines
+    finally:
+        client.close()
+    live = counted(sum(status.jobs.values()), "live job")
+    lines.append(f"  {status.position} events, {live}, {named(projects)}")
+    if elsewhere:
+        lines.append(f"  nodes on other machines, which have to join anew: {named(elsewhere)}")
+    return lines
+
+
+def local_status(data_dir: Path, *, check: bool, output: str) -> int:
+    """Show every process of the platform on this machine: whether it is ready, for how long, how
+    heavy.
+    """
     try:
         report = _status.report(Layout(data_dir))
     except EmbeddedError as error:
@@ -168,9 +220,6 @@ def _up(layout: Layout, options: settings.Wanted, *, detach: bool) -> None:
 
     ensure_first_project(layout, said.url)
     print(announce(layout, wanted, said.url, join_line_of(layout, said.url)))
-    port = wanted.listen.rpartition(":")[2]
-    if port != "0" and not said.url.endswith(f":{port}"):
-        print(f"  {wanted.listen} is taken by another program, so it listens on another port")
 
 
 def _become_supervisor(layout: Layout) -> None:
@@ -189,7 +238,9 @@ def _wait_ready(layout: Layout, process: Process) -> State:
     if said is not None and said.phase == "ready":
         return said
     if in_time:
-        raise EmbeddedError(f"it did not start: {_last_line(layout.log('up'))}")
+        line = _last_line(layout.log("up"))
+        _, refused, why = line.partition("refused: ")
+        raise EmbeddedError(f"{refused}{why}" if refused else f"it did not start: {line}")
     missing = ", ".join(
         row.name for row in _status.report(layout).processes if row.state != "ready"
     )
@@ -209,7 +260,8 @@ def _stop(layout: Layout, *, keep_jobs: bool) -> None:
         layout.state.unlink(missing_ok=True)
 
 
-def _data_dir_option(parser: ArgumentParser) -> None:
+def data_dir_option(parser: ArgumentParser) -> None:
+    """Which platform of this machine."""
     parser.add_argument(
         "--data-dir",
         type=lambda text: Path(text).expanduser().absolute(),
@@ -232,6 +284,7 @@ def _last_line(log: Path) -> str:
 def _table(report: _status.Report) -> str:
     lines = [
         f"Headrace is {report.phase}    {report.url or '–'}     data {report.data_dir}",
+        *([f"numbers for Prometheus {report.metrics}"] if report.metrics else []),
         f"{'PROCESS':<12} {'STATE':<10} {'PID':>8} {'UP':>8} {'RESTARTS':>8} {'MEMORY':>9}  LOG",
     ]
     lines += [_table_row(row) for row in report.processes]

@@ -193,9 +193,12 @@ class Client(Reports, People, Entering):
         """One node."""
         return self._get(f"/v1/nodes/{part(node)}", NodeRow)
 
-    def change_node(self, node: str, change: str) -> Answer:
-        """Cordon, uncordon or fence it."""
-        return self._once("POST", f"/v1/nodes/{part(node)}", {"change": change})
+    def change_node(self, node: str, change: str, *, deadline_us: int = 0) -> Answer:
+        """Cordon, uncordon, drain, fence, delete or forget it. Jobs on a node that is drained may run
+        on for `deadline_us` before they are asked to move.
+        """
+        body = {"change": change, "deadline_us": deadline_us} if deadline_us else {"change": change}
+        return self._once("POST", f"/v1/nodes/{part(node)}", body)
 
     def create_join_token(
         self, *, uses: int = 1, lasts_s: int = 3600, auto_approve: bool = False

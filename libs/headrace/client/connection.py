@@ -27,6 +27,7 @@ from headrace.client.transport import ask, opened, parts_of, reason, tls
 REPLY_S_MAX = 25.0  # longer than the gateway itself waits for an answer
 SILENCE_S_MAX = 30.0  # of a stream, which has a heartbeat every 10 s
 DEADLINE_S = 60.0  # of a request, all tries together
+SILENT_S_MAX = 1.0  # after which it is said why a request is tried again
 RESTART_S = 5.0  # how long a gateway that none connects to is believed to restart, by a change
 RETRY_S = 0.3
 JITTER = 0.5  # by how much a wait may be longer, so that not all come again at once
@@ -159,6 +160,7 @@ class Connection:
     ) -> Reply:
         began_s = time.monotonic()
         deadline_s = began_s + DEADLINE_S
+        is_told = False
         while True:
             if key is not None:
                 headers = {**headers, "Idempotency-Key": key()}
@@ -168,7 +170,7 @@ class Connection:
                 wait_s = reply.after_s
                 if reply.status not in AGAIN or time.monotonic() + wait_s > deadline_s:
                     return reply
-                failure = f"HTTP {reply.status}"
+                failure = _message_of(reply)
             except _Unconnected as error:
                 failure = str(error)
                 deadline_s = min(deadline_s, began_s + (RESTART_S if key is not None else 0.0))
@@ -177,6 +179,13 @@ class Connection:
                 failure = reason(error)
             if time.monotonic() + wait_s > deadline_s:
                 raise Unreachable(f"{self._url}: {failure}")
+            if not is_told and time.monotonic() - began_s > SILENT_S_MAX:
+                is_told = True
+                left_s = deadline_s - time.monotonic()
+                import logging  # seldom needed
+
+                said = logging.getLogger("headrace.client")
+                said.warning("%s: %s; trying again for %.0f s", self._url, failure, left_s)
             time.sleep(wait_s * random.uniform(1, 1 + JITTER))
 
     def _once(
@@ -221,6 +230,14 @@ def path_with(path: str, query: Mapping[str, Any] | None) -> str:
         if not (value is None or value is False or value == "")
     }
     return f"{path}?{urlencode(given)}" if given else path
+
+
+def _message_of(reply: Reply) -> str:
+    """What an answer says that is none."""
+    with contextlib.suppress(msgspec.DecodeError):
+        if said := _ANSWERS.decode(reply.body).message:
+            return said
+    return f"HTTP {reply.status}"
 
 
 def _checked(reply: Reply) -> bytes:

@@ -253,7 +253,33 @@ class LogPiece(msgspec.Struct, kw_only=True, omit_defaults=True):
     role: str = ""
 
 
-class Status(msgspec.Struct, kw_only=True):
+class InstanceRow(msgspec.Struct, kw_only=True):
+    """One instance of a service, heard in the last seconds: whether it leads, and by how many events
+    it is behind the log.
+    """
+
+    service: str
+    instance: str
+    leading: bool
+    epoch: int
+    position: int
+    lag: int
+    memory_bytes: int
+
+
+class Operations(msgspec.Struct, kw_only=True):
+    """What operators look at. `metrics` is where the fleet's numbers are, `certificate_ends_us` when
+    the gateway's certificate does (0: it speaks no TLS), `disk_permille` how full the disk with its
+    files is.
+    """
+
+    instances: list[InstanceRow] = []
+    metrics: str = ""
+    certificate_ends_us: int = 0
+    disk_permille: int = 0
+
+
+class Status(Operations, kw_only=True):
     """The platform as the gateway sees it. `services` are those that lead, by epoch."""
 
     version: str
@@ -265,6 +291,7 @@ class Status(msgspec.Struct, kw_only=True):
     nodes: int
     gpus: int
     held_milli: int
+    node_states: dict[str, int] = {}
 
 
 def why_ended(reason: str, message: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 from headrace.embedded import contexts, secrets
 from headrace.embedded.layout import Layout, default_data_dir
 from headrace.embedded.settings import Settings
-from headrace.embedded.status import isolation_of
+from headrace.embedded.status import isolation_of, metrics_of
 from headrace.events.accounts import UNISOLATED
 
 
@@ -30,6 +30,7 @@ def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") 
             f"  log {_log_server(layout, settings)} · bus {_bus(settings)} · {settings.fleet()}",
             "  you are admin, project default.   Admin token: "
             + (f"{token}  shown once, {kept}" if is_first else kept),
+            f"  numbers for Prometheus {metrics_of(layout)}    token {_short(layout.secrets / secrets.METRICS_TOKEN)}",
             *_nodes(layout, settings),
             *([f"  a machine joins within 1 h by: {join_line}"] if join_line else []),
         ]

@@ -31,7 +31,7 @@ _LOG = logging.getLogger("headrace.up")
 class Wish(msgspec.Struct):
     """How `headrace down` wants it done, read by the supervisor when its signal arrives."""
 
-    keep_jobs: bool = False
+    keep_jobs: bool
 
 
 def command(layout: Layout, *options: str) -> Sequence[str]:
@@ -80,7 +80,8 @@ async def _supervise(platform: Platform, layout: Layout, on_ready: Callable[[str
         _LOG.error("%s", error)
         status = 1
     waiting.cancel()
-    wish = read_json(wish_file(layout), Wish) or Wish()
+    kept = settings.read(layout).are_jobs_kept
+    wish = read_json(wish_file(layout), Wish) or Wish(keep_jobs=kept)
     await platform.stop(keep_jobs=wish.keep_jobs)
     with contextlib.suppress(EmbeddedError, OSError):
         await running

@@ -39,6 +39,15 @@ def end_everything(layout: Layout, *, keep_jobs: bool, again: bool = False) -> N
         Postgres(layout.postgres()).stop()
 
 
+def open_jobs(layout: Layout) -> list[str]:
+    """The jobs of which an attempt on a node of this machine has not ended, by what is on disk."""
+    folders = layout.nodes.glob("*/attempts/*")
+    is_open = (
+        f for f in folders if (f / "intent.json").exists() and not (f / "exit.json").exists()
+    )
+    return sorted({folder.name.rsplit(".", 2)[0].replace(".", "/") for folder in is_open})
+
+
 def stop_together(layout: Layout, names: Iterable[str]) -> list[str]:
     """End these units at the same time; those that ran."""
     ordered = sorted(names)

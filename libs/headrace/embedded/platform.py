@@ -77,8 +77,9 @@ class Platform:
         await asyncio.gather(self._clear_remains(), self._start_servers())
         await asyncio.to_thread(self._prepare_log)
         listen = free_address(self._settings.listen)
-        if listen != self._settings.listen:
-            _LOG.warning("%s is taken, listening on %s", self._settings.listen, listen)
+        self._servers.metrics = self._settings.metrics_address
+        if not self._servers.metrics.endswith(":0"):  # that one finds a port at each of its starts
+            free_address(self._servers.metrics, "--metrics-port")
         self.url = url_of(listen, tls=self._settings.tls)
         self._report("starting")
         services = service_units(self._layout, self._servers, self._settings, listen)

@@ -45,6 +45,7 @@ class Servers:
     nats_url = ""
     nats_creds: str | None = None  # of a bus that is not ours: everybody's login, or none at all
     certificate: tuple[str, str] = ("", "")  # of gateway and bus, and its key: files
+    metrics = "127.0.0.1:0"  # where the fleet's numbers are
     is_pinned = False  # whether the certificate is our own
 
 
@@ -77,6 +78,11 @@ def node_units(layout: Layout, servers: Servers, settings: Settings, listen: str
     ]
 
 
+def metrics_url(address: str) -> str:
+    """Where the fleet's numbers are; empty when that shows at each start."""
+    return "" if address.endswith(":0") else f"http://{address}/metrics"
+
+
 def has_joined(layout: Layout, node: str) -> bool:
     """Whether this node is a member already."""
     return (layout.node(node) / MEMBER).exists()
@@ -87,11 +93,12 @@ def _of_service(
 ) -> dict[str, str]:
     env = _common(layout, servers, name) | {
         "HEADRACE_PG_DSN": role_dsn(servers.owner_dsn, name, secrets.password(layout, name)),
-        "HEADRACE_HTTP": listen if name == "gateway" else "127.0.0.1:0",
+        "HEADRACE_HTTP": {"gateway": listen, "metrics": servers.metrics}.get(name, "127.0.0.1:0"),
     }
     if name == "gateway":
         env["HEADRACE_TOKEN_FILE"] = str(secrets.token_file(layout))
         env["HEADRACE_FILES_DIR"] = str(layout.files)
+        env["HEADRACE_METRICS_URL"] = metrics_url(servers.metrics)
         env["HEADRACE_WORKSPACE_DOMAIN"] = settings.workspace_domain
         env |= _tls(servers)
     return env

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import socket
@@ -20,6 +21,7 @@ FIRST_PORT = 20_000
 NVIDIA = Path("/proc/driver/nvidia/gpus")
 SIMULATED = "simulated:8xH100-80GB"
 LISTEN = "127.0.0.1:7400"
+METRICS_PORT = 7414  # on loopback, for Prometheus; as deploy/prometheus has it
 
 _GPUS = re.compile(r"^(auto|simulated:([1-9]\d{0,2})x([A-Za-z0-9][A-Za-z0-9.-]{0,62}))$")
 
@@ -30,6 +32,7 @@ class Settings(msgspec.Struct, kw_only=True):
     nodes: int
     gpus: str
     listen: str = LISTEN
+    metrics_port: int | None = None  # 0: any that is free
     are_nodes_chosen: bool = False  # else as many as suit where it listens
     trust_everybody: bool = False  # where nodes cannot isolate jobs
     external_postgres: bool = False
@@ -59,10 +62,25 @@ class Settings(msgspec.Struct, kw_only=True):
         return f"{nodes} · {len(list(NVIDIA.iterdir())) if NVIDIA.is_dir() else 0} GPUs"
 
     @property
+    def metrics_address(self) -> str:
+        """Where the fleet's numbers are to be. Who lets the gateway have any port lets them."""
+        port = self.metrics_port
+        if port is None:
+            port = 0 if self.listen.endswith(":0") else METRICS_PORT
+        return f"127.0.0.1:{port}"
+
+    @property
     def is_local(self) -> bool:
         """Whether only this machine reaches it."""
         host = self.listen.rpartition(":")[0].strip("[]")
         return host in ("localhost", "::1") or host.startswith("127.")
+
+    @property
+    def are_jobs_kept(self) -> bool:
+        """Whether jobs on this machine's nodes run on while the platform is down: where it serves other
+        machines too, whose nodes outlive it anyway.
+        """
+        return not self.is_local
 
 
 class Wanted(msgspec.Struct, kw_only=True):
@@ -71,6 +89,7 @@ class Wanted(msgspec.Struct, kw_only=True):
     nodes: int | None = None
     gpus: str | None = None
     listen: str | None = None
+    metrics_port: int | None = None
     tls_self_signed: bool = False
     tls_certificate: str = ""
     tls_key: str = ""
@@ -93,6 +112,8 @@ def settle(layout: Layout, wanted: Wanted) -> Settings:
         settings.nodes, settings.are_nodes_chosen = wanted.nodes, True
     settings.gpus = settings.gpus if wanted.gpus is None else wanted.gpus
     settings.listen = settings.listen if wanted.listen is None else wanted.listen
+    if wanted.metrics_port is not None:
+        settings.metrics_port = wanted.metrics_port
     if wanted.workspace_domain is not None:
         settings.workspace_domain = wanted.workspace_domain
     if wanted.trust_everybody is not None:
@@ -124,21 +145,33 @@ def read(layout: Layout) -> Settings:
     return known
 
 
-def free_address(listen: str) -> str:
-    """`listen`, or the same host with a free port when that one is taken."""
-    host, _, port = listen.rpartition(":")
+def free_address(address: str, option: str = "--listen") -> str:
+    """`address`, with a free port in place of 0. Another that is taken is never replaced: people and
+    machines know it. Raises `EmbeddedError` with the `option` that chooses it.
+    """
+    host, _, port = address.rpartition(":")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    for candidate in (int(port), 0):
-        with socket.socket(family) as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((host.strip("[]"), candidate))
-            except PermissionError as error:
-                raise EmbeddedError(f"refused: --listen = {listen} — {error.strerror}") from error
-            except OSError:
-                continue
-            return f"{host}:{probe.getsockname()[1]}"
-    raise EmbeddedError(f"refused: --listen = {listen} — {host} is no address of this machine")
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host.strip("[]"), int(port)))
+        except OSError as error:
+            value = address if option == "--listen" else port
+            raise EmbeddedError(
+                f"refused: {option} = {value} — {_why(error, host, port)}"
+            ) from error
+        return f"{host}:{probe.getsockname()[1]}"
+
+
+def _why(error: OSError, host: str, port: str) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return (
+            f"another program listens there (`ss -ltnp sport = :{port}` tells which); choose another"
+            " port, 0 takes any that is free"
+        )
+    if error.errno == errno.EADDRNOTAVAIL or isinstance(error, socket.gaierror):
+        return f"{host} is no address of this machine"
+    return error.strerror or str(error)
 
 
 def reachable_host(listen: str) -> str:
@@ -183,6 +216,9 @@ def _check(settings: Settings) -> None:
             f"refused: --gpus = {settings.gpus} — auto, or simulated:<count>x<model>-<size>, "
             f"such as {SIMULATED}"
         )
+    if settings.metrics_port is not None and not 0 <= settings.metrics_port <= 65_535:
+        line = f"refused: --metrics-port = {settings.metrics_port} — 0 (any that is free) to 65535"
+        raise EmbeddedError(line)
     host, _, port = settings.listen.rpartition(":")
     if not host and port and not port.isdigit():
         settings.listen = f"{settings.listen}:{LISTEN.rpartition(':')[2]}"

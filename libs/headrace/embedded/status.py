@@ -14,7 +14,7 @@ from headrace.embedded import platform, processes, secrets, settings
 from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
 from headrace.embedded.postgres import Postgres
-from headrace.embedded.services import SERVICES
+from headrace.embedded.services import SERVICES, metrics_url
 from headrace.embedded.settings import Settings, reachable_host
 from headrace.embedded.units import LOOPBACK, Record, read_record, readiness, run_dir
 
@@ -41,10 +41,11 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """The platform as a whole. `phase`: `starting`, `ready`, `stopping`, `unsupervised`, `down`."""
+    """The platform as a whole. `metrics` is where the fleet's numbers are. `phase`: `starting`, `ready`, `stopping`, `unsupervised`, `down`."""
 
     data_dir: str
     url: str
+    metrics: str
     phase: str
     ready: bool
     memory_bytes: int
@@ -62,11 +63,20 @@ def report(layout: Layout) -> Report:
     return Report(
         data_dir=str(layout.data_dir),
         url=said.url if said else "",
+        metrics=metrics_of(layout),
         phase=said.phase if said else _unsupervised(rows),
         ready=all(row.state == "ready" for row in rows),
         memory_bytes=sum(row.memory_bytes or 0 for row in rows),
         processes=rows,
     )
+
+
+def metrics_of(layout: Layout) -> str:
+    """Where the fleet's numbers are; empty while nobody shows them."""
+    with contextlib.suppress(OSError, ValueError):
+        port = int((run_dir(layout, "metrics") / "metrics.port").read_text(encoding="ascii"))
+        return metrics_url(f"{LOOPBACK}:{port}")
+    return ""
 
 
 def isolation_of(layout: Layout, wanted: Settings) -> str:

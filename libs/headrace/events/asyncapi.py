@@ -27,7 +27,10 @@ REQUESTS: dict[str, tuple[type[Event], str]] = {
     "queue.apply": (QueueApplyRequested, "A department's or project's document as JSON."),
     "pool.apply": (PoolApplyRequested, "A pool's document as JSON."),
     "scheduling.apply": (SchedulingApplyRequested, "The document of how turns are taken, as JSON."),
-    "node.change": (NodeChangeRequested, '`{"node": id, "change": "cordon|uncordon|fence"}`.'),
+    "node.change": (
+        NodeChangeRequested,
+        '`{"node": id, "change": "cordon|uncordon|drain|fence|delete|forget"}`, and `"deadline_us"` to drain.',
+    ),
     "secret.set": (SecretSetRequested, '`{"name": …, "sealed": base64 of a sealed box}`.'),
     "publisher.create": (
         PublisherRequested,

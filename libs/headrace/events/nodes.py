@@ -106,7 +106,8 @@ class NodeChangeRequested(
 ):
     """An operator asked for `change`: cordon, uncordon, drain, fence, delete or forget.
 
-    To drain is to cordon and to ask its jobs to move. To fence is to state that nothing runs on that
+    To drain is to cordon, to let its jobs run on for `deadline_us`, and then to ask those that are left
+    to save themselves and move. To fence is to state that nothing runs on that
     machine any more; to forget it, that it never comes back.
     """
 
@@ -115,10 +116,11 @@ class NodeChangeRequested(
     node: str
     change: str
     user: str = ""
+    deadline_us: int = 0
 
 
 class NodeChanged(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="node.changed.v1"):
-    """The change is in force. Fenced or forgotten, it gives up these jobs' attempts; deleted, there
+    """The change is in force; jobs of a drained node are asked to move `deadline_us` later. Fenced or forgotten, it gives up these jobs' attempts; deleted, there
     is no such node any more and its keys are worth nothing.
     """
 
@@ -127,6 +129,7 @@ class NodeChanged(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
     node: str
     change: str
     given_up: tuple[str, ...] = ()
+    deadline_us: int = 0
 
 
 class NodeContested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.contested.v1"):

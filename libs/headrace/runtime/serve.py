@@ -12,6 +12,7 @@ import signal
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import replace
+from functools import partial
 
 import uvloop
 
@@ -19,12 +20,14 @@ from headrace import telemetry
 from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
+from headrace.bus.presence import Presence
 from headrace.decider.version import decision_version
 from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
 from headrace.runtime.health import METRICS, Answer, Health, counters_text, json_answer
 from headrace.runtime.host import Host
 from headrace.runtime.limits import settings_of
+from headrace.runtime.presence import resident_bytes, say_presence
 from headrace.runtime.relay import Relay
 from headrace.runtime.service import Service
 from headrace.runtime.stepping_back import step_back
@@ -79,7 +82,7 @@ async def _run(name: str, service: Service, environment: Environment) -> None:
         holder=environment.instance,
         decision_version=decision_version(),
     )
-    health = Health(_pages(host), environment.metrics_token())
+    health = Health(pages(host), environment.metrics_token())
     await health.start(environment.http, environment.run_dir / f"{name}.port")
     try:
         await _until_stopped(host, lost, environment)
@@ -107,6 +110,9 @@ async def _until_stopped(host: Host, lost: asyncio.Event, environment: Environme
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     running = [asyncio.create_task(host.run())]
+    running.append(
+        asyncio.create_task(say_presence(host.bus, partial(_presence, host, environment)))
+    )
     if host.service.relay:
         running.append(asyncio.create_task(_relay(host, environment, lost)))
     ends = [asyncio.create_task(stop.wait()), asyncio.create_task(lost.wait())]
@@ -124,6 +130,17 @@ async def _until_stopped(host: Host, lost: asyncio.Event, environment: Environme
         raise ConnectionError("the bus is gone for good")
 
 
+def _presence(host: Host, environment: Environment) -> Presence:
+    return Presence(
+        service=host.service.decider.service,
+        instance=environment.instance,
+        leading=host.leading,
+        epoch=host.epoch,
+        position=host.position,
+        memory_bytes=resident_bytes(),
+    )
+
+
 async def _relay(host: Host, environment: Environment, lost: asyncio.Event) -> None:
     """On a connection of its own: the server stores a stream's messages before it reads on, and
     the service's own messages must not wait for that.
@@ -137,7 +154,8 @@ async def _relay(host: Host, environment: Environment, lost: asyncio.Event) -> N
         await bus.close()
 
 
-def _pages(host: Host) -> dict[str, Callable[[], Answer]]:
+def pages(host: Host) -> dict[str, Callable[[], Answer]]:
+    """What the service answers over HTTP, by path."""
     name = host.service.decider.service
 
     def ready() -> Answer:
@@ -154,7 +172,7 @@ def _pages(host: Host) -> dict[str, Callable[[], Answer]]:
 
     def metrics() -> Answer:
         text = counters_text(name, host.counters, host.position)
-        if host.service.metrics is not None:
+        if host.service.metrics is not None and host.leading:
             text += host.service.metrics(host.state)
         return 200, "text/plain; version=0.0.4", text.encode()
 

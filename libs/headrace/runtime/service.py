@@ -132,7 +132,9 @@ class Service:
     differing: Differing | None = None
     shell: Shell | None = None
     settings: Mapping[str, int] = field(default_factory=dict)
-    metrics: Callable[[Any], str] | None = None  # the state as Prometheus text, for `/metrics`
+    metrics: Callable[[Any], str] | None = (
+        None  # the state as Prometheus text, for the leader's `/metrics`
+    )
     niceness: int = 0  # how far its process steps back where cores are few, see nice(2)
     posting: Callable[[Any], Collection[str]] | None = None  # by the state: who may post to it
     relay: bool = False  # whether this service's process also keeps the streams of the bus

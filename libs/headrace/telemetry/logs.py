@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import PurePath
 from types import TracebackType
 from typing import TextIO
@@ -46,7 +47,8 @@ class LineFormatter(logging.Formatter):
         self._service = service
 
     def format(self, record: logging.LogRecord) -> str:
-        line = f"{record.levelname} {self._service} {_message(record)}"
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line = f"{at[:-6]}Z {record.levelname} {self._service} {_message(record)}"
         if record.exc_info and record.exc_info[1] is not None:
             line += f" {error_of(record.exc_info[1])}"
         if unsaid := getattr(record, "unsaid", 0):

@@ -28,7 +28,7 @@ OTHERS = ("HEADRACE_URL", "HEADRACE_TOKEN", "HEADRACE_PG_DSN", "HEADRACE_NATS_UR
 
 _JANITOR = """
 cat >/dev/null
-[ -e "$2/data/settings.json" ] && "$1" -m headrace.cli down --data-dir "$2/data" --delete-data
+[ -e "$2/data/settings.json" ] && "$1" -m headrace.cli down --data-dir "$2/data" --delete-data --yes
 rm -rf "$2"
 """
 
@@ -103,7 +103,7 @@ class RunningPlatform:
 
     def down(self, *options: str) -> str:
         """Stop it; what `headrace down` printed."""
-        return self.headrace("down", "--data-dir", str(self.data_dir), *options).stdout
+        return self.headrace("down", "--data-dir", str(self.data_dir), "--yes", *options).stdout
 
 
 @contextlib.contextmanager

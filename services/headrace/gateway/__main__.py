@@ -18,6 +18,7 @@ from headrace import telemetry
 from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.nats import NatsBus
+from headrace.bus.presence import Presence
 from headrace.gateway.app import application
 from headrace.gateway.authenticating import Provider
 from headrace.gateway.follower import Follower
@@ -34,6 +35,7 @@ from headrace.gateway.server import (
 from headrace.gateway.trust import Trust
 from headrace.runtime.collecting import collect_seldom
 from headrace.runtime.environment import Environment
+from headrace.runtime.presence import resident_bytes, say_presence
 from headrace.store.interface import StoreError
 from headrace.store.postgres import PostgresStore
 from headrace.trust.workspace_places import Places
@@ -95,9 +97,21 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     server = Server(application(gateway), listening, gateway.trust, proxies)
     write_port(environment.run_dir / "gateway.port", listening)
     await gateway.progress.listen(gateway.bus)
+    await gateway.instances.listen(gateway.bus)
     following = asyncio.create_task(gateway.follower.run())
     erasing = asyncio.create_task(erasing_files(gateway.follower, gateway.keeper))
     saying = asyncio.create_task(gateway.uses.run())
+    being = asyncio.create_task(
+        say_presence(
+            gateway.bus,
+            lambda: Presence(
+                service="gateway",
+                instance=environment.instance,
+                position=gateway.follower.projection.position,
+                memory_bytes=resident_bytes(),
+            ),
+        )
+    )
     await gateway.node_files.open()
     serving = asyncio.create_task(server.run_until_stopped())
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -110,6 +124,7 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     gone.cancel()
     erasing.cancel()
     saying.cancel()
+    being.cancel()
     await gateway.node_files.close()
     if lost.is_set():
         raise ConnectionError("the bus is gone for good")

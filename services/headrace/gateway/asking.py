@@ -20,11 +20,12 @@ from headrace.bus import subjects
 from headrace.bus.interface import Bus, NoReply, NotConnected
 from headrace.client.model import Answer
 from headrace.gateway.batching import Batching
-from headrace.gateway.errors import BadRequest, NoAnswer
+from headrace.gateway.errors import BadRequest, NoAnswer, NoBus
 from headrace.scheduling.explanation import Explanation
 
 ANSWER_S_MAX = 15.0  # in all; a takeover takes 3 s
 REPLY_S_MAX = 4.0  # of one try
+UNSENT_S_MAX = 1.0  # without a bus; it is back within that when it was only restarted
 RETRY_S = 0.2
 KEY_LENGTH_MAX = 200
 
@@ -85,14 +86,20 @@ class Asker:
 
 
 async def _until_answered(key: str, request: Callable[[float], Awaitable[bytes]]) -> bytes:
-    """The answer to a request, given how long one try may take. Raises `NoAnswer`."""
+    """The answer to a request, given how long one try may take. Raises `NoBus` when none was sent for
+    a while, `NoAnswer`.
+    """
     now_s: Callable[[], float] = asyncio.get_running_loop().time
-    deadline_s = now_s() + ANSWER_S_MAX
+    deadline_s, unsent_until_s = now_s() + ANSWER_S_MAX, now_s() + UNSENT_S_MAX
+    was_sent = False
     while (left_s := deadline_s - now_s()) > 0:
         asked_s = now_s()
         try:
             return await request(min(left_s, REPLY_S_MAX))
-        except (NoReply, NotConnected):
+        except (NoReply, NotConnected) as error:
+            was_sent = was_sent or isinstance(error, NoReply)
+            if not was_sent and now_s() > unsent_until_s:
+                raise NoBus from error
             await asyncio.sleep(max(0.0, RETRY_S - (now_s() - asked_s)))
     raise NoAnswer(key)
 

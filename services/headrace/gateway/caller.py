@@ -68,6 +68,7 @@ class Caller:
         self._checks: dict[tuple[Permission, Scope, str], None] = {}
         self._sees: dict[str, bool] = {}
         self._hears: dict[str, bool] = {}
+        self._follows = ""
         self._version = gateway.directory.version
         self._is_over = False
         self.login: Login = gateway.authenticator.login(headers)
@@ -131,9 +132,19 @@ class Caller:
 
     def hears(self, project: str) -> bool:
         """Whether they may read the events of a project (empty: those of no project)."""
+        if project and project == self._follows:
+            return True
         if project not in self._hears:
             self._hears[project] = self.may("read", "event", project)
         return self._hears[project]
+
+    async def followed(self, name: str, index: int | None = None) -> Job:
+        """The same as `job`; from here on they hear of its project, where nothing but events of this
+        job is read.
+        """
+        found = await self.job(name, index)
+        self._follows = found.project
+        return found
 
     @property
     def view(self) -> Hashable:

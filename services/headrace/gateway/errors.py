@@ -97,6 +97,15 @@ class Ambiguous(GatewayError):
     status = 409
 
 
+class NoBus(GatewayError):
+    """The gateway has lost the bus, so that nobody can be asked."""
+
+    status = 503
+
+    def __init__(self) -> None:
+        super().__init__("the gateway is not connected to the bus (NATS), and nothing was asked")
+
+
 class NoAnswer(GatewayError):
     """Nobody answered in time."""
 

@@ -57,7 +57,7 @@ async def events(
         gateway, "after", position
     )  # else what comes before it would be left out in silence
     if job:
-        found = await by.job(*_task(job))
+        found = await by.followed(*_task(job))
         job, position = found.job, max(position, found.position - 1)
     elif project:
         by.check(project)

@@ -14,7 +14,7 @@ from litestar.status_codes import HTTP_200_OK
 
 from headrace import vault
 from headrace.bus.subjects import FLEET
-from headrace.client.model import Answer, NodeRow, ProjectRow, Status
+from headrace.client.model import Answer, NodeRow, Operations, ProjectRow, Status
 from headrace.gateway import choosing, rows
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import OPEN, By, may
@@ -28,9 +28,12 @@ SECRET_BYTES_MAX = 65_000  # sealed it is a little more
 
 
 class NodeChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What an operator does to a node: cordon, uncordon or fence."""
+    """What an operator does to a node: cordon, uncordon, drain, fence, delete or forget; for how long
+    jobs on a node that is drained may run on before they are asked to move.
+    """
 
     change: str
+    deadline_us: int = 0
 
 
 class NewPublisher(msgspec.Struct, forbid_unknown_fields=True):
@@ -81,7 +84,7 @@ async def describe_node(gateway: Gate, by: By, node: FromPath[str]) -> NodeRow:
 
 @post(
     "/nodes/{node:str}",
-    summary="Cordon, uncordon or fence a node",
+    summary="Cordon, uncordon, drain, fence, delete or forget a node",
     status_code=HTTP_200_OK,
     opt=may("change", "node"),
 )
@@ -96,7 +99,9 @@ async def change_node(
 ) -> Response[Answer]:
     """To fence a node is to state that nothing runs on that machine any more."""
     by.check()
-    body = {"node": node, "change": data.change}
+    body: dict[str, Any] = {"node": node, "change": data.change}
+    if data.deadline_us:
+        body["deadline_us"] = data.deadline_us
     answer = await by.ask("node.change", FLEET, body, key=key, traceparent=trace)
     return response_of(await gateway.visible(answer))
 
@@ -211,5 +216,11 @@ async def platform_status(gateway: Gate, by: By) -> Status:
         gateway.follower.now_us(),
         version=version("headrace"),
         bus=gateway.bus.connected,
+        about=Operations(
+            instances=gateway.instances.rows(gateway.projection.position),
+            metrics=gateway.trust.metrics,
+            certificate_ends_us=gateway.trust.certificate_ends_us,
+            disk_permille=gateway.keeper.disk_permille(),
+        ),
         sees=None if by.sees("") else by.sees,
     )

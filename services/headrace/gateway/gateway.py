@@ -27,6 +27,7 @@ from headrace.gateway.denials import Denials
 from headrace.gateway.errors import Ambiguous, BadRequest, NotFound, NotReady
 from headrace.gateway.evolve import evolve
 from headrace.gateway.follower import Follower
+from headrace.gateway.instances import InstancesHeard
 from headrace.gateway.keeping import Keeper
 from headrace.gateway.limiting import Limiter, Room, pages, streams, uploads
 from headrace.gateway.logs import LogStreams
@@ -85,6 +86,7 @@ class Gateway:
             token, self.directory, follower.now_us, provider, self.browsers
         )
         self.logs = LogStreams(bus, follower)
+        self.instances = InstancesHeard(time.monotonic)
         self.progress = ProgressHeard(time.monotonic, self._is_placed)
         self.keeper = Keeper(files_dir, self._needed)
         self.streams, self.pages, self.uploads = streams(), pages(), uploads()

@@ -37,6 +37,12 @@ class Keeper:
     `free_bytes` how much the disk of `root` has left.
     """
 
+    def disk_permille(self) -> int:
+        """How full the disk with the files is."""
+        folder = next(path for path in (self._root, *self._root.parents) if path.exists())
+        total, _, free = shutil.disk_usage(folder)
+        return (total - free) * 1000 // total if total else 0
+
     def __init__(
         self,
         root: Path,

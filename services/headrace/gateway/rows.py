@@ -6,9 +6,12 @@ counted up to that moment.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from headrace.client.model import ENDED, GpuRow, JobRow, NodeRow, ProjectRow, Status
+import msgspec
+
+from headrace.client.model import ENDED, GpuRow, JobRow, NodeRow, Operations, ProjectRow, Status
 from headrace.events.accounts import isolation_text
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
@@ -160,6 +163,7 @@ def status(
     *,
     version: str,
     bus: bool,
+    about: Operations,
     sees: Callable[[str], bool] | None = None,
 ) -> Status:
     """The platform in numbers; of jobs those of projects that are seen (None: all)."""
@@ -180,6 +184,8 @@ def status(
         nodes=len(projection.nodes),
         gpus=len(devices),
         held_milli=sum(sum(projection.held.get(device, {}).values()) for device in devices),
+        node_states=dict(sorted(Counter(map(node_state, projection.nodes.values())).items())),
+        **msgspec.structs.asdict(about),
     )
 
 

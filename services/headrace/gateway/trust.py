@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from headrace.trust import fingerprint
+from headrace.trust.certificates import ends_us
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -25,6 +26,8 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
     pin: str = ""
     certificate: str = ""
     private_key: str = ""
+    certificate_ends_us: int = 0
+    metrics: str = ""  # where the fleet's numbers are, for people
 
     @classmethod
     def read(cls, env: Mapping[str, str], *, nats_url: str, grant_key: bytes) -> Trust:
@@ -33,13 +36,16 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
         Raises `OSError`, `ValueError`.
         """
         certificate = env.get("HEADRACE_TLS_CERTIFICATE", "")
+        pem = Path(certificate).read_text(encoding="ascii") if certificate else ""
         pinned = bool(certificate and env.get("HEADRACE_TLS_PINNED"))
         return cls(
             bus_url=env.get("HEADRACE_PUBLIC_NATS_URL", "") or _without_loopback(nats_url),
             grant_key=grant_key,
-            pin=fingerprint(Path(certificate).read_text(encoding="ascii")) if pinned else "",
+            pin=fingerprint(pem) if pinned else "",
             certificate=certificate,
             private_key=env.get("HEADRACE_TLS_KEY", ""),
+            certificate_ends_us=ends_us(pem) if pem else 0,
+            metrics=env.get("HEADRACE_METRICS_URL", ""),
         )
 
 

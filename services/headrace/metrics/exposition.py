@@ -1,6 +1,7 @@
-"""The numbers as Prometheus reads them.
+"""The fleet's numbers as Prometheus reads them.
 
-Rule: rendered from the state and the last samples when somebody asks; nothing is kept for it.
+Rule: rendered from the state and the last samples when somebody asks; nothing is kept for it. The
+leader alone shows them: two instances would count every GPU twice.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ def text(
     busy_permille: Mapping[tuple[str, str], int],
     progress: Iterable[Reported] = (),
 ) -> str:
-    """The page. `busy_permille` is by node and device, as the agents last said; `progress` what
-    running workers said of themselves.
+    """The page. `busy_permille` is by node and device, as the agents last said; of a node that is not
+    heard it is not shown. `progress` is what running workers said of themselves.
     """
     lines: list[str] = []
     jobs = _flat(state.counts, "state")
@@ -29,17 +30,18 @@ def text(
     _family(lines, "headrace_jobs_finished_total", "counter", "ended jobs", ended)
     capacity = sum(node.milli for node in state.nodes.values())
     _family(lines, "headrace_gpu_milli_capacity", "gauge", "of the fleet", [((), str(capacity))])
-    allocated = [((), str(state.allocated_milli))]
-    _family(lines, "headrace_gpu_milli_allocated", "gauge", "booked", allocated)
+    allocated = [(_project(name), str(n)) for name, n in sorted(state.allocated_milli.items())]
+    _family(lines, "headrace_gpu_milli_allocated", "gauge", "held now", allocated)
     nodes = [(_node(name), str(int(not m.silent))) for name, m in sorted(state.nodes.items())]
     _family(lines, "headrace_node_heard", "gauge", "1 when the node is heard", nodes)
     used = [(_project(name), _gpu_seconds(n)) for name, n in sorted(state.used_milli_us.items())]
-    _family(lines, "headrace_usage_gpu_seconds_total", "counter", "GPU-seconds booked", used)
+    _family(lines, "headrace_usage_gpu_seconds_total", "counter", "GPU-seconds released", used)
     attempts = [(_project(name), str(n)) for name, n in sorted(state.attempts.items())]
     _family(lines, "headrace_attempts_total", "counter", "attempts released", attempts)
     busy = [
         ((*_node(node), ("device", device)), _decimal(permille, 3))
         for (node, device), permille in sorted(busy_permille.items())
+        if node in state.nodes and not state.nodes[node].silent
     ]
     _family(lines, "headrace_device_busy_ratio", "gauge", "last sample", busy)
     _waits(lines, state.waits)

@@ -1,6 +1,7 @@
 """The agents' samples, as they last arrived: sent often, never stored.
 
-Rule: a node is believed about its own devices, as the log has them.
+Rule: a node is believed about its own devices, as the log has them. What a device does not say is
+unknown, never 0.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from headrace.bus import subjects
 from headrace.bus.agents import Signal
 from headrace.bus.interface import Message, Subscription
 from headrace.events import Entry
+from headrace.events.nodes import NodeChanged
+from headrace.metrics.state import GONE
 from headrace.metrics.watching import Watching
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.service import Runtime
@@ -41,7 +44,11 @@ class Signals:
         await self.progress.listen(runtime.bus)
 
     async def committed(self, entries: Sequence[Entry]) -> None:
-        """Nothing outside depends on what is accounted for."""
+        """Forget how the devices of nodes that have gone were used."""
+        changes = (e.event for e in entries if isinstance(e.event, NodeChanged))
+        gone = {event.node for event in changes if event.change in GONE}
+        for key in [key for key in self.busy_permille if key[0] in gone]:
+            del self.busy_permille[key]
 
     async def close(self) -> None:
         """Stop listening."""
@@ -66,5 +73,7 @@ class Signals:
             key = (node, device)
             if device not in machine.devices:
                 continue
-            if key in self.busy_permille or len(self.busy_permille) < DEVICES_MAX:
+            if permille is None:
+                self.busy_permille.pop(key, None)
+            elif key in self.busy_permille or len(self.busy_permille) < DEVICES_MAX:
                 self.busy_permille[key] = permille

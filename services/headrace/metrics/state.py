@@ -22,7 +22,7 @@ from headrace.events.jobs import (
     JobHeld,
     JobStarted,
 )
-from headrace.events.nodes import NodeHeard, NodeJoined, NodeSilent
+from headrace.events.nodes import NodeChanged, NodeHeard, NodeJoined, NodeSilent
 from headrace.events.pauses import GangPaused, GangResumed, JobPaused
 from headrace.events.platform import UsageAccounted
 from headrace.events.sweeps import SweepBest
@@ -32,6 +32,7 @@ from headrace.metrics.sweep_rules import Sweeps
 
 WAIT_BUCKETS_MS = (10, 50, 100, 500, 1_000, 5_000, 30_000, 60_000, 300_000, 3_600_000)
 PROJECTS_MAX = 10_000  # as many as the tree may have
+GONE = ("delete", "forget")  # changes after which a node offers nothing
 
 
 class Seen(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -91,7 +92,7 @@ class State(msgspec.Struct, kw_only=True):
     ended: dict[str, dict[str, int]] = {}  # project: outcome: jobs
     waits: dict[str, Waits] = {}
     nodes: dict[str, Machine] = {}
-    allocated_milli: int = 0
+    allocated_milli: dict[str, int] = {}  # by project: what its jobs hold now
     accounts_due: dict[int, Used] = {}  # by position of its release
     used_milli_us: dict[str, int] = {}
     attempts: dict[str, int] = {}
@@ -114,20 +115,20 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
 
 
 def _placed(state: State, _entry: Entry, event: GangPlaced) -> None:
-    state.allocated_milli += event.milli
+    _allocate(state, event.project, event.milli)
     _runs(state, event)
     _move(state, event.job, "starting")
 
 
 def _grown(state: State, _entry: Entry, event: GangGrown) -> None:
-    state.allocated_milli += event.milli
+    _allocate(state, event.project, event.milli)
     seen = state.jobs.get(event.job)
     if seen is not None:
         seen.nodes.update((worker.rank, worker.node) for worker in event.workers)
 
 
 def _resumed(state: State, _entry: Entry, event: GangResumed) -> None:
-    state.allocated_milli += event.milli
+    _allocate(state, event.project, event.milli)
     _runs(state, event)
     _move(state, event.job, "running")
 
@@ -135,7 +136,7 @@ def _resumed(state: State, _entry: Entry, event: GangResumed) -> None:
 def _released(
     state: State, entry: Entry, event: GangReleased | WorkersReleased | GangPaused
 ) -> None:
-    state.allocated_milli -= event.milli
+    _allocate(state, event.project, -event.milli)
     state.accounts_due[entry.position] = Used(
         job=event.job,
         project=event.project,
@@ -190,6 +191,15 @@ def _heard(state: State, _entry: Entry, event: NodeSilent | NodeHeard) -> None:
     machine = state.nodes.get(event.node)
     if machine is not None:
         machine.silent = isinstance(event, NodeSilent)
+
+
+def _changed(state: State, _entry: Entry, event: NodeChanged) -> None:
+    if event.change in GONE:
+        state.nodes.pop(event.node, None)
+
+
+def _allocate(state: State, project: str, milli: int) -> None:
+    state.allocated_milli[project] = state.allocated_milli.get(project, 0) + milli
 
 
 def _runs(state: State, event: GangPlaced | GangResumed) -> None:
@@ -252,6 +262,7 @@ _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     NodeJoined: _joined,
     NodeSilent: _heard,
     NodeHeard: _heard,
+    NodeChanged: _changed,
     UsageAccounted: _accounted,
     WorkspaceSeen: _seen,
     AttemptExited: _in_sweeps(sweep_rules.exited),

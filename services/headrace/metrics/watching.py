@@ -58,6 +58,8 @@ class Watching:
     def sampled(self, node: str, signal: Signal) -> None:
         """A node's agent says how busy its devices are."""
         for name, permille, _ in signal.samples:
+            if permille is None:  # as if nothing had been heard of it: it counts as used
+                continue
             device = (node, name)
             for job in self._of_device.get(device, ()):
                 self._watches[job].sample(device, permille, self._runtime.now_us())

@@ -18,7 +18,7 @@ import msgspec
 
 from headrace.events.gangs import Share
 from headrace.node_agent.machine import AttemptKey, End, Seen
-from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.beneath import remove
 from headrace.node_agent.supervision.protocol import (
     ATTEMPTS,
@@ -198,6 +198,18 @@ def seen_of(intent: Intent | None, end: End | None) -> Seen:
         isolation=intent.isolation,
         started_at_us=intent.at_us,
     )
+
+
+def processes_of(folder: Path) -> list[int]:
+    """The living processes of the attempt in this folder: what its shim has started, or, in a
+    container, what carries the attempt's mark or descends from its first process.
+    """
+    if shim := shim_of(folder):
+        return tree.descendants(shim)
+    intent = read_intent(folder)
+    if intent is None or intent.executor == PROCESS:
+        return []
+    return tree.of_attempt(intent.marker, intent.pids, [])
 
 
 def shim_of(folder: Path) -> int:

@@ -42,7 +42,7 @@ def decide(state: State, now_us: int) -> list[Draft]:
     drafts += decide_lives(state, EVENTS_MAX)
     drafts += decide_groups(state, LIVES_MAX)
     drafts += decide_rests(state, now_us, LIVES_MAX)
-    drained = decide_drains(state, LIVES_MAX)
+    drained = decide_drains(state, now_us, LIVES_MAX)
     drafts += drained.values()
     slow = _slow_pauses(state, now_us, drained)
     drafts += slow.values()

@@ -148,7 +148,9 @@ class Index:
             self.changed_jobs.update(dict.fromkeys(state.jobs))
 
     def watch_moment(self, at_us: int) -> None:
-        """Remember a moment of no job: a queue may lose one more, a search may begin again."""
+        """Remember a moment of no job: a queue may lose one more, a search may begin again, those on
+        a drained node have had their time.
+        """
         heappush(self.moments, (at_us, "", 0))
 
     def watch_budgets(self, state: State, queue: str) -> None:
@@ -202,8 +204,9 @@ def build(state: State) -> Index:
         index.watch_pause(state, job_id, job)
     for queue in state.evictions:
         index.watch_budgets(state, queue)
+    drains = [machine.drains_at_us for machine in state.machines.values() if machine.draining]
     rests = [state.jobs[job_id].rests_until_us for job_id in state.resting]
-    for moment_us in filter(None, (*rests, state.searching.rests_until_us)):
+    for moment_us in filter(None, (*drains, *rests, state.searching.rests_until_us)):
         index.watch_moment(moment_us)
     state.__dict__["index"] = index
     return index

@@ -42,6 +42,7 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
         cordoned=before is not None and before.cordoned,
         kept_bytes=before.kept_bytes if before is not None else 0,
         draining=before.draining if before is not None else 0,
+        drains_at_us=before.drains_at_us if before is not None else 0,
         too_full=before is not None and before.too_full,
         tripped=before.tripped if before is not None else {},
         broken=broken,
@@ -90,7 +91,9 @@ def filled(state: State, entry: Entry, event: NodeFilled) -> None:
 
 def change_requested(state: State, entry: Entry, event: NodeChangeRequested) -> None:
     """To be decided on."""
-    state.changes[entry.position] = Change(node=event.node, change=event.change, user=event.user)
+    state.changes[entry.position] = Change(
+        node=event.node, change=event.change, user=event.user, deadline_us=event.deadline_us
+    )
 
 
 def change_refused(state: State, entry: Entry, event: NodeChangeRefused) -> None:
@@ -109,6 +112,9 @@ def changed(state: State, entry: Entry, event: NodeChanged) -> Gone:
         return []
     machine.cordoned = event.change != "uncordon"
     machine.draining = entry.position if event.change == "drain" else 0
+    machine.drains_at_us = entry.recorded_at_us + event.deadline_us
+    if machine.draining:
+        index_of(state).watch_moment(machine.drains_at_us)
     if event.change == "uncordon":
         machine.tripped.clear()
         machine.faulted.clear()

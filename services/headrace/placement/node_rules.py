@@ -29,7 +29,12 @@ def decide_changes(state: State) -> Iterator[Draft]:
         refusal = _refusal(state, change)
         given_up = tuple(_on(state, change.node)) if change.change in ("fence", "forget") else ()
         event = (
-            NodeChanged(node=change.node, change=change.change, given_up=given_up)
+            NodeChanged(
+                node=change.node,
+                change=change.change,
+                given_up=given_up,
+                deadline_us=change.deadline_us,
+            )
             if refusal is None
             else NodeChangeRefused(node=change.node, refusal=refusal)
         )
@@ -39,13 +44,14 @@ def decide_changes(state: State) -> Iterator[Draft]:
             yield Draft(event=NodeChanged(node=node, change="delete"), causation=forgotten_at)
 
 
-def decide_drains(state: State, limit: int) -> dict[str, Draft]:
-    """By job: ask those on draining nodes to move, at most `limit` of them, but for those about
-    whose lives this turn decides anyway.
+def decide_drains(state: State, now_us: int, limit: int) -> dict[str, Draft]:
+    """By job: ask those on draining nodes to move that have not ended within the deadline, at most
+    `limit` of them, but for those about whose lives this turn decides anyway.
     """
     drafts: dict[str, Draft] = {}
     for node, machine in state.machines.items():
-        for job_id in _on(state, node) if machine.draining else ():
+        is_due = machine.draining and machine.drains_at_us <= now_us
+        for job_id in _on(state, node) if is_due else ():
             job = state.jobs[job_id]
             is_told = job.run is None or bool(job.run.evicted) or job_id in state.due
             if is_told or len(drafts) >= limit:

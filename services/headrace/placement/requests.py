@@ -15,6 +15,7 @@ from headrace.placement.node_rules import CHANGES
 from headrace.runtime.asking import Asked, Named, receives, receives_document
 from headrace.runtime.service import Receive, Request
 
+DEADLINE_US_MAX = 30 * 86_400_000_000
 NAME_LENGTH_MAX = 63
 POOLS = "pools belong to the whole fleet"
 TURNS = "turns are taken in the same way for the whole fleet"
@@ -25,12 +26,16 @@ class NodeChange(Asked, frozen=True, kw_only=True):
 
     node: str
     change: str
+    deadline_us: int = 0
 
     def refusal(self) -> Refusal | None:
         if self.change not in CHANGES:
             rule = "is not something that can be done to a node"
             instead = " or ".join(CHANGES)
             return Refusal(field="change", value=self.change[:40], rule=rule, instead=instead)
+        if not 0 <= self.deadline_us <= (DEADLINE_US_MAX if self.change == "drain" else 0):
+            rule = f"to drain a node takes 0 to {DEADLINE_US_MAX} µs, nothing else takes time"
+            return Refusal(field="deadline_us", value=str(self.deadline_us), rule=rule)
         if not 0 < len(self.node) <= NAME_LENGTH_MAX or not self.node.isprintable():
             rule = f"a node's id has 1 to {NAME_LENGTH_MAX} characters"
             return Refusal(field="node", rule=rule)
@@ -40,7 +45,9 @@ class NodeChange(Asked, frozen=True, kw_only=True):
 @receives(NodeChange, "nodes belong to the whole fleet")
 def change_node(asked: NodeChange, request: Request) -> Fact | Refusal:
     """`node.change`: which node, and what becomes of it."""
-    return NodeChangeRequested(node=asked.node, change=asked.change, user=request.actor)
+    return NodeChangeRequested(
+        node=asked.node, change=asked.change, user=request.actor, deadline_us=asked.deadline_us
+    )
 
 
 @receives_document(read_pool, POOLS)

@@ -223,6 +223,7 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     cordoned: bool = False
     kept_bytes: int = 0  # of its memory, by processes that have left their devices
     draining: int = 0  # its jobs are asked to move, by the decision at this position
+    drains_at_us: int = 0  # but not before
     too_full: bool = False  # its disk
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
@@ -243,6 +244,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     node: str
     change: str
     user: str
+    deadline_us: int = 0
 
 
 class Searching(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -107,16 +107,28 @@ def warning(state: State, queues: Mapping[str, Queue], queue: Queue) -> str:
                 f"{gpus(part.quota_milli)} × {model} and the fleet has {gpus(has)}"
             )
     above = queues.get(queue.parent)
-    if above is None or above.quota_milli == UNLIMITED:
-        return ""
-    beside = (q for q in queues.values() if q.parent == queue.parent and q.queue != queue.queue)
-    together = queue.quota_milli + sum(max(0, other.quota_milli) for other in beside)
-    if together <= above.quota_milli:
-        return ""
-    return (
-        f"accepted, but more than its guarantee: the projects of {above.queue} are guaranteed "
-        f"{gpus(together)} GPUs together, and {above.queue} {gpus(above.quota_milli)}"
-    )
+    return (_promised(queues, above) if above is not None else "") or _promised(queues, queue)
+
+
+def _promised(queues: Mapping[str, Queue], above: Queue) -> str:
+    """What those below it are guaranteed together, if that is more than it is itself."""
+    below = [queue for queue in queues.values() if queue.parent == above.queue]
+    if above.quota_milli != UNLIMITED:
+        together = sum(max(0, queue.quota_milli) for queue in below)
+        if together > above.quota_milli:
+            return (
+                f"accepted, but more than its guarantee: the projects of {above.queue} are guaranteed "
+                f"{gpus(together)} GPUs together, and {above.queue} {gpus(above.quota_milli)}"
+            )
+    for model, part in above.per_type.items():
+        theirs = (queue.per_type[model].quota_milli for queue in below if model in queue.per_type)
+        together = sum(max(0, quota_milli) for quota_milli in theirs)
+        if 0 <= part.quota_milli < together:
+            return (
+                f"accepted, but more than its guarantee: the projects of {above.queue} are guaranteed "
+                f"{gpus(together)} × {model} together, and {above.queue} {gpus(part.quota_milli)}"
+            )
+    return ""
 
 
 def bounds_of(queue: Queue) -> Iterator[Bound]:

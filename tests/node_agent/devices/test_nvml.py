@@ -36,10 +36,13 @@ def test_a_gpu_that_is_divided_anew_has_other_slices():
     assert [d.device for d in devices.list()] == ["GPU-0"]
 
 
-def test_a_slice_says_what_its_own_processes_hold():
+def test_how_busy_a_slice_is_is_unknown_and_not_0():
     devices = NvmlDevices(FakeNvml(Gpu("GPU-0", slices=slices())))
     devices.list()
-    assert [(s.device, s.busy_milli) for s in devices.sample({})] == [("MIG-a", 0), ("MIG-b", 0)]
+    assert [(s.device, s.busy_milli) for s in devices.sample({})] == [
+        ("MIG-a", None),
+        ("MIG-b", None),
+    ]
 
 
 def test_what_happens_to_a_slice_is_its_own_and_what_happens_to_the_gpu_is_all_of_theirs():

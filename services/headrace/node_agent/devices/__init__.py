@@ -19,12 +19,13 @@ IGNORE = "ignore"  # nobody but the program itself is concerned
 
 
 class Sample(NamedTuple):
-    """One device at one moment: how busy in thousandths, bytes of its memory in use, and how much
-    of that each process holds, as far as the library says (pid, bytes).
+    """One device at one moment: how busy in thousandths (None: its library does not say, as for MIG
+    slices), bytes of its memory in use, and how much of that each process holds, as far as the
+    library says (pid, bytes).
     """
 
     device: str
-    busy_milli: int
+    busy_milli: int | None
     used_bytes: int
     processes: tuple[tuple[int, int], ...] = ()
 

@@ -99,10 +99,11 @@ class AmdDevices:
             used_bytes = _number(smi.amdsmi_get_gpu_vram_usage(handle), "vram_used") * MIB
         except smi.AmdSmiException:
             return None
-        busy_milli = 0
+        busy_milli: int | None = None
         processes: tuple[tuple[int, int], ...] = ()
         with contextlib.suppress(smi.AmdSmiException):
-            busy_milli = _number(smi.amdsmi_get_gpu_activity(handle), "gfx_activity") * 10
+            busy = smi.amdsmi_get_gpu_activity(handle).get("gfx_activity")
+            busy_milli = busy * 10 if isinstance(busy, int) else None
         with contextlib.suppress(smi.AmdSmiException):
             running = smi.amdsmi_get_gpu_process_list(handle)
             held = (

@@ -125,7 +125,7 @@ class NvmlDevices:
             used_bytes = int(nvml.nvmlDeviceGetMemoryInfo(handle).used)
         except nvml.NVMLError:
             return None
-        busy_milli = 0
+        busy_milli: int | None = None
         processes: tuple[tuple[int, int], ...] = ()
         with contextlib.suppress(nvml.NVMLError):  # a slice has no figure of its own
             busy_milli = int(nvml.nvmlDeviceGetUtilizationRates(handle).gpu) * 10

@@ -27,7 +27,7 @@ from headrace.events.gangs import Share
 from headrace.events.nodes import Device
 from headrace.node_agent import folders
 from headrace.node_agent.devices import Sample, Trouble, nvidia_binding, xid
-from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.protocol import REPORTS
 
@@ -189,11 +189,11 @@ def _attempts(node_dir: Path) -> Iterator[tuple[Path, Path]]:
 
 def _of_attempt(attempt: Path) -> _Announcers:
     """Who counts in the folder of an attempt: nobody after its end."""
-    intent, shim = folders.read_intent(attempt), folders.shim_of(attempt)
-    if intent is None or not shim:
+    intent = folders.read_intent(attempt)
+    if intent is None:
         return _Announcers(frozenset(), frozenset())
     devices = frozenset(share.device for share in intent.shares)
-    return _Announcers(devices, frozenset(tree.descendants(shim)))
+    return _Announcers(devices, frozenset(folders.processes_of(attempt)))
 
 
 def _announcements(place: Path) -> list[re.Match[str]]:

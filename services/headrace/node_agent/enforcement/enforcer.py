@@ -15,7 +15,6 @@ from headrace.node_agent.devices import Devices
 from headrace.node_agent.enforcement import MIG, MPS, Bound, Limit, ladder, messages
 from headrace.node_agent.enforcement.mps import Mps
 from headrace.node_agent.machine import AttemptKey, End, Seen
-from headrace.node_agent.supervision import tree
 
 OUTPUT_BYTES_MAX = 8_192  # of the end of a worker's output, looked at for why it failed
 OUTPUTS_MAX = 16  # of one worker
@@ -126,8 +125,7 @@ class Enforcer:
         """The processes of a worker that runs here."""
         if self._node_dir is None:
             return ()
-        shim = folders.shim_of(self._node_dir / folders.name_of(key))
-        return tree.descendants(shim) if shim else ()
+        return folders.processes_of(self._node_dir / folders.name_of(key))
 
     def told(self, key: AttemptKey, end: End, seen: Seen, held: dict[str, int]) -> End:
         """The end as its user is to read it: what it had, what was the limit, who held it."""

@@ -1,0 +1,63 @@
+"""`status` of a platform by its address: what its gateway knows of it."""
+
+from __future__ import annotations
+
+import time
+
+from headrace.cli.exits import DONE, FAILED, printable
+from headrace.cli.output import gpus, moment, show, size, table
+from headrace.client.client import Client
+from headrace.client.model import InstanceRow, Status
+
+DECIDING = ("admission", "quota", "placement", "metrics")  # each has a leader, or nothing happens
+INSTANCES = ("SERVICE", "INSTANCE", "", "AT", "BEHIND", "MEMORY")
+SOON_US = 14 * 86_400_000_000  # a certificate that ends within this is worth a word
+
+
+def remote_status(*, url: str, token: str, project: str, check: bool, output: str) -> int:
+    """Show it; with `check` the exit code says whether all is well."""
+    client = Client.from_config(url=url, token=token, project=project)
+    status = client.status()
+    wrongs = list(_wrongs(status))
+    if output in ("json", "yaml"):
+        show(status, output)
+    else:
+        for line in _lines(client.url, status):
+            print(printable(line))
+        print()
+        table(INSTANCES, [_cells(row) for row in status.instances], wide=output == "wide")
+        for wrong in wrongs:
+            print(printable(f"! {wrong}"))
+    return FAILED if check and wrongs else DONE
+
+
+def _lines(url: str, status: Status) -> list[str]:
+    jobs = ", ".join(f"{count} {state}" for state, count in status.jobs.items()) or "no live jobs"
+    nodes = ", ".join(f"{count} {state}" for state, count in status.node_states.items()) or "none"
+    bus = "connected" if status.bus else "not connected"
+    ends = f" · certificate until {moment(status.certificate_ends_us)}"
+    return [
+        f"Headrace {status.version}    {url}     at {status.position}",
+        f"  bus {bus} · metrics {status.metrics or 'at an address that it was not told'}",
+        f"  nodes {nodes} · {gpus(status.held_milli)} of {status.gpus} GPUs held · {jobs}",
+        f"  disk {status.disk_permille / 10:.0f} % full"
+        + (ends if status.certificate_ends_us else ""),
+    ]
+
+
+def _cells(row: InstanceRow) -> list[str]:
+    leads = f"leads (epoch {row.epoch})" if row.leading else "stands by"
+    role = "serves" if row.service == "gateway" else leads
+    behind = f"{row.lag} events" if row.lag else "0"
+    return [row.service, row.instance, role, str(row.position), behind, size(row.memory_bytes)]
+
+
+def _wrongs(status: Status) -> list[str]:
+    """What an operator should see to."""
+    leaders = {row.service for row in status.instances if row.leading}
+    found = [f"nobody leads {service}" for service in DECIDING if service not in leaders]
+    if not status.bus:
+        found.append("the gateway is not connected to the bus")
+    if 0 < status.certificate_ends_us < time.time_ns() // 1000 + SOON_US:
+        found.append(f"the certificate ends at {moment(status.certificate_ends_us)}")
+    return found
