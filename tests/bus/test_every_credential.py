@@ -93,7 +93,7 @@ def _subjects() -> list[str]:
     found += [f"headrace.relay.log.{tag_of(event)}" for event in EVENTS[:3]]
     for project in ("ads", "vision", "fleet"):
         found += [subjects.event(project, tag_of(event)) for event in EVENTS if event.public]
-        found += [subjects.event(project, "request.answered.v1")]
+        found += [subjects.event(project, "job.post_answered.v1")]
         found += [subjects.gateway(project, verb) for verb in REQUESTS]
         for publisher in ("etl", "other"):
             found += [subjects.request(project, publisher, verb) for verb in REQUESTS]

@@ -133,15 +133,15 @@ async def test_what_was_posted_twice_is_one_job(pipeline):
     await post(pipeline, json.dumps(JOB).encode(), "posted-2")
     admitted = await next_with(events, "posted-2", "headrace.event.ads.job.admitted.v1")
     await post(pipeline, json.dumps(JOB).encode(), "posted-2")
-    answered = await next_with(events, "posted-2", "headrace.event.ads.request.answered.v1")
+    answered = await next_with(events, "posted-2", "headrace.event.ads.job.post_answered.v1")
     assert json.loads(answered.data)["job"] == json.loads(admitted.data)["job"]
 
 
 async def test_what_was_posted_and_is_garbage_is_refused_by_an_event(pipeline):
-    events = await pipeline.subscribe("headrace.event.ads.request.*.v1")
+    events = await pipeline.subscribe("headrace.event.ads.job.>")
     await pipeline.flush()
     await post(pipeline, b"\xff\x00 garbage", "posted-3")
-    refused = await next_with(events, "posted-3", "headrace.event.ads.request.refused.v1")
+    refused = await next_with(events, "posted-3", "headrace.event.ads.job.post_refused.v1")
     assert json.loads(refused.data)["message"].startswith("refused: ")
 
 

@@ -15,7 +15,8 @@ GATEWAY = "gateway"
 _TAKES_REQUESTS = Permissions(
     publish=(
         "headrace.deadletter.>",
-        "headrace.event.*.request.*.*",  # answers to what was posted
+        "headrace.event.*.job.post_answered.v1",  # of what was posted
+        "headrace.event.*.job.post_refused.v1",
     ),
     subscribe=(),
 )

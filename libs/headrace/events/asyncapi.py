@@ -66,7 +66,7 @@ def document(listeners: Mapping[str, tuple[type[Event], ...]]) -> dict[str, Any]
     """The whole document; `listeners` are the events each service folds."""
     channels = {f"log.{tag_of(e)}": _log(e) for e in EVENTS}
     channels |= {f"event.{tag_of(e)}": _outcome(e) for e in EVENTS if e.public}
-    for kind in ("request.answered.v1", "request.refused.v1"):
+    for kind in ("job.post_answered.v1", "job.post_refused.v1"):
         channels[f"event.{kind}"] = _answer(kind)
     for verb in REQUESTS:
         channels |= {f"{door}.{verb}": _door(door, verb) for door in ("request", "post", "posted")}
@@ -114,7 +114,7 @@ def _door(door: str, verb: str) -> dict[str, Any]:
 
 def _answer(kind: str) -> dict[str, Any]:
     text = "Of a post of which no new event tells; `ce-correlationid` is its key."
-    if kind == "request.refused.v1":
+    if kind == "job.post_refused.v1":
         text += " Without one: posts have no room, said once a minute at most."
     return _channel(f"headrace.event.{{project}}.{kind}", "answer", text)
 
