@@ -163,7 +163,7 @@ class Rig:
                 shell=self.shells[holder],
                 requests={"job.cancel": receive, "job.anything": receive_anything},
                 settings={"held_us": HELD_US},
-                posting=lambda _state: {"ads", "quiet"},
+                posting=lambda _state: ({"ads", "quiet"}, ()),
             ),
             store=store,
             bus=MemoryBus(self.broker, holder),

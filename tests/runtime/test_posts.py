@@ -10,14 +10,9 @@ import pytest
 from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.memory import MemoryBus
-from headrace.events import Refusal
-from headrace.events.asked import Gang
 from headrace.events.jobs import (
     JobCancelling,
     JobCancelRequested,
-    JobFinished,
-    JobRefused,
-    JobRequested,
 )
 from headrace.runtime.posts import POSTS_BYTES_MAX, bytes_max, spec_of, stream_of
 from headrace.runtime.relay import TOLD_APART_S, Relay

@@ -51,6 +51,12 @@ def up_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--listen", metavar="HOST:PORT", help="at first 127.0.0.1:7400")
     parser.add_argument(
+        "--bus-port",
+        type=int,
+        metavar="PORT",
+        help="where the bus listens, on the same host (at first 7422; 0: any that is free)",
+    )
+    parser.add_argument(
         "--tls-self-signed",
         action="store_true",
         help="speak TLS with a certificate made here, which join tokens pin",
@@ -73,6 +79,7 @@ def up(
     trust_everybody: bool | None,
     gpus: str | None,
     listen: str | None,
+    bus_port: int | None,
     tls_self_signed: bool,
     tls_cert: str,
     tls_key: str,
@@ -85,6 +92,7 @@ def up(
         trust_everybody=trust_everybody,
         gpus=gpus,
         listen=listen,
+        bus_port=bus_port,
         tls_self_signed=tls_self_signed,
         tls_certificate=os.path.abspath(tls_cert) if tls_cert else "",
         tls_key=os.path.abspath(tls_key) if tls_key else "",

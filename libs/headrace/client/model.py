@@ -253,13 +253,20 @@ class LogPiece(msgspec.Struct, kw_only=True, omit_defaults=True):
     role: str = ""
 
 
+class BusStatus(msgspec.Struct, kw_only=True):
+    """The bus: where publishers connect to it, and whether the gateway is connected now."""
+
+    url: str
+    connected: bool
+
+
 class Status(msgspec.Struct, kw_only=True):
     """The platform as the gateway sees it. `services` are those that lead, by epoch."""
 
     version: str
     position: int
     as_of_us: int
-    bus: bool
+    bus: BusStatus
     services: dict[str, int]
     jobs: dict[str, int]
     nodes: int

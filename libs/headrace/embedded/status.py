@@ -41,10 +41,13 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """The platform as a whole. `phase`: `starting`, `ready`, `stopping`, `unsupervised`, `down`."""
+    """The platform as a whole. `bus` is where publishers connect; empty while it never was up, and when
+    it is not ours. `phase`: `starting`, `ready`, `stopping`, `unsupervised`, `down`.
+    """
 
     data_dir: str
     url: str
+    bus: str
     phase: str
     ready: bool
     memory_bytes: int
@@ -62,11 +65,21 @@ def report(layout: Layout) -> Report:
     return Report(
         data_dir=str(layout.data_dir),
         url=said.url if said else "",
+        bus=bus_url(layout, wanted),
         phase=said.phase if said else _unsupervised(rows),
         ready=all(row.state == "ready" for row in rows),
         memory_bytes=sum(row.memory_bytes or 0 for row in rows),
         processes=rows,
     )
+
+
+def bus_url(layout: Layout, wanted: Settings) -> str:
+    """Where the embedded bus is reached from this machine; empty when there is none."""
+    port = Nats(layout.nats).known_port
+    if wanted.external_nats or not port:
+        return ""
+    host = reachable_host(wanted.listen) if wanted.tls else LOOPBACK
+    return f"{'tls' if wanted.tls else 'nats'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def isolation_of(layout: Layout, wanted: Settings) -> str:

@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Protocol
 
@@ -38,7 +37,7 @@ from headrace.runtime.pipelines.cloud_events import (
     read_envelope,
 )
 from headrace.runtime.posts import Posts
-from headrace.runtime.service import Receive, Request, Runtime
+from headrace.runtime.service import Posting, Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 
 NAME_RULE = "has 1 to 63 of a-z 0-9 and '-', not starting with '-'"
@@ -65,7 +64,7 @@ class Inbox:
         self,
         host: _Host,
         requests: dict[str, Receive],
-        posting: Callable[[Any], Collection[str]] | None = None,
+        posting: Posting | None = None,
     ) -> None:
         self._host = host
         self._requests = requests
@@ -89,7 +88,7 @@ class Inbox:
     def follow(self) -> None:
         """The state may be another one: other projects may have publishers."""
         if self._posting is not None:
-            self._posts.follow(self._posting(self._host.state))
+            self._posts.follow(*self._posting(self._host.state))
 
     async def close(self) -> None:
         """Stop receiving; kept messages that are not answered come again to the next leader."""

@@ -27,7 +27,7 @@ from headrace.bus.interface import (
 from headrace.events import Refusal
 from headrace.runtime import log_messages, posts
 from headrace.runtime.inbox import refusal_answer, tell_answer
-from headrace.runtime.pipelines.cloud_events import JSON, cloud_event
+from headrace.runtime.pipelines.cloud_events import JSON
 from headrace.runtime.pipelines.outcomes import Outcomes
 from headrace.store.chained import read_chained
 from headrace.store.interface import Forked, Store, Stored, Unavailable

@@ -75,6 +75,7 @@ class PublisherNamed(Asked, frozen=True, kw_only=True):
     public_key: str
     at_s: int
     signature: str
+    durable: bool = False
 
     def refusal(self) -> Refusal | None:
         if not is_token(self.name):

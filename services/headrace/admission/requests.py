@@ -160,7 +160,8 @@ class Requests:
             return {"change": ANSWERS[type(event)]}
         if not isinstance(event, PublisherCreated):
             return {}
-        permissions = publisher_permissions(event.project, event.name)
+        durable = event.durable_since_us > 0
+        permissions = publisher_permissions(event.project, event.name, durable=durable)
         name = f"{event.project}/{event.name}"
         expires_at_s = event.expires_at_us // 1_000_000
         jwt = user_jwt(

@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from headrace.client.model import ENDED, GpuRow, JobRow, NodeRow, ProjectRow, Status
+from headrace.client.model import (
+    ENDED,
+    BusStatus,
+    GpuRow,
+    JobRow,
+    NodeRow,
+    ProjectRow,
+    Status,
+)
 from headrace.events.accounts import isolation_text
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
@@ -159,7 +167,7 @@ def status(
     now_us: int,
     *,
     version: str,
-    bus: bool,
+    bus: BusStatus,
     sees: Callable[[str], bool] | None = None,
 ) -> Status:
     """The platform in numbers; of jobs those of projects that are seen (None: all)."""
