@@ -58,6 +58,7 @@ check: $(STAMP) ## format, lint, types, imports, schemas
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin $(LAPTOP)
 	$(BIN)/lint-imports
 	$(BIN)/python -m headrace.events.export --check proto-schemas
+	$(BIN)/python -m headrace.runtime.pipelines.asyncapi --check proto-schemas
 	$(BIN)/python -m headrace.gateway.openapi --check proto-schemas
 
 format: $(STAMP) ## format and fix what can be fixed
@@ -69,6 +70,7 @@ test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests 
 
 schemas: $(STAMP) ## write proto-schemas/ from the event types and the routes
 	$(BIN)/python -m headrace.events.export proto-schemas
+	$(BIN)/python -m headrace.runtime.pipelines.asyncapi proto-schemas
 	$(BIN)/python -m headrace.gateway.openapi proto-schemas
 
 sim: $(STAMP) ## replay one simulated history: make sim SEED=7

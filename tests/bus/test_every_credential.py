@@ -20,12 +20,13 @@ from headrace.bus import subjects
 from headrace.bus.service_logins import service_permissions
 from headrace.bus.subjects import matches
 from headrace.events import EVENTS, tag_of
-from headrace.events.asyncapi import REQUESTS
+from headrace.runtime.pipelines.asyncapi import VERBS
 from headrace.runtime.posts import bytes_max, spec_of, stream_of
 
 PUBLISHERS = (("ads", "etl"), ("ads", "other"), ("vision", "etl"))
 DURABLE = (("ads", "etl"), ("vision", "etl"))
 NODES = ("n1", "n2")
+ASKED = (*VERBS, "queue.apply", "node.change", "secret.set", "publisher.create", "project.erase")
 SERVICES = ("admission", "quota", "placement", "metrics", "gateway")
 # Without their bound of subscriptions: everything is tried on one connection.
 UNBOUNDED = {"subscriptions_max": -1}
@@ -104,12 +105,14 @@ def _subjects() -> list[str]:
     found += [f"headrace.relay.log.{tag_of(event)}" for event in EVENTS[:3]]
     for project in ("ads", "vision", "fleet"):
         found += [subjects.event(project, tag_of(event)) for event in EVENTS if event.public]
-        found += [subjects.event(project, f"job.post_{said}.v1") for said in ("answered", "refused")]
-        found += [subjects.gateway(project, verb) for verb in REQUESTS]
+        found += [
+            subjects.event(project, f"job.post_{said}.v1") for said in ("answered", "refused")
+        ]
+        found += [subjects.gateway(project, verb) for verb in ASKED]
         for publisher in ("etl", "other"):
-            found += [subjects.request(project, publisher, verb) for verb in REQUESTS]
-            found += [subjects.post(project, publisher, verb) for verb in REQUESTS]
-            found += [subjects.posted(project, publisher, verb) for verb in REQUESTS]
+            found += [subjects.request(project, publisher, verb) for verb in ASKED]
+            found += [subjects.post(project, publisher, verb) for verb in ASKED]
+            found += [subjects.posted(project, publisher, verb) for verb in ASKED]
             found += [subjects.outcomes_next(project, publisher)]
         found += [f"headrace.request.{project}.job.submit", f"headrace.post.{project}.job.submit"]
     for node in NODES:
@@ -148,7 +151,9 @@ def _may_say(who: str, subject: str) -> bool:
     if subject.startswith(("headrace.relay.", "$JS.API.STREAM.")):
         return who == "metrics"
     if subject.startswith("headrace.event."):
-        return who == "metrics" or (who != "gateway" and tokens[3:4] == ["job"] and tokens[4].startswith("post_"))
+        return who == "metrics" or (
+            who != "gateway" and tokens[3:4] == ["job"] and tokens[4].startswith("post_")
+        )
     if subject.startswith("headrace.deadletter."):
         return who != "gateway"
     if re.match(r"\$JS\.(API\.CONSUMER\..*|ACK)\.EVENTS\.", subject):

@@ -97,7 +97,10 @@ def test_a_chosen_port_is_refused_when_it_is_taken_and_never_replaced(server_fol
     server.start()
     assert server.url == f"nats://127.0.0.1:{taken}"
     server.stop()
-    with socket.create_server(("127.0.0.1", taken)), pytest.raises(EmbeddedError, match="--bus-port"):
+    with (
+        socket.create_server(("127.0.0.1", taken)),
+        pytest.raises(EmbeddedError, match="--bus-port"),
+    ):
         server.start()
 
 

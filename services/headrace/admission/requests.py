@@ -13,7 +13,6 @@ import msgspec
 
 from headrace.admission.access_rules import being_erased, unknown_project
 from headrace.admission.bodies import (
-    JobNamed,
     Nothing,
     SecretNamed,
     WayNamed,
@@ -49,7 +48,7 @@ from headrace.events.members import (
 )
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
 from headrace.events.webhooks import WebhookConfigured
-from headrace.runtime.asking import decoded, receives
+from headrace.runtime.asking import JobNamed, decoded, receives
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
