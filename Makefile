@@ -11,6 +11,9 @@ WORKLOAD ?= default
 ORDER  ?= 0
 FRAMEWORKS ?= .venv-frameworks
 APPS   ?= .venv-workspaces
+PIPELINES ?= .venv-pipelines
+PREFECT ?= .venv-prefect
+GENERATORS ?= .venv-generators
 WINDOWS ?= .venv-windows
 ONLY   ?=
 # What `pip install headrace` is for on a laptop: the same code has to fit macOS and Windows too.
@@ -24,7 +27,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults test-security \
         test-containers test-gpu \
-        test-frameworks test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
+        test-frameworks test-pipelines test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
         bench-code bench-gateway conformance \
         determinism constraints system-deps clean
 
@@ -101,6 +104,27 @@ $(APPS)/.installed: tests/workspaces/requirements.txt
 	@$(APPS)/bin/pip install --quiet --requirement tests/workspaces/requirements.txt
 	@touch $@
 
+test-pipelines: $(STAMP) $(PIPELINES)/.installed $(PREFECT)/.installed $(GENERATORS)/.installed ## Airflow and Prefect on a live platform, and clients that generators make
+	HEADRACE_AIRFLOW=$(abspath $(PIPELINES)) HEADRACE_PREFECT=$(abspath $(PREFECT)) HEADRACE_GENERATORS=$(abspath $(GENERATORS)) \
+	    $(BIN)/pytest --quiet -m pipelines tests/pipelines
+
+$(PIPELINES)/.installed: tests/pipelines/requirements.txt
+	@echo "installing Airflow into $(PIPELINES) (once; some minutes, 300 MB) …"
+	@test -x $(PIPELINES)/bin/python || $(PYTHON) -m venv $(PIPELINES)
+	@$(PIPELINES)/bin/pip install --quiet --requirement tests/pipelines/requirements.txt
+	@touch $@
+
+$(PREFECT)/.installed: tests/pipelines/requirements-prefect.txt
+	@echo "installing Prefect into $(PREFECT) (once; a minute, 260 MB) …"
+	@test -x $(PREFECT)/bin/python || $(PYTHON) -m venv $(PREFECT)
+	@$(PREFECT)/bin/pip install --quiet --requirement tests/pipelines/requirements-prefect.txt
+	@touch $@
+
+$(GENERATORS)/.installed: tests/pipelines/requirements-generators.txt
+	@test -x $(GENERATORS)/bin/python || $(PYTHON) -m venv $(GENERATORS)
+	@$(GENERATORS)/bin/pip install --quiet --requirement tests/pipelines/requirements-generators.txt
+	@touch $@
+
 test-windows: $(STAMP) $(WINDOWS)/.installed ## the client on Windows' own Python, under Wine
 	HEADRACE_WINDOWS=$(abspath $(WINDOWS)) $(BIN)/pytest --quiet -m windows tests/windows
 
@@ -172,4 +196,4 @@ system-deps: ## Debian packages that the tests of containers, networks, framewor
 	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++ chromium wine64
 
 clean: ## remove what was installed and built
-	rm -rf $(VENV) $(FRAMEWORKS) $(APPS) $(WINDOWS) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) $(APPS) $(PIPELINES) $(PREFECT) $(GENERATORS) $(WINDOWS) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 class Client(Reports, People, Entering):
-    """Asks the gateway at `url`, which has the one certificate in that file when there is one.
+    """Asks the gateway at `url`, which has the one certificate in that file when there is one, for a
+    `person` when it is a service account that acts for people.
 
     Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at
     once; `copy` makes one for another thread.
