@@ -11,6 +11,9 @@ WORKLOAD ?= default
 ORDER  ?= 0
 FRAMEWORKS ?= .venv-frameworks
 APPS   ?= .venv-workspaces
+PIPELINES ?= .venv-pipelines
+PREFECT ?= .venv-prefect
+GENERATORS ?= .venv-generators
 WINDOWS ?= .venv-windows
 KERNEL ?= .venv-kernel
 ONLY   ?=
@@ -25,7 +28,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults test-security \
         test-containers test-cgroup2 test-gpu \
-        test-frameworks test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
+        test-frameworks test-pipelines test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
         bench-code bench-gateway conformance \
         determinism constraints system-deps clean
 
@@ -59,6 +62,7 @@ check: $(STAMP) ## format, lint, types, imports, schemas
 	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin $(LAPTOP)
 	$(BIN)/lint-imports
 	$(BIN)/python -m headrace.events.export --check proto-schemas
+	$(BIN)/python -m headrace.runtime.pipelines.asyncapi --check proto-schemas
 	$(BIN)/python -m headrace.gateway.openapi --check proto-schemas
 
 format: $(STAMP) ## format and fix what can be fixed
@@ -70,6 +74,7 @@ test: $(STAMP) ## unit, contract, architecture, simulation and end-to-end tests 
 
 schemas: $(STAMP) ## write proto-schemas/ from the event types and the routes
 	$(BIN)/python -m headrace.events.export proto-schemas
+	$(BIN)/python -m headrace.runtime.pipelines.asyncapi proto-schemas
 	$(BIN)/python -m headrace.gateway.openapi proto-schemas
 
 sim: $(STAMP) ## replay one simulated history: make sim SEED=7
@@ -107,6 +112,27 @@ $(APPS)/.installed: tests/workspaces/requirements.txt
 	@echo "installing applications into $(APPS) (once; some minutes, 600 MB) …"
 	@test -x $(APPS)/bin/python || $(PYTHON) -m venv $(APPS)
 	@$(APPS)/bin/pip install --quiet --requirement tests/workspaces/requirements.txt
+	@touch $@
+
+test-pipelines: $(STAMP) $(PIPELINES)/.installed $(PREFECT)/.installed $(GENERATORS)/.installed ## Airflow and Prefect on a live platform, and clients that generators make
+	HEADRACE_AIRFLOW=$(abspath $(PIPELINES)) HEADRACE_PREFECT=$(abspath $(PREFECT)) HEADRACE_GENERATORS=$(abspath $(GENERATORS)) \
+	    $(BIN)/pytest --quiet -m pipelines tests/pipelines
+
+$(PIPELINES)/.installed: tests/pipelines/requirements.txt
+	@echo "installing Airflow into $(PIPELINES) (once; some minutes, 300 MB) …"
+	@test -x $(PIPELINES)/bin/python || $(PYTHON) -m venv $(PIPELINES)
+	@$(PIPELINES)/bin/pip install --quiet --requirement tests/pipelines/requirements.txt
+	@touch $@
+
+$(PREFECT)/.installed: tests/pipelines/requirements-prefect.txt
+	@echo "installing Prefect into $(PREFECT) (once; a minute, 260 MB) …"
+	@test -x $(PREFECT)/bin/python || $(PYTHON) -m venv $(PREFECT)
+	@$(PREFECT)/bin/pip install --quiet --requirement tests/pipelines/requirements-prefect.txt
+	@touch $@
+
+$(GENERATORS)/.installed: tests/pipelines/requirements-generators.txt
+	@test -x $(GENERATORS)/bin/python || $(PYTHON) -m venv $(GENERATORS)
+	@$(GENERATORS)/bin/pip install --quiet --requirement tests/pipelines/requirements-generators.txt
 	@touch $@
 
 test-windows: $(STAMP) $(WINDOWS)/.installed ## the client on Windows' own Python, under Wine
@@ -181,4 +207,4 @@ system-deps: ## Debian packages that the tests of containers, networks, framewor
 	    qemu-system-x86
 
 clean: ## remove what was installed and built
-	rm -rf $(VENV) $(FRAMEWORKS) $(APPS) $(WINDOWS) $(KERNEL) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis
+	rm -rf $(VENV) $(FRAMEWORKS) $(APPS) $(PIPELINES) $(PREFECT) $(GENERATORS) $(WINDOWS) $(KERNEL) dist build .pytest_cache .ruff_cache .mypy_cache .hypothesis

@@ -86,6 +86,7 @@ class Platform:
         data = body if isinstance(body, bytes) else msgspec.json.encode(body)
         headers = {"ce-id": key or f"k{self.keys}", "Headrace-Actor": "ada", "ce-source": "/x"}
         headers["ce-type"] = f"headrace.{verb.replace('-', '_')}.v1"
+        headers["ce-specversion"] = "1.0"
         sender = f"{project}.etl" if door == "request" else project
         subject = f"headrace.{door}.{sender}.{verb}"
         answer = await self.bus.request(subject, data, headers, timeout_s=WAIT_S)

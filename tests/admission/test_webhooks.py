@@ -24,7 +24,7 @@ from headrace.events.webhooks import (
     WebhookRefused,
     WebhookStopped,
 )
-from headrace.runtime.outcomes import Outcome
+from headrace.runtime.pipelines.outcomes import Outcome
 
 from .facts import decided, history, led, project
 

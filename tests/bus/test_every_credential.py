@@ -18,18 +18,23 @@ from tests.contract.buses import Heard
 from headrace.bus import credentials as c
 from headrace.bus import subjects
 from headrace.bus.service_logins import service_permissions
+from headrace.bus.subjects import matches
 from headrace.events import EVENTS, tag_of
-from headrace.events.asyncapi import REQUESTS
+from headrace.runtime.pipelines.asyncapi import VERBS
 from headrace.runtime.posts import bytes_max, spec_of, stream_of
 
 PUBLISHERS = (("ads", "etl"), ("ads", "other"), ("vision", "etl"))
+DURABLE = (("ads", "etl"), ("vision", "etl"))
 NODES = ("n1", "n2")
+ASKED = (*VERBS, "queue.apply", "node.change", "secret.set", "publisher.create", "project.erase")
 SERVICES = ("admission", "quota", "placement", "metrics", "gateway")
 # Without their bound of subscriptions: everything is tried on one connection.
 UNBOUNDED = {"subscriptions_max": -1}
 CREDENTIALS = {
     **{
-        f"publisher:{p}/{n}": msgspec.structs.replace(c.publisher_permissions(p, n), **UNBOUNDED)
+        f"publisher:{p}/{n}": msgspec.structs.replace(
+            c.publisher_permissions(p, n, durable=(p, n) in DURABLE), **UNBOUNDED
+        )
         for p, n in PUBLISHERS
     },
     **{f"node:{name}": c.node_permissions(name) for name in NODES},
@@ -52,6 +57,13 @@ OF_THE_SERVER = [
     "$JS.API.STREAM.LIST",
     "$JS.API.STREAM.DELETE.LOG",
     "$JS.API.CONSUMER.CREATE.EVENTS",
+    "$JS.API.CONSUMER.CREATE.EVENTS.outcomes_ads_etl_1.headrace.event.ads.>",
+    "$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.outcomes_ads_etl_1",
+    "$JS.API.CONSUMER.DELETE.EVENTS.outcomes_ads_etl_1",
+    "$JS.API.CONSUMER.MSG.NEXT.EVENTS.outcomes_ads_etl_1",
+    "$JS.API.CONSUMER.NAMES.EVENTS",
+    "$JS.API.CONSUMER.INFO.EVENTS.outcomes_ads_etl_1",
+    "$JS.ACK.EVENTS.outcomes_ads_etl_1.1.1.1.1.1",
     *(
         subject.format(project)
         for project in ("ads", "vision")
@@ -93,12 +105,15 @@ def _subjects() -> list[str]:
     found += [f"headrace.relay.log.{tag_of(event)}" for event in EVENTS[:3]]
     for project in ("ads", "vision", "fleet"):
         found += [subjects.event(project, tag_of(event)) for event in EVENTS if event.public]
-        found += [subjects.event(project, "request.answered.v1")]
-        found += [subjects.gateway(project, verb) for verb in REQUESTS]
+        found += [
+            subjects.event(project, f"job.post_{said}.v1") for said in ("answered", "refused")
+        ]
+        found += [subjects.gateway(project, verb) for verb in ASKED]
         for publisher in ("etl", "other"):
-            found += [subjects.request(project, publisher, verb) for verb in REQUESTS]
-            found += [subjects.post(project, publisher, verb) for verb in REQUESTS]
-            found += [subjects.posted(project, publisher, verb) for verb in REQUESTS]
+            found += [subjects.request(project, publisher, verb) for verb in ASKED]
+            found += [subjects.post(project, publisher, verb) for verb in ASKED]
+            found += [subjects.posted(project, publisher, verb) for verb in ASKED]
+            found += [subjects.outcomes_next(project, publisher)]
         found += [f"headrace.request.{project}.job.submit", f"headrace.post.{project}.job.submit"]
     for node in NODES:
         whats = ("hello", "pull", "report", "peers", "signal")
@@ -111,6 +126,7 @@ def _subjects() -> list[str]:
         subjects.USES,
         subjects.PRESENCE,
         subjects.POSTING,
+        subjects.DURABLE,
         "headrace.deadletter.headrace.request.ads.job.submit",
     ]
     found += [f"{inbox}.name.reply" for inbox in INBOXES.values()] + ["_INBOX.name.reply"]
@@ -122,6 +138,9 @@ def _may_say(who: str, subject: str) -> bool:
     tokens = subject.split(".")
     if kind == "publisher":
         own = ["headrace", tokens[1], *name.split("/"), "job"]
+        if tokens[1] == "outcomes":
+            of = tuple(name.split("/"))
+            return of in DURABLE and subject == subjects.outcomes_next(*of)
         return tokens[1] in ("request", "post") and tokens[:-1] == own
     if kind == "node":
         return subject.startswith(f"headrace.agent.{name}.up.")
@@ -130,14 +149,20 @@ def _may_say(who: str, subject: str) -> bool:
         return bool(nouns) and tokens[2] in nouns | {"service"}
     if subject == subjects.PRESENCE:
         return True
-    if subject == subjects.POSTING:
+    if subject in (subjects.POSTING, subjects.DURABLE):
         return who == "admission"
     if subject.startswith(("headrace.relay.", "$JS.API.STREAM.")):
         return who == "metrics"
     if subject.startswith("headrace.event."):
-        return who == "metrics" or (who != "gateway" and tokens[3] == "request")
+        return who == "metrics" or (
+            who != "gateway" and tokens[3:4] == ["job"] and tokens[4].startswith("post_")
+        )
     if subject.startswith("headrace.deadletter."):
         return who != "gateway"
+    if re.match(r"\$JS\.(API\.CONSUMER\..*|ACK)\.EVENTS\.", subject):
+        return who == "metrics" and ".INFO." not in subject
+    if subject == "$JS.API.CONSUMER.NAMES.EVENTS":
+        return who == "metrics"
     if re.match(r"\$JS\.(API\.CONSUMER\..*|ACK)\.REQUESTS-[^.]+\.inbox", subject):
         return who == "admission"
     if subject.startswith("headrace.agent.") and tokens[3] == "down":
@@ -181,7 +206,8 @@ def _may_hear(who: str, subject: str) -> bool:
         ("gateway", subjects.PRESENCE),
         ("metrics", subjects.USES),
         ("metrics", subjects.POSTING),
-    }
+        ("metrics", subjects.DURABLE),
+    } or (who == "metrics" and matches(subjects.OUTCOMES_NEXT, subject))
 
 
 class Tried:

@@ -9,6 +9,7 @@ import sys
 
 import nats
 import pytest
+from tests.ports import free_port
 
 from headrace.embedded import EmbeddedError, processes
 from headrace.embedded.nats import Nats
@@ -84,6 +85,33 @@ def test_a_taken_port_makes_it_move(server):
         server.start()
         assert int(server.url.rpartition(":")[2]) != taken
         assert server.ready()
+
+
+def test_a_chosen_port_is_refused_when_it_is_taken_and_never_replaced(server_folder, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = other.getsockname()[1]
+        server = Nats(tmp_path / "nats", port=taken)
+        with pytest.raises(EmbeddedError, match=f"refused: --bus-port = {taken} — another program"):
+            server.start()
+        assert server.known_port == 0
+    server.start()
+    assert server.url == f"nats://127.0.0.1:{taken}"
+    server.stop()
+    with (
+        socket.create_server(("127.0.0.1", taken)),
+        pytest.raises(EmbeddedError, match="--bus-port"),
+    ):
+        server.start()
+
+
+def test_another_chosen_port_moves_the_running_server(server):
+    server.start()
+    port = free_port()
+    server.stop()
+    moved = Nats(server.base, port=port)
+    moved.start()
+    assert moved.url == f"nats://127.0.0.1:{port}"
+    moved.stop()
 
 
 def test_two_supervisors_never_keep_the_same_server(server):

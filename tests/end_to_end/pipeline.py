@@ -21,8 +21,8 @@ ENVELOPE = {
 def line_in(text: str) -> str:
     """The `nats req` line, with its continuations; `…` of a prompt and of a body left out."""
     joined = text.replace("\\\n", " ")
-    found = re.search(r"nats --creds \S+ --inbox-prefix \S+\s+req .*", joined)
-    assert found, "no line with `nats --creds … --inbox-prefix … req …`"
+    found = re.search(r"nats (?:--server \S+ )?--creds \S+ --inbox-prefix \S+\s+req .*", joined)
+    assert found, "no line with `nats --server … --creds … --inbox-prefix … req …`"
     return found[0]
 
 
@@ -47,6 +47,8 @@ def options_of(arguments: list[str]) -> dict:
         if word == "-H":
             name, _, value = next(words).partition(":")
             headers[name] = value
+        elif word == "--server":
+            assert next(words).startswith("nats://127.0.0.1:")
         elif word == "--creds":
             assert next(words).endswith("nightly-etl.creds")
         elif word == "--inbox-prefix":

@@ -2,6 +2,10 @@
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 
 import nats
@@ -32,6 +36,7 @@ from headrace.bus.nats import NatsBus
 from headrace.bus.subjects import publisher_inbox
 from headrace.client.client import Client
 from headrace.client.errors import Refused
+from headrace.embedded.nats import Nats
 
 SUBJECT = "headrace.request.ads.nightly-etl.job.submit"
 PUT_OUT_S = 60  # admission tells the bus two seconds after it was decided
@@ -133,15 +138,15 @@ async def test_what_was_posted_twice_is_one_job(pipeline):
     await post(pipeline, json.dumps(JOB).encode(), "posted-2")
     admitted = await next_with(events, "posted-2", "headrace.event.ads.job.admitted.v1")
     await post(pipeline, json.dumps(JOB).encode(), "posted-2")
-    answered = await next_with(events, "posted-2", "headrace.event.ads.request.answered.v1")
+    answered = await next_with(events, "posted-2", "headrace.event.ads.job.post_answered.v1")
     assert json.loads(answered.data)["job"] == json.loads(admitted.data)["job"]
 
 
 async def test_what_was_posted_and_is_garbage_is_refused_by_an_event(pipeline):
-    events = await pipeline.subscribe("headrace.event.ads.request.*.v1")
+    events = await pipeline.subscribe("headrace.event.ads.job.>")
     await pipeline.flush()
     await post(pipeline, b"\xff\x00 garbage", "posted-3")
-    refused = await next_with(events, "posted-3", "headrace.event.ads.request.refused.v1")
+    refused = await next_with(events, "posted-3", "headrace.event.ads.job.post_refused.v1")
     assert json.loads(refused.data)["message"].startswith("refused: ")
 
 
@@ -301,3 +306,93 @@ def _refused(client, key):
     with pytest.raises(Refused) as refused:
         client.create_publisher("thief", key, "AAAA", at_s=int(time.time()))
     return str(refused.value)
+
+
+async def test_a_durable_publisher_hears_all_that_happened_while_it_was_away_once(fleet, folder):
+    creds = str(folder / "away.creds")
+    made = fleet.headrace(
+        "publisher", "create", "away", "--project", "ads", "--durable", "--out", creds
+    )
+    assert made.stdout.startswith("durable publisher away created")
+    book = folder / "book.sqlite"
+    jobs = [submitted(fleet) for _ in range(3)]
+    first = await asyncio.to_thread(heard_by_example, fleet, creds, book, "--last", jobs[-1])
+    more = [submitted(fleet) for _ in range(3)]  # nobody listens now
+    os.kill(Nats(fleet.layout.nats).running().pid, signal.SIGKILL)
+    fleet.wait_ready()
+    second = await asyncio.to_thread(heard_by_example, fleet, creds, book, "--last", more[-1])
+    ended = [said["job"] for said in (*first, *second) if said["type"] == "job.finished.v1"]
+    assert ended == [*jobs, *more]
+    positions = [said["position"] for said in (*first, *second)]
+    assert len(positions) == len(set(positions))
+
+
+async def test_who_holds_no_durable_place_is_told_what_makes_one(service):
+    reply = await service.request(
+        "headrace.outcomes.ads.nightly-etl.next", b"{}", timeout_s=ANSWER_S
+    )
+    message = json.loads(reply.data)["message"]
+    assert "holds no durable place here; headrace publisher create NAME --durable" in message
+
+
+@pytest.mark.parametrize(
+    ("question", "said"),
+    [
+        (b"[]", "refused: request"),
+        (b'{"most": 1000}', "refused: most = 1000 — is 0 to 100"),
+        (b'{"wait_s": 1e9}', "refused: wait_s"),
+        (b'{"ack": ["1.1.1.1.1.>"]}', "refused: ack = 1.1.1.1.1.> — is not what came"),
+        (b'{"ack": ["x.$JS.API.STREAM.DELETE.EVENTS"]}', "refused: ack"),
+        (b'{"acks": []}', "refused: request"),
+    ],
+)
+async def test_a_wrong_question_for_outcomes_is_refused(fleet, folder, service, question, said):
+    creds = folder / "asking.creds"
+    if not creds.exists():
+        fleet.headrace(
+            "publisher", "create", "asking", "--project", "ads", "--durable", "--out", str(creds)
+        )
+    while True:
+        reply = await service.request(
+            "headrace.outcomes.ads.asking.next", question, timeout_s=ANSWER_S
+        )
+        message = json.loads(reply.data)["message"]
+        if "no durable place" not in message:
+            break
+        await asyncio.sleep(0.1)
+    assert message.startswith(said), message
+
+
+async def test_a_deleted_publishers_durable_place_is_gone(fleet, folder, service):
+    creds = str(folder / "gone.creds")
+    fleet.headrace("publisher", "create", "gone", "--project", "ads", "--durable", "--out", creds)
+
+    async def places():
+        names = await service.durables("EVENTS").names()
+        return [name for name in names if name.startswith("outcomes_ads_gone_")]
+
+    async with asyncio.timeout(PUT_OUT_S):
+        while not await places():  # noqa: ASYNC110 - another process makes it
+            await asyncio.sleep(0.1)
+        fleet.headrace("publisher", "delete", "gone", "--project", "ads")
+        while await places():  # noqa: ASYNC110 - likewise
+            await asyncio.sleep(0.1)
+
+
+def submitted(fleet):
+    job = fleet.client("ads").submit(JOB).job
+    fleet.ended(job)
+    return job
+
+
+def heard_by_example(fleet, creds, book, *options):
+    """What examples/pipelines/two_days_away.py prints until it has heard of the last job's end."""
+    example = str(ROOT / "examples" / "pipelines" / "two_days_away.py")
+    done = subprocess.run(
+        [sys.executable, example, fleet.nats_url, creds, "ads", str(book), *options],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]

@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from headrace.events import EVENTS, Event, decode, encode, export, tag_of
-from headrace.events.asyncapi import REQUESTS
 from headrace.events.examples import example_of
 
 FOLDER = Path(__file__).parents[2] / "proto-schemas"
@@ -74,25 +73,3 @@ def test_what_is_stale_is_named(folder: Path) -> None:
     assert "schemas/gone.done.v1.json describes an event that is no more" in found
     assert "examples/job.held.v1.json cannot be read any more" in found
     assert export.main([str(folder), "--check"]) == 1
-
-
-def test_every_reference_of_the_asyncapi_document_leads_somewhere(folder: Path) -> None:
-    document = msgspec.json.decode((folder / "asyncapi.json").read_bytes())
-
-    def references(value):
-        if isinstance(value, dict):
-            yield from ([value["$ref"]] if "$ref" in value else [])
-            value = list(value.values())
-        for item in value if isinstance(value, list) else ():
-            yield from references(item)
-
-    for reference in references(document):
-        name, _, pointer = reference.partition("#")
-        target = msgspec.json.decode((folder / name).read_bytes()) if name else document
-        for step in pointer.strip("/").split("/") if pointer else ():
-            target = target[step]
-        assert isinstance(target, dict)
-
-
-def test_every_request_is_recorded_as_a_fact() -> None:
-    assert {fact.kind for fact, _ in REQUESTS.values()} == {"fact"}

@@ -164,7 +164,7 @@ class Rig:
                 requests={"job.cancel": receive, "job.anything": receive_anything},
                 settings={"held_us": HELD_US},
                 metrics=lambda _state: "headrace_fleet 1\n",
-                posting=lambda _state: {"ads", "quiet"},
+                posting=lambda _state: ({"ads", "quiet"}, ()),
             ),
             store=store,
             bus=MemoryBus(self.broker, holder),
@@ -199,6 +199,7 @@ class Rig:
         envelope = {
             "ce-id": key or f"key-{self._keys}",
             "ce-source": "test",
+            "ce-specversion": "1.0",
             "ce-type": f"headrace.{verb.replace('-', '_')}.v1",
         }
         data = msgspec.json.encode({"job": job}) if body is None else body
@@ -214,8 +215,8 @@ class Rig:
                 else:
                     return msgspec.json.decode(answer.data)
 
-    async def append(self, *events):
-        """What another service appended, unheard on the bus."""
+    async def append(self, *events, key=""):
+        """What another service appended, unheard on the bus; the requests in it under this key."""
         await self.store.lead("quota", "test", 1000.0)
         self._epoch += 1
         head = await self.store.head()
@@ -224,7 +225,9 @@ class Rig:
                 stream=stream_of(event),
                 type=tag_of(event),
                 project="ads",
-                header=encode(Header(project="ads", correlation=getattr(event, "job", ""))),
+                header=encode(
+                    Header(project="ads", correlation=getattr(event, "job", ""), request_key=key)
+                ),
                 data=encode(event),
             )
             for event in events

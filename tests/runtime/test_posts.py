@@ -10,7 +10,10 @@ import pytest
 from headrace.bus import subjects
 from headrace.bus.interface import BusError
 from headrace.bus.memory import MemoryBus
-from headrace.events.jobs import JobCancelling, JobCancelRequested
+from headrace.events.jobs import (
+    JobCancelling,
+    JobCancelRequested,
+)
 from headrace.runtime.posts import POSTS_BYTES_MAX, bytes_max, spec_of, stream_of
 from headrace.runtime.relay import TOLD_APART_S, Relay
 from headrace.store.interface import EVENT_BYTES_MAX
@@ -46,6 +49,7 @@ class Posting(Rig):
 
     async def post(self, key, body=b'{"job":"j"}', verb="job.cancel"):
         headers = {"ce-id": key, "ce-source": "test", "ce-type": f"headrace.{verb}.v1"}
+        headers["ce-specversion"] = "1.0"
         await self.bus.store(f"headrace.post.ads.etl.{verb}", body, headers)
 
     async def answered(self, kind, key):
@@ -83,9 +87,9 @@ async def test_what_was_posted_again_later_is_answered_again_and_happens_once():
     await rig.post("k")
     await rig.answered("job.cancelling.v1", "k")
     await rig.post("k")
-    await rig.answered("request.answered.v1", "k")
+    await rig.answered("job.post_answered.v1", "k")
     await rig.post("k", b'{"job":"other"}')
-    await rig.answered("request.refused.v1", "k")
+    await rig.answered("job.post_refused.v1", "k")
     assert len(rig.events(JobCancelRequested)) == 1
 
 
@@ -97,7 +101,7 @@ async def test_what_was_posted_and_cannot_be_understood_is_refused_and_blocks_no
     await rig.post("bad", b"\xff")
     await rig.post("", b'{"job":"j"}')
     await rig.post("good")
-    await rig.answered("request.refused.v1", "bad")
+    await rig.answered("job.post_refused.v1", "bad")
     await rig.answered("job.cancelling.v1", "good")
     kept = [m.data for m in rig.broker.streams["DEADLETTER"].messages.values()]
     assert kept == [b"\xff", b'{"job":"j"}']
@@ -132,6 +136,7 @@ async def test_a_projects_posts_fill_its_own_share_and_no_others():
     with pytest.raises(BusError, match="full"):
         await asyncio.gather(*(rig.post(f"more-{number}", body) for number in range(10)))
     headers = {"ce-id": "mine", "ce-source": "test", "ce-type": "headrace.job.cancel.v1"}
+    headers["ce-specversion"] = "1.0"
     await rig.bus.store("headrace.post.quiet.etl.job.cancel", b'{"job":"q"}', headers)
     await rig.leading()
     await until(lambda: any(e.project == "quiet" for e in rig.events(JobCancelRequested)))
@@ -155,14 +160,14 @@ async def test_a_project_whose_posts_have_no_room_is_told_so_once_a_minute_with_
     async def hear(message):
         told.append((message.subject, msgspec.json.decode(message.data)))
 
-    await rig.bus.subscribe("headrace.event.*.request.refused.v1", hear)
+    await rig.bus.subscribe("headrace.event.*.job.post_refused.v1", hear)
     body = b"x" * 250_000
     for number in range(2):
         await rig.post(f"k{number}", body)
     await asyncio.sleep(TOLD_APART_S * 1.5)
     ((subject, answer),) = told[:1]
     assert len(told) == 2
-    assert subject == "headrace.event.ads.request.refused.v1"
+    assert subject == "headrace.event.ads.job.post_refused.v1"
     assert answer["message"] == (
         "refused: post — 2 posts of project ads wait, with 500000 bytes of 524288 "
         "(HEADRACE_POSTS_PROJECT_BYTES_MAX, set for this service); what has no room is not kept; "

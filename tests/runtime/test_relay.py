@@ -151,7 +151,7 @@ async def test_a_project_sees_the_public_fields_and_nothing_else():
     assert message.subject == "headrace.event.ads.job.admitted.v1"
     assert msgspec.json.decode(message.data) == {
         "job": "j", "project": "ads", "name": "n", "user": "ada", "warning": "",
-        "type": "job.admitted.v1", "position": 1,
+        "key": "", "reason": "", "type": "job.admitted.v1", "position": 1,
     }  # fmt: skip
     headers = message.headers
     assert (headers["ce-id"], headers["ce-type"]) == ("1", "headrace.job.admitted.v1")
@@ -196,6 +196,7 @@ async def test_another_projects_events_are_never_on_a_projects_subjects():
     for project in ("ads", "vision", "ads"):
         headers = {"ce-id": f"k-{len(relays.rig.log.events)}", "ce-source": "test"}
         headers["ce-type"] = "headrace.job.cancel.v1"
+        headers["ce-specversion"] = "1.0"
         subject = f"headrace.request.{project}.etl.job.cancel"
         await relays.rig.bus.request(subject, b'{"job":"j"}', headers)
     await relays.caught_up()

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 import nkeys
 
-from headrace.bus.subjects import node_inbox, publisher_inbox, token
+from headrace.bus.subjects import node_inbox, outcomes_next, publisher_inbox, token
 
 ACCOUNT = "HEADRACE"
 _STORAGE_BYTES_MAX = 32 * 2**30  # streams reserve what they may take: 16 MiB for a project's posts
@@ -47,15 +47,17 @@ def node_permissions(node: str) -> Permissions:
     )
 
 
-def publisher_permissions(project: str, name: str) -> Permissions:
+def publisher_permissions(project: str, name: str, *, durable: bool = False) -> Permissions:
     """A pipeline sends requests about its project's jobs, under its own name, and reads its project's
     outcomes. Answers come to an inbox of its own: what others are answered may hold secrets. So do
-    the receipts of what it posted, on subjects of its own.
+    the receipts of what it posted, on subjects of its own. A `durable` one may also ask the platform
+    for the outcomes it missed; no publisher has a right on JetStream's own subjects.
     """
     return Permissions(
         publish=(
             f"headrace.request.{token(project)}.{token(name)}.job.*",
             f"headrace.post.{project}.{name}.job.*",
+            *((outcomes_next(project, name),) if durable else ()),
         ),
         subscribe=(
             f"headrace.event.{project}.>",

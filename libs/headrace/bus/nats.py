@@ -33,6 +33,7 @@ from nats.js.errors import NoStreamResponseError
 
 from headrace import trust
 from headrace.bus import subjects
+from headrace.bus.durables import Durables
 from headrace.bus.handling import hand_on, handle
 from headrace.bus.interface import (
     PAYLOAD_BYTES_MAX,
@@ -172,6 +173,10 @@ class NatsBus:
             await self._client._flush_pending(force_flush=True)  # noqa: SLF001
             await self._client.flush(timeout=CONNECT_S)
             return NatsSubscription(self._client, subscription)
+
+    def durables(self, stream: str) -> Durables:
+        """The durable consumers that the platform keeps for publishers on a stream."""
+        return Durables(self._client, self._streams.context, stream)
 
     async def ensure_stream(self, spec: StreamSpec) -> StreamState:
         with _as_bus_errors(spec.name):

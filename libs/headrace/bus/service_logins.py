@@ -15,7 +15,8 @@ GATEWAY = "gateway"
 _TAKES_REQUESTS = Permissions(
     publish=(
         "headrace.deadletter.>",
-        "headrace.event.*.request.*.*",  # answers to what was posted
+        "headrace.event.*.job.post_answered.v1",  # of what was posted
+        "headrace.event.*.job.post_refused.v1",
     ),
     subscribe=(),
 )
@@ -23,6 +24,7 @@ MORE = {
     "admission": Permissions(  # works through what publishers posted, project by project
         publish=(
             subjects.POSTING,
+            subjects.DURABLE,
             "$JS.API.CONSUMER.*.*.inbox",
             "$JS.API.CONSUMER.*.*.inbox.>",
             "$JS.API.CONSUMER.*.*.*.inbox",
@@ -35,12 +37,24 @@ MORE = {
         subscribe=(*map(subjects.agents_up, subjects.SAID_TO_PLACEMENT), subjects.WHY),
     ),
     "metrics": Permissions(  # its process also keeps the streams
-        publish=("headrace.relay.log.>", "headrace.event.>", "$JS.API.STREAM.>"),
+        publish=(
+            "headrace.relay.log.>",
+            "headrace.event.>",
+            "$JS.API.STREAM.>",
+            "$JS.API.CONSUMER.NAMES.EVENTS",  # and asks consumers in durable publishers' names
+            "$JS.API.CONSUMER.CREATE.EVENTS.>",
+            "$JS.API.CONSUMER.DURABLE.CREATE.EVENTS.*",
+            "$JS.API.CONSUMER.DELETE.EVENTS.*",
+            "$JS.API.CONSUMER.MSG.NEXT.EVENTS.*",
+            "$JS.ACK.EVENTS.>",
+        ),
         subscribe=(
             "headrace.agent.*.up.signal",
             subjects.PROGRESS,
             subjects.USES,
             subjects.POSTING,
+            subjects.DURABLE,
+            subjects.OUTCOMES_NEXT,
         ),
     ),
     GATEWAY: Permissions(

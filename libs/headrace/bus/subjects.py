@@ -17,6 +17,8 @@ FLEET = "fleet"  # stands for the project in requests that concern the whole fle
 REQUESTS_ALL = "headrace.request.>"
 GATEWAY_ALL = "headrace.gateway.>"
 POSTING = "headrace.relay.posting"  # from admission to the relay: the projects that may post
+DURABLE = "headrace.relay.durable"  # likewise: the publishers with a durable place among outcomes
+OUTCOMES_NEXT = "headrace.outcomes.*.*.next"
 AGENTS_UP = "headrace.agent.*.up.*"
 SAID_TO_PLACEMENT = ("hello", "pull", "report", "peers", "signal")  # by agents
 PROGRESS = "headrace.agent.*.up.progress.now"
@@ -46,7 +48,7 @@ def inbox_of_sender(subject: str) -> str:
     tokens = subject.split(".", 4)
     if len(tokens) == 5 and tokens[0] == "headrace":
         _, door, name, second, _ = tokens
-        if door in ("request", "post"):
+        if door in ("request", "post", "outcomes"):
             return f"_INBOX_pub_{name}_{second}."
         if door == "agent" and second == "up":
             return f"_INBOX_{name}."
@@ -96,6 +98,11 @@ def post(project: str, publisher: str, verb: str) -> str:
 def posted(project: str, publisher: str, verb: str) -> str:
     """Where the bus itself tells the publisher, by the message's headers, that it keeps a post."""
     return f"headrace.posted.{token(project)}.{token(publisher)}.{_verb(verb)}"
+
+
+def outcomes_next(project: str, publisher: str) -> str:
+    """Where a durable publisher asks for the outcomes that it has not acknowledged."""
+    return f"headrace.outcomes.{token(project)}.{token(publisher)}.next"
 
 
 def receipts_of(project: str) -> tuple[str, str]:

@@ -58,6 +58,12 @@ def up_options(parser: ArgumentParser) -> None:
         " is free)",
     )
     parser.add_argument(
+        "--bus-port",
+        type=int,
+        metavar="PORT",
+        help="where the bus listens, on the same host (at first 7422; 0: any that is free)",
+    )
+    parser.add_argument(
         "--tls-self-signed",
         action="store_true",
         help="speak TLS with a certificate made here, which join tokens pin",
@@ -81,6 +87,7 @@ def up(
     gpus: str | None,
     listen: str | None,
     metrics_port: int | None,
+    bus_port: int | None,
     tls_self_signed: bool,
     tls_cert: str,
     tls_key: str,
@@ -94,6 +101,7 @@ def up(
         gpus=gpus,
         listen=listen,
         metrics_port=metrics_port,
+        bus_port=bus_port,
         tls_self_signed=tls_self_signed,
         tls_certificate=os.path.abspath(tls_cert) if tls_cert else "",
         tls_key=os.path.abspath(tls_key) if tls_key else "",

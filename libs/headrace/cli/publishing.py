@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import base64
 import os
+import shlex
 import time
 from argparse import ArgumentParser
 from pathlib import Path
+from typing import Any
 
 from headrace.cli.actions import add_action, add_actions, show_list
 from headrace.cli.arguments import add_output
@@ -46,14 +48,17 @@ def publisher_options(parser: ArgumentParser) -> None:
         actions, "renew", "a new login for its key, before the old one ends", "name"
     )
     renewed.add_argument("--creds", default="", metavar="FILE", help="NAME.creds by default")
+    made.add_argument(
+        "--durable", action="store_true", help="it hears what happened while it was away, too"
+    )
     made.add_argument("--out", default="", metavar="FILE", help="NAME.creds by default")
 
 
-def publisher(*, action: str, url: str, token: str, project: str, **given: str) -> int:
+def publisher(*, action: str, url: str, token: str, project: str, **given: Any) -> int:
     """List publishers, make one, renew its login, or end it."""
     client = Client.from_config(url=url, token=token, project=project)
     if action == "create":
-        return _created(client, given["name"], given["out"])
+        return _created(client, given["name"], given["out"], durable=bool(given["durable"]))
     if action == "renew":
         return _renewed(client, given["name"], given["creds"])
     if action == "delete":
@@ -75,26 +80,49 @@ def publisher(*, action: str, url: str, token: str, project: str, **given: str) 
     return show_list(rows, PUBLISHERS, cells, given["output"])
 
 
-def _created(client: Client, name: str, out: str) -> int:
-    """Make a key, let it publish the project's jobs, and write its credential file (0600)."""
+def _created(client: Client, name: str, out: str, *, durable: bool) -> int:
+    """Make a key, let it publish the project's jobs, and write its credential file (0600), and beside it
+    what a pipeline needs besides.
+    """
     path = out or f"{name}.creds"
     if os.path.exists(path):
         return report(f"headrace publisher: {path} exists already; it was left as it is", FAILED)
     seed = _new_seed()
     at_s = int(time.time())
     public_key, signature = _proof(seed, publisher_text(client.project, name, at_s))
-    answer = client.create_publisher(name, public_key, signature, at_s=at_s)
+    answer = client.create_publisher(name, public_key, signature, at_s=at_s, durable=durable)
     if not answer.jwt:
         return report(
             f"headrace publisher: {name} was accepted but no credential came back", FAILED
         )
     with open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
         file.write(CREDENTIALS.format(jwt=answer.jwt, seed=seed).encode("ascii"))
+    bus = client.status().bus.url
+    beside = _write_beside(path, name, client.project, bus)
+    kind = "durable publisher" if durable else "publisher"
     print(
-        printable(f"publisher {name} created  project {client.project}  credential {path} (0600)")
+        printable(
+            f"{kind} {name} created  project {client.project}  credential {path} (0600)  bus {bus}"
+            f" ({beside})"
+        )
     )
-    print(_example(path, name, client.project))
+    print(printable(_example(path, name, client.project, bus)))
     return DONE
+
+
+def _write_beside(path: str, name: str, project: str, bus: str) -> str:
+    """A file for a shell to read: where the bus is, as the NATS command line takes it."""
+    beside = f"{path.removesuffix('.creds')}.env"
+    lines = {
+        "NATS_URL": bus,
+        "NATS_CREDS": os.path.abspath(path),
+        "HEADRACE_PROJECT": project,
+        "HEADRACE_PUBLISHER": name,
+        "HEADRACE_INBOX_PREFIX": f"_INBOX_pub_{project}_{name}",
+    }
+    text = "".join(f"export {key}={shlex.quote(value)}\n" for key, value in lines.items())
+    Path(beside).write_text(text, encoding="utf-8")
+    return beside
 
 
 def _renewed(client: Client, name: str, creds: str) -> int:
@@ -135,9 +163,9 @@ def _proof(seed: str, text: bytes) -> tuple[str, str]:
         pair.wipe()
 
 
-def _example(path: str, name: str, project: str) -> str:
+def _example(path: str, name: str, project: str, bus: str) -> str:
     return (
-        f"  nats --creds {path} --inbox-prefix _INBOX_pub_{project}_{name}"
+        f"  nats --server {bus} --creds {path} --inbox-prefix _INBOX_pub_{project}_{name}"
         f" req headrace.request.{project}.{name}.job.submit -H ce-id:run-1"
         " -H ce-type:headrace.job.submit.v1 -H ce-source:/pipeline -H ce-specversion:1.0"
         ' "$(cat job.json)"'

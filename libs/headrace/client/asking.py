@@ -26,11 +26,16 @@ class Asking:
     """Questions to the gateway of one context, over one connection."""
 
     def __init__(
-        self, url: str, token: str = "", project: str = DEFAULT_PROJECT, certificate: str = ""
+        self,
+        url: str,
+        token: str = "",
+        project: str = DEFAULT_PROJECT,
+        certificate: str = "",
+        person: str = "",
     ) -> None:
         self.project = project
-        self._context = Context(url, token, project, certificate)
-        self._http = Connection(url, token, certificate)
+        self._context = Context(url, token, project, certificate, person)
+        self._http = Connection(url, token, certificate, person)
 
     def _get(self, path: str, kind: type[T]) -> T:
         return msgspec.json.decode(self._http.get(path), type=kind)

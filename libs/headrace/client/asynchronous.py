@@ -52,9 +52,14 @@ class AsyncClient:
     """
 
     def __init__(
-        self, url: str, token: str = "", project: str = DEFAULT_PROJECT, certificate: str = ""
+        self,
+        url: str,
+        token: str = "",
+        project: str = DEFAULT_PROJECT,
+        certificate: str = "",
+        person: str = "",
     ) -> None:
-        self._client = Client(url, token, project, certificate)
+        self._client = Client(url, token, project, certificate, person)
         self._free: list[Client] = []
         self._threads = ThreadPoolExecutor(CALLS_MAX, thread_name_prefix="headrace-client")
 

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
 
 
 class Client(Reports, People, Entering):
-    """Asks the gateway at `url`, which has the one certificate in that file when there is one.
+    """Asks the gateway at `url`, which has the one certificate in that file when there is one, for a
+    `person` when it is a service account that acts for people.
 
     Every call raises `ClientError`: `Refused`, `NotFound`, `Unreachable`. Not for several threads at
     once; `copy` makes one for another thread.
@@ -248,13 +249,21 @@ class Client(Reports, People, Entering):
         return self._change("PUT", path, value, lambda: uuid.uuid4().hex)
 
     def create_publisher(
-        self, name: str, public_key: str, signature: str, *, at_s: int, project: str = ""
+        self,
+        name: str,
+        public_key: str,
+        signature: str,
+        *,
+        at_s: int,
+        project: str = "",
+        durable: bool = False,
     ) -> Answer:
         """Let the holder of an NKey publish the project's jobs; the answer has its JWT. The key
-        signed (base64) `model.publisher_text` of the project, the name and `at_s`.
+        signed (base64) `model.publisher_text` of the project, the name and `at_s`. A `durable` one
+        also hears what happened while it was away.
         """
         proof = {"public_key": public_key, "at_s": at_s, "signature": signature}
-        body = {"name": name, "project": project or self.project, **proof}
+        body = {"name": name, "project": project or self.project, "durable": durable, **proof}
         return self._once("POST", "/v1/publishers", body)
 
     def renew_publisher(

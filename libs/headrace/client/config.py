@@ -20,13 +20,15 @@ CONTEXT = "HEADRACE_CONTEXT"  # instead of the file's current one
 
 class Context(NamedTuple):
     """Where requests go, and the project of job files that name none. `certificate` is a file with
-    the one certificate that a gateway at an https address must have; else the system decides.
+    the one certificate that a gateway at an https address must have; else the system decides. A service
+    account that acts for people asks in the name of that `person`.
     """
 
     url: str
     token: str
     project: str = DEFAULT_PROJECT
     certificate: str = ""
+    person: str = ""
 
 
 def config_file() -> Path:

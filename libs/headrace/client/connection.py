@@ -62,9 +62,11 @@ class Connection:
     A program that is traced itself names its span in `TRACEPARENT`: what it asks for joins that.
     """
 
-    def __init__(self, url: str, token: str, certificate: str = "") -> None:
+    def __init__(self, url: str, token: str, certificate: str = "", person: str = "") -> None:
         self._url, self._parts, self._certificate = url, parts_of(url), certificate
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        if person:
+            self._headers["Headrace-On-Behalf-Of"] = person
         traceparent = os.environ.get("TRACEPARENT", "")
         if _TRACEPARENT.fullmatch(traceparent):
             self._headers["traceparent"] = traceparent

@@ -67,3 +67,4 @@ class PublisherRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     public_key: str = ""
     created_at_us: int = 0
     expires_at_us: int = 0  # its login
+    durable: bool = False  # hears what happened while it was away

@@ -253,6 +253,13 @@ class LogPiece(msgspec.Struct, kw_only=True, omit_defaults=True):
     role: str = ""
 
 
+class BusStatus(msgspec.Struct, kw_only=True):
+    """The bus: where publishers connect to it, and whether the gateway is connected now."""
+
+    url: str
+    connected: bool
+
+
 class InstanceRow(msgspec.Struct, kw_only=True):
     """One instance of a service, heard in the last seconds: whether it leads, and by how many events
     it is behind the log.
@@ -285,7 +292,7 @@ class Status(Operations, kw_only=True):
     version: str
     position: int
     as_of_us: int
-    bus: bool
+    bus: BusStatus
     services: dict[str, int]
     jobs: dict[str, int]
     nodes: int

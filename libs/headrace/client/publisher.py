@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 REPLY_S_MAX = 5.0  # of one try
 DEADLINE_S = 60.0  # of a request, all tries together
 RETRY_S = 0.3
+NEXT_S_MAX = 40.0  # the platform waits 30 s for an event
 NO_ROOM = "request"  # what is refused when there is no room for one more now
 QUEUED_EVENTS_MAX = 10_000  # that came and nobody has taken yet
 
@@ -93,6 +94,48 @@ class Publisher:
         finally:
             with contextlib.suppress(Error):  # the connection may have ended before
                 await heard.unsubscribe()
+
+    async def kept_outcomes(self, *, most: int = 20) -> AsyncIterator[dict[str, Any]]:
+        """Everything that happened to the project's jobs since this publisher was made with `--durable`,
+        as CloudEvents, and what happens from now on; what was missed comes first. An event is taken
+        when the next one is asked for; one that was not comes again, after a minute: its `id` tells.
+        So many (`most`) are fetched at a time. Raises `ClientError`.
+        """
+        taken: list[str] = []
+        try:
+            while True:
+                events = await self._next({"ack": taken, "most": most})
+                taken.clear()
+                for each in events:
+                    yield each["event"]
+                    taken.append(each["ack"])
+        finally:
+            if taken:
+                with contextlib.suppress(ClientError):
+                    await self._next({"ack": taken, "most": 0})
+
+    async def _next(self, question: dict[str, Any]) -> list[dict[str, Any]]:
+        """The events that the durable place has next; without an answer the question is repeated."""
+        from nats.errors import Error
+
+        assert self._bus is not None
+        subject, body = (
+            f"headrace.outcomes.{self.project}.{self.name}.next",
+            msgspec.json.encode(question),
+        )
+        deadline_s = asyncio.get_running_loop().time() + DEADLINE_S
+        while True:
+            try:
+                reply = await self._bus.request(subject, body, timeout=NEXT_S_MAX)
+                answer = msgspec.json.decode(reply.data)
+                if "events" in answer:
+                    return list(answer["events"])
+                failure = str(answer.get("message", ""))
+            except (Error, TimeoutError) as error:
+                failure = str(error) or type(error).__name__
+            if asyncio.get_running_loop().time() > deadline_s:
+                raise Unreachable(f"{self._url}: {failure}")
+            await asyncio.sleep(RETRY_S)
 
     async def _asked(self, subject: str, body: bytes, headers: dict[str, str]) -> Answer:
         from nats.errors import Error, NoRespondersError

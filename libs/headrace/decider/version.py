@@ -21,7 +21,6 @@ from headrace.decider import Decider
 GROUP = "headrace.deciders"  # the entry points under which services register their `Decider`
 PURE_PACKAGES = ("access", "events", "decider", "documents", "scheduling")
 NOT_DECIDING = (  # tools around them
-    "asyncapi.py",
     "examples.py",
     "export.py",
     "testing.py",

@@ -7,7 +7,7 @@ from pathlib import Path
 from headrace.embedded import contexts, secrets
 from headrace.embedded.layout import Layout, default_data_dir
 from headrace.embedded.settings import Settings
-from headrace.embedded.status import isolation_of, metrics_of
+from headrace.embedded.status import bus_url, isolation_of, metrics_of
 from headrace.events.accounts import UNISOLATED
 
 
@@ -27,7 +27,7 @@ def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") 
     return "\n".join(
         [
             f"Headrace is up    {url}     data {_short(layout.data_dir)}     stop: {_stop(layout)}",
-            f"  log {_log_server(layout, settings)} · bus {_bus(settings)} · {settings.fleet()}",
+            f"  log {_log_server(layout, settings)} · bus {_bus(layout, settings)} · {settings.fleet()}",
             "  you are admin, project default.   Admin token: "
             + (f"{token}  shown once, {kept}" if is_first else kept),
             f"  numbers for Prometheus {metrics_of(layout)}    token {_short(layout.secrets / secrets.METRICS_TOKEN)}",
@@ -56,8 +56,10 @@ def _log_server(layout: Layout, settings: Settings) -> str:
     return f"Postgres {version} (embedded)"
 
 
-def _bus(settings: Settings) -> str:
-    return "NATS (yours)" if settings.external_nats else "NATS (embedded)"
+def _bus(layout: Layout, settings: Settings) -> str:
+    return (
+        "NATS (yours)" if settings.external_nats else f"NATS (embedded) {bus_url(layout, settings)}"
+    )
 
 
 def _stop(layout: Layout) -> str:

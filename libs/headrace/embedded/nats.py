@@ -1,7 +1,7 @@
 """One NATS server over one folder, started, adopted, watched and stopped by us.
 
 Rule: the port of the first start is kept, so that clients find the server again after every
-restart. Streams reach the disk every second: each can be rebuilt from the log, or is asked again by
+restart. A port that was chosen, or that people expect, is never replaced by another one. Streams reach the disk every second: each can be rebuilt from the log, or is asked again by
 its publisher, so nothing accepted depends on it.
 """
 
@@ -59,7 +59,8 @@ class Nats:
     """The server over `base`. `authentication` is the part of its config that says who may connect.
 
     Without it, everybody who reaches the port may. It listens at `listen`, of which `host` is the
-    address from here, and takes nothing but TLS when it has a `certificate` (a file).
+    address from here, and takes nothing but TLS when it has a `certificate` (a file). `port` is the
+    one and only; 0: any, and later the same unless somebody else has taken it meanwhile.
     """
 
     def __init__(
@@ -72,14 +73,21 @@ class Nats:
         listen: str = "",
         certificate: str = "",
         private_key: str = "",
+        port: int = 0,
     ) -> None:
         self.base = base
+        self._port = port
         self._listen = listen or host
         self._certificate, self._private_key = certificate, private_key
         self.host = host
         self.log = log or base / "nats.log"
         self.authentication = authentication
         self._lock = -1
+
+    @property
+    def known_port(self) -> int:
+        """Where it was started last; 0 before the first start."""
+        return self._state().port
 
     @property
     def url(self) -> str:
@@ -93,13 +101,13 @@ class Nats:
     def start(self) -> Process:
         """Start it or adopt the one that runs, and wait until it is ready. Raises `EmbeddedError`.
 
-        The port stays the same, unless somebody else has taken it meanwhile.
+        The port stays the same; see `port`.
         """
         private_folder(self.base)
         private_folder(self.base / "store")
         self._take_lock()
         running = self.running()
-        if running is not None and self._config_is_current():
+        if running is not None and self._config_is_current() and self._port in (0, self.known_port):
             self._wait_ready(running)
             return running
         if running is not None:
@@ -139,7 +147,15 @@ class Nats:
         return process
 
     def _choose_port(self) -> int:
-        known = self._state().port
+        if self._port:
+            if _is_free(self._listen, self._port):
+                return self._port
+            raise EmbeddedError(
+                f"refused: --bus-port = {self._port} — another program listens there on {self._listen}; "
+                f"--bus-port PORT takes another (0: any that is free), "
+                f"`ss -ltnp sport = :{self._port}` tells which program it is"
+            )
+        known = self.known_port
         candidates = [known] if known > 0 else []
         candidates += random.sample(PORTS, PORT_TRIES_MAX)
         for port in candidates:

@@ -161,6 +161,7 @@ class Platform:
             listen=listen.rpartition(":")[0] if certificate else LOOPBACK,
             certificate=certificate,
             private_key=key,
+            port=self._settings.bus_port_after(Nats(self._layout.nats).known_port),
         )
 
     def _start_nats(self, nats: Nats) -> Process:

@@ -22,6 +22,9 @@ NVIDIA = Path("/proc/driver/nvidia/gpus")
 SIMULATED = "simulated:8xH100-80GB"
 LISTEN = "127.0.0.1:7400"
 METRICS_PORT = 7414  # on loopback, for Prometheus; as deploy/prometheus has it
+# The bus beside the gateway: 74 as there, 22 as in NATS' own 4222, which a NATS of somebody else has. It
+# is below the ports that the kernel gives to outgoing connections, and IANA has given it to nobody.
+BUS_PORT = 7422
 
 _GPUS = re.compile(r"^(auto|simulated:([1-9]\d{0,2})x([A-Za-z0-9][A-Za-z0-9.-]{0,62}))$")
 
@@ -33,6 +36,7 @@ class Settings(msgspec.Struct, kw_only=True):
     gpus: str
     listen: str = LISTEN
     metrics_port: int | None = None  # 0: any that is free
+    bus_port: int | None = None  # of the embedded bus; 0: any that is free
     are_nodes_chosen: bool = False  # else as many as suit where it listens
     trust_everybody: bool = False  # where nodes cannot isolate jobs
     external_postgres: bool = False
@@ -60,6 +64,14 @@ class Settings(msgspec.Struct, kw_only=True):
         if found and found[2]:
             return f"{nodes} · {int(found[2]) * self.nodes} × {found[3]} (simulated)"
         return f"{nodes} · {len(list(NVIDIA.iterdir())) if NVIDIA.is_dir() else 0} GPUs"
+
+    def bus_port_after(self, known: int) -> int:
+        """The port of the bus, 0 for any that is free. `known` is the last start's, which nodes and
+        pipelines know it by. Who lets the gateway have any port lets the bus.
+        """
+        if self.bus_port is not None:
+            return self.bus_port
+        return 0 if self.listen.endswith(":0") else known or BUS_PORT
 
     @property
     def metrics_address(self) -> str:
@@ -90,6 +102,7 @@ class Wanted(msgspec.Struct, kw_only=True):
     gpus: str | None = None
     listen: str | None = None
     metrics_port: int | None = None
+    bus_port: int | None = None
     tls_self_signed: bool = False
     tls_certificate: str = ""
     tls_key: str = ""
@@ -114,6 +127,7 @@ def settle(layout: Layout, wanted: Wanted) -> Settings:
     settings.listen = settings.listen if wanted.listen is None else wanted.listen
     if wanted.metrics_port is not None:
         settings.metrics_port = wanted.metrics_port
+    settings.bus_port = settings.bus_port if wanted.bus_port is None else wanted.bus_port
     if wanted.workspace_domain is not None:
         settings.workspace_domain = wanted.workspace_domain
     if wanted.trust_everybody is not None:
@@ -219,8 +233,25 @@ def _check(settings: Settings) -> None:
     if settings.metrics_port is not None and not 0 <= settings.metrics_port <= 65_535:
         line = f"refused: --metrics-port = {settings.metrics_port} — 0 (any that is free) to 65535"
         raise EmbeddedError(line)
+    _check_bus_port(settings)
     host, _, port = settings.listen.rpartition(":")
     if not host and port and not port.isdigit():
         settings.listen = f"{settings.listen}:{LISTEN.rpartition(':')[2]}"
     elif not host or not port.isdigit() or int(port) > 65_535:
         raise EmbeddedError(f"refused: --listen = {settings.listen} — host:port, such as {LISTEN}")
+
+
+def _check_bus_port(settings: Settings) -> None:
+    port = settings.bus_port
+    if port is None:
+        return
+    if not 0 <= port <= 65_535:
+        raise EmbeddedError(f"refused: --bus-port = {port} — 0 (any that is free) to 65535")
+    if port and settings.listen.endswith(f":{port}"):
+        raise EmbeddedError(
+            f"refused: --bus-port = {port} — the gateway is there; {BUS_PORT} is usual"
+        )
+    if "HEADRACE_NATS_URL" in os.environ:
+        raise EmbeddedError(
+            f"refused: --bus-port = {port} — the bus is your own, at HEADRACE_NATS_URL"
+        )

@@ -41,10 +41,14 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """The platform as a whole. `metrics` is where the fleet's numbers are. `phase`: `starting`, `ready`, `stopping`, `unsupervised`, `down`."""
+    """The platform as a whole. `bus` is where publishers connect; empty while it never was up, and when
+    it is not ours. `metrics` is where the fleet's numbers are. `phase`: `starting`, `ready`,
+    `stopping`, `unsupervised`, `down`.
+    """
 
     data_dir: str
     url: str
+    bus: str
     metrics: str
     phase: str
     ready: bool
@@ -64,6 +68,7 @@ def report(layout: Layout) -> Report:
         data_dir=str(layout.data_dir),
         url=said.url if said else "",
         metrics=metrics_of(layout),
+        bus=bus_url(layout, wanted),
         phase=said.phase if said else _unsupervised(rows),
         ready=all(row.state == "ready" for row in rows),
         memory_bytes=sum(row.memory_bytes or 0 for row in rows),
@@ -77,6 +82,15 @@ def metrics_of(layout: Layout) -> str:
         port = int((run_dir(layout, "metrics") / "metrics.port").read_text(encoding="ascii"))
         return metrics_url(f"{LOOPBACK}:{port}")
     return ""
+
+
+def bus_url(layout: Layout, wanted: Settings) -> str:
+    """Where the embedded bus is reached from this machine; empty when there is none."""
+    port = Nats(layout.nats).known_port
+    if wanted.external_nats or not port:
+        return ""
+    host = reachable_host(wanted.listen) if wanted.tls else LOOPBACK
+    return f"{'tls' if wanted.tls else 'nats'}://{f'[{host}]' if ':' in host else host}:{port}"
 
 
 def isolation_of(layout: Layout, wanted: Settings) -> str:

@@ -50,6 +50,7 @@ class PublisherRequested(
 ):
     """A pipeline asked for a place on the bus: its public NKey, of which it proved to hold the private
     half, and the project it works for; or, when it `renews`, for a later end of the one that it has.
+    A `durable` one also hears what happened while it was away.
     """
 
     owner: ClassVar[str] = "admission"
@@ -59,13 +60,14 @@ class PublisherRequested(
     public_key: str
     user: str = ""
     renews: bool = False
+    durable: bool = False
 
 
 class PublisherCreated(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="publisher.created.v1"
 ):
     """The key may publish the project's requests and read the project's outcomes, until then (0: for
-    ever).
+    ever). Those since `durable_since_us` (0: those while it listens) it hears however long it was away.
     """
 
     owner: ClassVar[str] = "admission"
@@ -74,6 +76,7 @@ class PublisherCreated(
     name: str
     public_key: str
     expires_at_us: int = 0
+    durable_since_us: int = 0
 
 
 class PublisherRefused(

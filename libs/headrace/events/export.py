@@ -1,4 +1,4 @@
-"""Writes what others need to read our events: JSON Schemas, one AsyncAPI document, and examples.
+"""Writes what others need to read our events: JSON Schemas and examples.
 
 `python -m headrace.events.export proto-schemas` writes them, `--check` tells what is stale. Rule:
 schemas are generated and follow the code; an example is written once and never again, so that it
@@ -8,16 +8,15 @@ shows for ever how an event looked when it was new.
 from __future__ import annotations
 
 import sys
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from headrace.events import EVENTS, Event, asyncapi, decode, encode, tag_of
+from headrace.events import EVENTS, decode, encode, tag_of
 from headrace.events.examples import example_of
 
-SCHEMAS, EXAMPLES, ASYNCAPI = "schemas", "examples", "asyncapi.json"
+SCHEMAS, EXAMPLES = "schemas", "examples"
 
 
 def main(arguments: list[str]) -> int:
@@ -83,9 +82,7 @@ def undecodable(folder: Path) -> list[str]:
 
 def generated() -> dict[str, bytes]:
     """Every generated file by its place in the folder."""
-    files = {f"{SCHEMAS}/{tag_of(e)}.json": _pretty(_schema(e)) for e in EVENTS}
-    files[ASYNCAPI] = _pretty(asyncapi.document(_listeners()))
-    return files
+    return {f"{SCHEMAS}/{tag_of(e)}.json": _pretty(_schema(e)) for e in EVENTS}
 
 
 def _schema(event: type[Any]) -> dict[str, Any]:
@@ -99,12 +96,6 @@ def _schema(event: type[Any]) -> dict[str, Any]:
         "x-public": list(event.public),
     }
     return head | schema
-
-
-def _listeners() -> dict[str, tuple[type[Event], ...]]:
-    """What each registered service folds."""
-    points = sorted(entry_points(group="headrace.deciders"), key=lambda point: point.name)
-    return {point.name: point.load().listens_to for point in points}
 
 
 def _pretty(value: object) -> bytes:

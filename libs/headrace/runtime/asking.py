@@ -6,6 +6,7 @@ documents) and one function under `@receives` or `@receives_document`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -37,6 +38,17 @@ class Named(Asked, frozen=True, kw_only=True):
             return None
         return Refusal(field="name", value=shown(self.name), rule=NAME_RULE)
 
+
+class JobNamed(Asked, frozen=True, kw_only=True):
+    """`job.cancel`, `job.pause`, `job.resume`."""
+
+    job: str
+
+    def refusal(self) -> Refusal | None:
+        return job_refusal(self.job)
+
+
+_JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(/[0-9]{1,4})?")
 
 A = TypeVar("A", bound=Asked)
 T = TypeVar("T")
@@ -70,6 +82,13 @@ def document(body: bytes, read: Callable[[object], T | Refusal]) -> T | Refusal:
     """What the document in the body describes."""
     fields = read_json(body)
     return fields if isinstance(fields, Refusal) else read(fields)
+
+
+def job_refusal(job: str) -> Refusal | None:
+    """What is wrong with what should be a job's id."""
+    if _JOB_ID.fullmatch(job):
+        return None
+    return Refusal(field="job", value=shown(job), rule="is not a job's id")
 
 
 def line(text: str, length_max: int) -> str:

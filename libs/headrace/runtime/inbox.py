@@ -12,7 +12,6 @@ import asyncio
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any, Protocol
 
@@ -29,8 +28,16 @@ from headrace.events.people import Grant
 from headrace.runtime import together
 from headrace.runtime.lanes import Lanes
 from headrace.runtime.pending import PendingFacts, Reply, encode_fact
+from headrace.runtime.pipelines.cloud_events import (
+    JSON,
+    SPEC_VERSION,
+    TOO_LARGE,
+    Envelope,
+    cloud_event,
+    read_envelope,
+)
 from headrace.runtime.posts import Posts
-from headrace.runtime.service import Receive, Request, Runtime
+from headrace.runtime.service import Posting, Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 
 NAME_RULE = "has 1 to 63 of a-z 0-9 and '-', not starting with '-'"
@@ -42,11 +49,7 @@ DEAD_BYTES_MAX = 16_384  # kept of a message that cannot be understood
 POST_ANSWER_S = 30.0  # how long a kept message waits for its decision before it comes again
 
 _LOG = logging.getLogger("headrace.inbox")
-_TRUNCATED = Refusal(
-    field="message",
-    rule=f"a request may have at most {EVENT_BYTES_MAX} bytes",
-    instead="put large data into a volume or the job's workdir",
-)
+POST_ANSWERED, POST_REFUSED = "job.post_answered.v1", "job.post_refused.v1"  # told of posts
 
 
 class _Host(Runtime, Protocol):
@@ -61,7 +64,7 @@ class Inbox:
         self,
         host: _Host,
         requests: dict[str, Receive],
-        posting: Callable[[Any], Collection[str]] | None = None,
+        posting: Posting | None = None,
     ) -> None:
         self._host = host
         self._requests = requests
@@ -85,7 +88,7 @@ class Inbox:
     def follow(self) -> None:
         """The state may be another one: other projects may have publishers."""
         if self._posting is not None:
-            self._posts.follow(self._posting(self._host.state))
+            self._posts.follow(*self._posting(self._host.state))
 
     async def close(self) -> None:
         """Stop receiving; kept messages that are not answered come again to the next leader."""
@@ -159,12 +162,12 @@ class Inbox:
             self._unanswered.discard(answered)
 
     async def _receive(self, message: Message, reply: Reply) -> None:
-        asked_in = message.headers.get("traceparent", "")
         _, door, _, *_, noun, verb = message.subject.split(".")
         name = f"{noun}.{verb.replace('-', '_')}"
-        with telemetry.span(f"receive {name}", asked_in, kind="consumer") as span:
-            request = _request_of(message, name, span.traceparent)
-            outcome = await self._understood(message, request, door)
+        envelope, unreadable = _envelope_of(message, door)
+        with telemetry.span(f"receive {name}", envelope.traceparent, kind="consumer") as span:
+            request = _request_of(message, envelope, name, span.traceparent)
+            outcome = unreadable or await self._understood(request, envelope, door)
         if isinstance(outcome, Refusal):
             self._host.counters["requests_refused_at_door"] += 1
             await self._keep_dead(message, outcome)
@@ -182,17 +185,14 @@ class Inbox:
         self._host.pending.add(fact, reply)
         self._host.wake()
 
-    async def _understood(self, message: Message, request: Request, door: str) -> Fact | Refusal:
-        if len(message.data) > EVENT_BYTES_MAX:
-            return _TRUNCATED
+    async def _understood(self, request: Request, envelope: Envelope, door: str) -> Fact | Refusal:
         if not subjects.is_token(request.project):
             return Refusal(field="project", value=request.project[:63], rule=NAME_RULE)
         if not 1 <= len(request.key) <= KEY_LENGTH_MAX or not request.key.isprintable():
             rule = f"an idempotency key has 1 to {KEY_LENGTH_MAX} printable characters"
-            return Refusal(field="ce-id", rule=rule)
-        if (
-            refusal := None if door == GATEWAY else _envelope_refusal(message, request)
-        ) is not None:
+            return Refusal(field=f"{envelope.prefix}id", rule=rule)
+        refusal = None if door == GATEWAY else _envelope_refusal(request, envelope)
+        if refusal is not None:
             return refusal
         if self._host.pending.full:
             return Refusal(field="request", rule="too many are waiting", instead="repeat it soon")
@@ -219,11 +219,15 @@ class Inbox:
         project = message.subject.split(".")[2]
         if not subjects.is_token(project):
             return  # nobody can listen there
-        headers = {"ce-correlationid": message.headers.get("ce-id", "")}
-        headers["ce-correlationsource"] = message.headers.get("ce-source", "")[:SOURCE_LENGTH_MAX]
-        what = "answered" if answer["accepted"] else "refused"
-        subject = subjects.event(project, f"request.{what}.v1")
-        await self._host.bus.publish(subject, msgspec.json.encode(answer), headers)
+        envelope, _ = read_envelope(message)
+        await tell_answer(
+            self._host.bus,
+            project,
+            answer,
+            at_us=self._host.now_us(),
+            key=envelope.id[:KEY_LENGTH_MAX],
+            source=envelope.source[:SOURCE_LENGTH_MAX],
+        )
 
 
 def refusal_answer(refusal: Refusal, position: int = 0) -> dict[str, Any]:
@@ -236,17 +240,45 @@ def refusal_answer(refusal: Refusal, position: int = 0) -> dict[str, Any]:
     }
 
 
-def _request_of(message: Message, verb: str, traceparent: str) -> Request:
+async def tell_answer(
+    bus: Bus, project: str, answer: dict[str, Any], *, at_us: int, key: str = "", source: str = ""
+) -> None:
+    """Tell a project the answer to what was posted, of which no event of the log tells: it was refused
+    at the door, or decided before it came again. Without a `key` it is about all that is posted.
+    """
+    kind = POST_ANSWERED if answer["accepted"] else POST_REFUSED
+    job = str(answer.get("job", ""))
+    told = hashlib.sha256("\0".join((project, source, key, str(at_us))).encode()).hexdigest()[:32]
+    headers = cloud_event(id=f"post-{told}", type=kind, at_us=at_us, subject=job)
+    headers["ce-datacontenttype"] = JSON
+    if key:
+        headers["ce-correlationid"], headers["ce-correlationsource"] = key, source
+    # an id is the name, a hyphen and a random part without one
+    named = {"job": job, "name": job.rpartition("-")[0], "project": project, "key": key}
+    body = {**named, "reason": str(answer.get("message", "")), **answer, "type": kind}
+    await bus.publish(subjects.event(project, kind), msgspec.json.encode(body), headers)
+
+
+def _envelope_of(message: Message, door: str) -> tuple[Envelope, Refusal | None]:
+    """At the gateway's door headers are the gateway's own; elsewhere a publisher's, in two modes."""
+    if door != GATEWAY:
+        return read_envelope(message)
+    get = message.headers.get
+    envelope = Envelope(id=get("ce-id", ""), traceparent=get("traceparent", ""), data=message.data)
+    return envelope, TOO_LARGE if len(message.data) > EVENT_BYTES_MAX else None
+
+
+def _request_of(message: Message, envelope: Envelope, verb: str, traceparent: str) -> Request:
     """The request, with who asked by its subject; at the gateway's door, by its headers."""
     headers = message.headers
     _, door, project, publisher, *_ = message.subject.split(".")
     request = Request(
         verb=verb,
         project=project,
-        key=headers.get("ce-id", ""),
-        body=message.data,
+        key=envelope.id,
+        body=envelope.data,
         actor=f"publisher:{project}/{publisher}",
-        source=headers.get("ce-source", ""),
+        source=envelope.source,
         traceparent=traceparent,
     )
     if door != GATEWAY:
@@ -259,22 +291,32 @@ def _request_of(message: Message, verb: str, traceparent: str) -> Request:
     return msgspec.structs.replace(request, source=f"{GATEWAY_SOURCE}{request.on_record}")
 
 
-def _envelope_refusal(message: Message, request: Request) -> Refusal | None:
+def _envelope_refusal(request: Request, envelope: Envelope) -> Refusal | None:
     """What is wrong with what a publisher says of its request."""
-    publisher = message.subject.split(".")[3]
+    publisher, prefix = request.actor.rpartition("/")[2], envelope.prefix
     if not subjects.is_token(publisher):
         return Refusal(field="publisher", value=publisher[:63], rule=NAME_RULE)
-    source, kind = request.source, message.headers.get("ce-type", "")
+    source, kind = request.source, envelope.type
+    if envelope.specversion != SPEC_VERSION:
+        rule = "is not the version of CloudEvents that is spoken here"
+        return Refusal(
+            field=f"{prefix}specversion",
+            value=shown(envelope.specversion),
+            rule=rule,
+            instead=SPEC_VERSION,
+        )
     if not 1 <= len(source) <= SOURCE_LENGTH_MAX or not source.isprintable():
         rule = f"a source has 1 to {SOURCE_LENGTH_MAX} printable characters"
-        return Refusal(field="ce-source", rule=rule, instead=f"/{publisher}")
+        return Refusal(field=f"{prefix}source", rule=rule, instead=f"/{publisher}")
     if source.startswith(GATEWAY_SOURCE):
         rule = "is the source of requests over HTTP"
-        return Refusal(field="ce-source", value=shown(source), rule=rule, instead=f"/{publisher}")
+        return Refusal(
+            field=f"{prefix}source", value=shown(source), rule=rule, instead=f"/{publisher}"
+        )
     if kind != f"headrace.{request.verb}.v1":
         rule = f"is not what the subject says ({request.verb[:SOURCE_LENGTH_MAX]})"
         instead = f"headrace.{request.verb[:SOURCE_LENGTH_MAX]}.v1"
-        return Refusal(field="ce-type", value=shown(kind), rule=rule, instead=instead)
+        return Refusal(field=f"{prefix}type", value=shown(kind), rule=rule, instead=instead)
     return None
 
 

@@ -27,6 +27,7 @@ from headrace.bus.interface import (
 )
 from headrace.events import Refusal
 from headrace.runtime.limits import Limit, limit_of
+from headrace.runtime.pipelines.durable import Durable
 from headrace.store.interface import EVENT_BYTES_MAX
 
 POSTS_BYTES_MAX = 16_777_216  # of one project, that wait to be answered
@@ -81,6 +82,7 @@ class Posts:
     def __init__(self, take: Handler) -> None:
         self._take = take
         self._projects: frozenset[str] = frozenset()
+        self._durables: tuple[Durable, ...] = ()
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -94,10 +96,10 @@ class Posts:
             await end(self._task)
             self._task = None
 
-    def follow(self, projects: Collection[str]) -> None:
-        """These projects have publishers now."""
-        if self._projects != projects:
-            self._projects = frozenset(projects)
+    def follow(self, projects: Collection[str], durables: tuple[Durable, ...]) -> None:
+        """These projects have publishers now, and these of them are durable."""
+        if self._projects != projects or self._durables != durables:
+            self._projects, self._durables = frozenset(projects), durables
             self._changed.set()
 
     async def _run(self, bus: Bus) -> None:
@@ -108,6 +110,7 @@ class Posts:
                 projects = self._projects
                 with contextlib.suppress(BusError):  # it is said again
                     await bus.publish(subjects.POSTING, msgspec.json.encode(sorted(projects)))
+                    await bus.publish(subjects.DURABLE, msgspec.json.encode(self._durables))
                 for project in [known for known in consumers if known not in projects]:
                     await consumers.pop(project).stop()
                 for project in sorted(projects - consumers.keys()):

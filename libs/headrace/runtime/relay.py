@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import deque
 from collections.abc import Sequence
 from itertools import islice
@@ -25,9 +26,10 @@ from headrace.bus.interface import (
 )
 from headrace.events import Refusal
 from headrace.runtime import log_messages, posts
-from headrace.runtime.inbox import refusal_answer
-from headrace.runtime.outcomes import outcome_of
+from headrace.runtime.inbox import refusal_answer, tell_answer
 from headrace.runtime.pacing import Rests
+from headrace.runtime.pipelines.cloud_events import JSON
+from headrace.runtime.pipelines.outcomes import Outcomes
 from headrace.store.chained import read_chained
 from headrace.store.interface import Forked, Store, Stored, Unavailable
 
@@ -73,6 +75,7 @@ class Relay:
         self._checked_s = 0.0
         self._rests = Rests()
         self._next: deque[Stored] = deque(maxlen=HEARD_EVENTS_MAX)
+        self._outcomes = Outcomes(store)
         self._must_read = True
         self._hears = False
         self._posts_bytes_max = posts.bytes_max()
@@ -175,7 +178,7 @@ class Relay:
     async def _tell_project(self, event: Stored) -> None:
         """One event that cannot be told must not keep the others from their projects."""
         try:
-            told = outcome_of(event)
+            told = await self._outcomes.of(event)
             subject = subjects.event(told.project, told.type) if told else ""
         except ValueError as error:  # msgspec's are such, and a name's that is no token
             _LOG.warning(
@@ -183,7 +186,8 @@ class Relay:
             )
             return
         if told is not None:
-            headers = {**told.headers, "Nats-Msg-Id": f"event-{event.position}"}
+            headers = {**told.headers, "ce-datacontenttype": JSON}
+            headers["Nats-Msg-Id"] = f"event-{event.position}"
             await self._bus.publish(subject, told.body, headers)
 
     async def _told_posting(self, message: Message) -> None:
@@ -228,8 +232,7 @@ class Relay:
         if self._checked_s < self._told_s.get(project, -TOLD_APART_S) + TOLD_APART_S:
             return
         self._told_s[project] = self._checked_s
-        body = msgspec.json.encode(refusal_answer(refusal))
-        await self._bus.publish(subjects.event(project, "request.refused.v1"), body)
+        await tell_answer(self._bus, project, refusal_answer(refusal), at_us=time.time_ns() // 1000)
 
 
 def log_stream(first: int) -> StreamSpec:

@@ -27,6 +27,7 @@ from headrace.runtime.environment import Environment
 from headrace.runtime.health import METRICS, Answer, Health, counters_text, json_answer
 from headrace.runtime.host import Host
 from headrace.runtime.limits import settings_of
+from headrace.runtime.pipelines.outcomes_door import OutcomesDoor
 from headrace.runtime.presence import resident_bytes, say_presence
 from headrace.runtime.relay import Relay
 from headrace.runtime.service import Service
@@ -146,10 +147,10 @@ async def _relay(host: Host, environment: Environment, lost: asyncio.Event) -> N
     the service's own messages must not wait for that.
     """
     bus = await _bus(environment, host.service.decider.service, lost, name="relay")
-    relay = Relay(host.store, bus)
+    relay, door = Relay(host.store, bus), OutcomesDoor(bus)
     host.on_folded = relay.heard
     try:
-        await relay.run()
+        await asyncio.gather(relay.run(), door.run())
     finally:
         await bus.close()
 

@@ -15,6 +15,7 @@ import msgspec
 from headrace.bus.interface import Bus
 from headrace.decider import Decider
 from headrace.events import Entry, Event, Fact, Refusal
+from headrace.runtime.pipelines.durable import Durable
 from headrace.store.interface import Store, Vault
 
 
@@ -120,6 +121,10 @@ Differing = Callable[[Event, Event, Runtime], Awaitable[Sequence[str]]]
 facts of the same type."""
 
 
+Posting = Callable[[Any], tuple[Collection[str], tuple[Durable, ...]]]
+"""By the state: the projects that may post, and the publishers that hear every outcome."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Service:
     """A service: its decider, what it can be asked (verb to `Receive`), what it answers beyond the
@@ -136,5 +141,5 @@ class Service:
         None  # the state as Prometheus text, for the leader's `/metrics`
     )
     niceness: int = 0  # how far its process steps back where cores are few, see nice(2)
-    posting: Callable[[Any], Collection[str]] | None = None  # by the state: who may post to it
+    posting: Posting | None = None
     relay: bool = False  # whether this service's process also keeps the streams of the bus

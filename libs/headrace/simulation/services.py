@@ -73,7 +73,7 @@ class Instance:
         store = world.store_for(process, self.service, self.holder)
         service = service_of(self.service, world.keys, workload.SETTINGS)
         if service.posting is not None:  # whoever is simulated posts without a credential
-            service = replace(service, posting=lambda state: state.queues.keys())
+            service = replace(service, posting=lambda state: (state.queues.keys(), ()))
         self.host = Host(
             service,
             store=store,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 
 from headrace.admission.decide import DECIDER
 from headrace.admission.requests import Requests
 from headrace.admission.shell import AdmissionShell
-from headrace.admission.state import SETTINGS
+from headrace.admission.state import SETTINGS, State
 from headrace.bus.revoking import Revoker
 from headrace.runtime.environment import Environment
+from headrace.runtime.pipelines.durable import Durable
 from headrace.runtime.serve import serve, signing_in
 from headrace.runtime.service import Service
 
@@ -31,7 +33,22 @@ def service_of(environment: Environment, revoker: Revoker | None = None) -> Serv
         differing=requests.differing,
         shell=AdmissionShell(requests, revoker),
         settings=SETTINGS,
-        posting=lambda state: state.publishers.keys(),
+        posting=posting,
+    )
+
+
+def posting(state: State) -> tuple[Collection[str], tuple[Durable, ...]]:
+    """The projects that have publishers, and of these the durable ones."""
+    return state.publishers.keys(), tuple(
+        Durable(
+            project=project,
+            name=name,
+            since_us=login.durable_since_us,
+            expires_at_us=login.expires_at_us,
+        )
+        for project, logins in state.publishers.items()
+        for name, login in logins.items()
+        if login.durable_since_us
     )
 
 

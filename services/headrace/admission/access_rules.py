@@ -58,11 +58,18 @@ def create_publisher(hearing: Hearing, position: int, event: PublisherRequested)
         refusal = Refusal(field="publisher", value=name, rule=rule, instead=instead)
     elif refusal is None and login is None:
         refusal = _taken(hearing, project, event.public_key) or _too_many(hearing, project, name)
+    since_us = login.durable_since_us if login is not None else 0
+    if refusal is None and event.durable and not since_us:
+        since_us, refusal = hearing.now_us, _too_many_durable(hearing, project, name)
     if refusal is not None:
         return PublisherRefused(project=project, name=name, refusal=refusal)
     expires_at_us = hearing.now_us + hearing.state.setting("publisher_lasts_s") * SECOND_US
     return PublisherCreated(
-        project=project, name=name, public_key=event.public_key, expires_at_us=expires_at_us
+        project=project,
+        name=name,
+        public_key=event.public_key,
+        expires_at_us=expires_at_us,
+        durable_since_us=since_us,
     )
 
 
@@ -100,6 +107,19 @@ def _too_many(hearing: Hearing, project: str, name: str) -> Refusal | None:
     if hearing.logins >= limit:
         rule = f"the platform has at most {limit} publishers, {since}"
         return Refusal(field="publisher", value=name, rule=rule, instead="use one that there is")
+    return None
+
+
+def _too_many_durable(hearing: Hearing, project: str, name: str) -> Refusal | None:
+    for of, who, setting in (
+        (project, "a project", "durable_publishers_per_project_max"),
+        ("", "the platform", "durable_publishers_max"),
+    ):
+        limit = hearing.state.setting(setting)
+        if hearing.durable_of(of) >= limit:
+            rule = f"{who} has at most {limit} durable publishers"
+            instead = "delete one, or create it without --durable"
+            return Refusal(field="publisher", value=name, rule=rule, instead=instead)
     return None
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 
 from headrace.bus.credentials import is_user_key
 from headrace.bus.sessions import WAYS
@@ -12,21 +11,10 @@ from headrace.bus.subjects import is_token
 from headrace.documents.environment import NAME, NAME_RULE
 from headrace.documents.refusing import shown
 from headrace.events import Refusal
-from headrace.runtime.asking import Asked
+from headrace.runtime.asking import Asked, job_refusal
 
 WHAT_MAX = 255  # characters of a program's name
 SEALED_BYTES_MAX = 65_536 + 256  # a secret's 64 KiB and its box
-
-_JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(/[0-9]{1,4})?")
-
-
-class JobNamed(Asked, frozen=True, kw_only=True):
-    """`job.cancel`, `job.pause`, `job.resume`."""
-
-    job: str
-
-    def refusal(self) -> Refusal | None:
-        return _wrong_job(self.job)
 
 
 class WayNamed(Asked, frozen=True, kw_only=True):
@@ -41,7 +29,7 @@ class WayNamed(Asked, frozen=True, kw_only=True):
         if self.way not in WAYS or len(self.what) > WHAT_MAX:
             rule = f"is none of {', '.join(WAYS)}, or says too much of where to"
             return Refusal(field="way", value=shown(self.way), rule=rule)
-        return _wrong_job(self.job)
+        return job_refusal(self.job)
 
 
 class SecretNamed(Asked, frozen=True, kw_only=True):
@@ -75,6 +63,7 @@ class PublisherNamed(Asked, frozen=True, kw_only=True):
     public_key: str
     at_s: int
     signature: str
+    durable: bool = False
 
     def refusal(self) -> Refusal | None:
         if not is_token(self.name):
@@ -88,9 +77,3 @@ class PublisherNamed(Asked, frozen=True, kw_only=True):
 
 class Nothing(Asked, frozen=True, kw_only=True):
     """`project.erase`."""
-
-
-def _wrong_job(job: str) -> Refusal | None:
-    if _JOB_ID.fullmatch(job):
-        return None
-    return Refusal(field="job", value=shown(job), rule="is not a job's id")

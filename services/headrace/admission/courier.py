@@ -18,7 +18,7 @@ from headrace.admission.state import Hook
 from headrace.admission.webhook_requests import secret_of
 from headrace.events.webhooks import Webhook, WebhookFailing, WebhookReached, WebhookStopped
 from headrace.runtime.limits import limit_of
-from headrace.runtime.outcomes import Outcome, outcome_of
+from headrace.runtime.pipelines.outcomes import Outcome, Outcomes
 from headrace.runtime.service import Runtime
 from headrace.store.chained import read_chained
 from headrace.store.interface import Stored, StoreError
@@ -43,6 +43,7 @@ class Courier:
 
     def __init__(self, runtime: Runtime, keys: ProjectKeys) -> None:
         self._runtime, self._keys = runtime, keys
+        self.outcomes = Outcomes(runtime.store)
         self._per_project = limit_of(
             "HEADRACE_WEBHOOK_POSTS_PER_PROJECT_MAX", POSTS_PER_PROJECT_MAX
         ).value
@@ -161,7 +162,11 @@ class _Round:
                 is_ours = event.project == self._name[0] and event.type.startswith(
                     self._hook.webhook.types
                 )
-                outcome = self._outcome_of(event) if is_ours else None
+                try:
+                    outcome = await self._outcome_of(event) if is_ours else None
+                except StoreError as error:  # it is looked at again
+                    _LOG.warning("log not reached webhook=%s/%s error=%s", *self._name, error)
+                    return True
                 if outcome is not None and not await self._told(event.position, outcome):
                     return False
                 self._reached = event.position
@@ -170,10 +175,12 @@ class _Round:
         self._record()
         return True
 
-    def _outcome_of(self, event: Stored) -> Outcome | None:
-        """One event that cannot be told must not keep the others from their project."""
+    async def _outcome_of(self, event: Stored) -> Outcome | None:
+        """One event that cannot be told must not keep the others from their project. Raises
+        `StoreError`.
+        """
         try:
-            return outcome_of(event)
+            return await self._courier.outcomes.of(event)
         except ValueError as error:
             _LOG.warning("event not told position=%d error=%s", event.position, error)
             return None

@@ -167,7 +167,11 @@ def _secret(state: State, _entry: Entry, event: access.SecretSet) -> None:
 
 
 def _publisher(state: State, _entry: Entry, event: access.PublisherCreated) -> None:
-    login = Login(public_key=event.public_key, expires_at_us=event.expires_at_us)
+    login = Login(
+        public_key=event.public_key,
+        expires_at_us=event.expires_at_us,
+        durable_since_us=event.durable_since_us,
+    )
     state.publishers.setdefault(event.project, {})[event.name] = login
 
 

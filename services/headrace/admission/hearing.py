@@ -86,7 +86,11 @@ class Hearing:
             self._publishers[of] = None
             return
         self._publishers_made[event.project] += self.publisher(*of) is None
-        self._publishers[of] = Login(public_key=event.public_key, expires_at_us=event.expires_at_us)
+        self._publishers[of] = Login(
+            public_key=event.public_key,
+            expires_at_us=event.expires_at_us,
+            durable_since_us=event.durable_since_us,
+        )
 
     def is_taken(self, job: str) -> bool:
         """Whether the id is that of another job, as far as is remembered."""
@@ -156,6 +160,18 @@ class Hearing:
         gone = sum(1 for gone in self._unexpired() if gone.project == project)
         known = len(self.state.publishers.get(project, {}))
         return known + gone + self._publishers_made[project]
+
+    def durable_of(self, project: str) -> int:
+        """How many publishers of the project (empty: of all) hear every outcome, however long away."""
+        known = {
+            (of, name): login
+            for of, logins in self.state.publishers.items()
+            for name, login in logins.items()
+        }
+        return sum(
+            login is not None and login.durable_since_us > 0 and project in ("", of)
+            for (of, _), login in (known | self._publishers).items()
+        )
 
     @property
     def logins(self) -> int:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from headrace.documents.webhook_file import is_inside
-from headrace.runtime.outcomes import Outcome
+from headrace.runtime.pipelines.outcomes import Outcome
 
 ANSWER_S_MAX = 15.0
 ANSWER_BYTES_READ = 200  # of what it says when it does not take a message

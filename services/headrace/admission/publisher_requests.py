@@ -41,6 +41,7 @@ def _publisher(request: Request, runtime: Runtime, *, renews: bool) -> Fact | Re
         public_key=asked.public_key,
         user=request.actor,
         renews=renews,
+        durable=asked.durable and not renews,
     )
 
 

@@ -13,7 +13,6 @@ import msgspec
 
 from headrace.admission.access_rules import being_erased, unknown_project
 from headrace.admission.bodies import (
-    JobNamed,
     Nothing,
     SecretNamed,
     WayNamed,
@@ -49,7 +48,7 @@ from headrace.events.members import (
 )
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
 from headrace.events.webhooks import WebhookConfigured
-from headrace.runtime.asking import decoded, receives
+from headrace.runtime.asking import JobNamed, decoded, receives
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
@@ -160,7 +159,8 @@ class Requests:
             return {"change": ANSWERS[type(event)]}
         if not isinstance(event, PublisherCreated):
             return {}
-        permissions = publisher_permissions(event.project, event.name)
+        durable = event.durable_since_us > 0
+        permissions = publisher_permissions(event.project, event.name, durable=durable)
         name = f"{event.project}/{event.name}"
         expires_at_s = event.expires_at_us // 1_000_000
         jwt = user_jwt(

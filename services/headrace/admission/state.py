@@ -37,6 +37,8 @@ SETTINGS = {
     "revoked_max": 4_000,  # keys of deleted nodes that the bus refuses; the oldest are forgotten first
     "publishers_per_project_max": 100,  # with those deleted whose logins have not expired
     "publishers_max": 5_000,  # of all projects, likewise: what the bus refuses is one message
+    "durable_publishers_per_project_max": 16,  # each has a consumer on the bus
+    "durable_publishers_max": 1_000,
     "publisher_lasts_s": 30 * 86_400,  # a publisher signs in with it; renewed with its key
     "credential_lasts_s": 7 * 86_400,  # a node signs in with it; renewed when half of it is over
 }
@@ -94,10 +96,11 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
-    """What a publisher signs in with, and until when."""
+    """What a publisher signs in with, and until when, and since when it hears all outcomes."""
 
     public_key: str
     expires_at_us: int
+    durable_since_us: int = 0  # 0: only while it listens
 
 
 class Deleted(msgspec.Struct, frozen=True, kw_only=True):

@@ -73,6 +73,7 @@ def publisher(projection: Projection, entry: Entry, event: PublisherCreated) -> 
         public_key=event.public_key,
         created_at_us=known.created_at_us if known and is_renewed else entry.recorded_at_us,
         expires_at_us=event.expires_at_us,
+        durable=event.durable_since_us > 0,
     )
 
 

@@ -14,7 +14,7 @@ from litestar.status_codes import HTTP_200_OK
 
 from headrace import vault
 from headrace.bus.subjects import FLEET
-from headrace.client.model import Answer, NodeRow, Operations, ProjectRow, Status
+from headrace.client.model import Answer, BusStatus, NodeRow, Operations, ProjectRow, Status
 from headrace.gateway import choosing, rows
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import OPEN, By, may
@@ -38,7 +38,7 @@ class NodeChange(msgspec.Struct, forbid_unknown_fields=True):
 
 class NewPublisher(msgspec.Struct, forbid_unknown_fields=True):
     """A pipeline's place on the bus: its project and its public NKey, which signed (base64)
-    `publisher_text(project, name, at_s)`.
+    `publisher_text(project, name, at_s)`. A `durable` one also hears what happened while it was away.
     """
 
     name: str
@@ -46,6 +46,7 @@ class NewPublisher(msgspec.Struct, forbid_unknown_fields=True):
     public_key: str
     at_s: int
     signature: str
+    durable: bool = False
 
 
 class Renewal(msgspec.Struct, forbid_unknown_fields=True):
@@ -209,13 +210,16 @@ async def erase_project(
 
 
 @get("/status", summary="The platform in numbers", opt=may("read", "platform"))
-async def platform_status(gateway: Gate, by: By) -> Status:
+async def platform_status(gateway: Gate, by: By, request: Request[Any, Any, Any]) -> Status:
     """As this gateway sees it; of jobs those one may see."""
     return rows.status(
         gateway.projection,
         gateway.follower.now_us(),
         version=version("headrace"),
-        bus=gateway.bus.connected,
+        bus=BusStatus(
+            url=gateway.trust.bus_url_at(request.url.hostname or ""),
+            connected=gateway.bus.connected,
+        ),
         about=Operations(
             instances=gateway.instances.rows(gateway.projection.position),
             metrics=gateway.trust.metrics,

@@ -35,7 +35,7 @@ from headrace.gateway.selecting import Fields, selected
 from headrace.gateway.submitting import SUBMIT, Sent, submitted
 from headrace.scheduling.explanation import Explanation
 
-LINES = "application/x-ndjson"
+LINES, BYTES = "application/x-ndjson", "application/octet-stream"
 
 Key = Annotated[str, HeaderParameter(name="Idempotency-Key")]
 Trace = Annotated[str, HeaderParameter(name="traceparent")]
@@ -193,6 +193,7 @@ async def job_logs(
     follow: FromQuery[bool] = False,
     tail_bytes: FromQuery[int] = 0,
     offsets: FromQuery[str] = "",
+    accept: Annotated[str, HeaderParameter(name="Accept")] = "",
 ) -> Stream:
     """`follow` goes on until the job has ended; `tail_bytes` begins so much before the end of each process. `offsets` is where each process goes on:
     `attempt.rank.process.offset,…`.
@@ -215,7 +216,8 @@ async def job_logs(
         _check_worker(await gateway.workers(found.job), rank, attempt)
     await gateway.readings.note(by, found, "logs")
     gateway.streams.check(by.name)
-    return Stream(_lines(gateway, by, query, found), media_type=LINES)
+    media_type = BYTES if accept == BYTES else LINES  # generated clients often know no lines
+    return Stream(_lines(gateway, by, query, found), media_type=media_type)
 
 
 async def _lines(gateway: Gateway, by: Caller, query: LogQuery, job: Job) -> AsyncIterator[bytes]:

@@ -19,7 +19,7 @@ from litestar import Litestar, Router
 from litestar.di import Provide
 from litestar.openapi import OpenAPIConfig
 
-from headrace.client.model import Answer
+from headrace.client.model import Answer, HappeningPage
 from headrace.client.protocol import AFTER_POSITION, POSITION
 from headrace.documents.fleet import QueueDocument
 from headrace.documents.job_file import JobFile
@@ -28,6 +28,8 @@ from headrace.documents.scheduling_file import SchedulingDocument
 from headrace.documents.template_file import TemplateDocument
 from headrace.documents.volume_file import VolumeDocument
 from headrace.documents.webhook_file import WebhookDocument
+from headrace.gateway.events_api import SSE
+from headrace.gateway.jobs_api import LINES
 from headrace.gateway.listing import page_of
 from headrace.gateway.routes import PREFIX, ROUTES
 
@@ -57,7 +59,16 @@ _BODIES: dict[tuple[str, str], dict[str, Any]] = {
     (f"{PREFIX}/documents", "put"): {
         _JSON: {"schema": {"anyOf": [{"$ref": _REF.format(name=d.__name__)} for d in _DOCUMENTS]}}
     },
-    (f"{PREFIX}/secrets/{{project}}/{{name}}", "put"): {_BYTES: {}},
+    (f"{PREFIX}/secrets/{{project}}/{{name}}", "put"): {
+        _BYTES: {"schema": {"type": "string", "format": "binary"}}
+    },
+}
+_STREAMS = {  # what is not JSON, by the end of its path
+    "/outputs/{tree}": {_BYTES: {"schema": {"type": "string", "format": "binary"}}},
+    "/logs": {
+        LINES: {"schema": {"type": "string"}},
+        _BYTES: {"schema": {"type": "string", "format": "binary"}},
+    },
 }
 
 
@@ -100,7 +111,9 @@ def document() -> dict[str, Any]:
     found: dict[str, Any] = described.openapi_schema.to_schema()
     components = found.setdefault("components", {})
     schemas = components.setdefault("schemas", {})
-    _, taken = msgspec.json.schema_components((JobFile, Answer, *_DOCUMENTS), ref_template=_REF)
+    _, taken = msgspec.json.schema_components(
+        (JobFile, Answer, HappeningPage, *_DOCUMENTS), ref_template=_REF
+    )
     schemas.update(taken)
     components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
     found["security"] = [{"token": []}]
@@ -108,6 +121,14 @@ def document() -> dict[str, Any]:
     for path, methods in found["paths"].items():
         for method, operation in methods.items():
             _complete(operation, _BODIES.get((path, method)), is_open=(path, method) in is_open)
+            for end, content in _STREAMS.items():
+                if path.endswith(end):
+                    operation["responses"]["200"]["content"] = content
+    events = found["paths"][f"{PREFIX}/events"]["get"]["responses"]["200"]
+    events["content"] = {
+        _JSON: {"schema": {"$ref": _REF.format(name="HappeningPage")}},
+        SSE: {"schema": {"type": "string"}},
+    }
     return found
 
 
@@ -117,6 +138,13 @@ def _complete(operation: dict[str, Any], body: dict[str, Any] | None, *, is_open
     responses = operation["responses"]
     responses.pop("400", None)
     responses["default"] = {"description": "Why not, in one line", "content": answer}
+    for parameter in operation.get(
+        "parameters", ()
+    ):  # routes that share a function have all of them
+        if parameter["in"] == "path" and "oneOf" in parameter["schema"]:
+            (parameter["schema"],) = (
+                kind for kind in parameter["schema"]["oneOf"] if kind != {"type": "null"}
+            )
     if body is not None:
         operation["requestBody"] = {"required": True, "content": body}
     if is_open:

@@ -11,7 +11,16 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from headrace.client.model import ENDED, GpuRow, JobRow, NodeRow, Operations, ProjectRow, Status
+from headrace.client.model import (
+    ENDED,
+    BusStatus,
+    GpuRow,
+    JobRow,
+    NodeRow,
+    Operations,
+    ProjectRow,
+    Status,
+)
 from headrace.events.accounts import isolation_text
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
@@ -162,7 +171,7 @@ def status(
     now_us: int,
     *,
     version: str,
-    bus: bool,
+    bus: BusStatus,
     about: Operations,
     sees: Callable[[str], bool] | None = None,
 ) -> Status:

@@ -29,6 +29,16 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True):
     certificate_ends_us: int = 0
     metrics: str = ""  # where the fleet's numbers are, for people
 
+    def bus_url_at(self, host: str) -> str:
+        """Where the bus is for somebody who reached the gateway at this host. Without TLS it does not
+        leave this machine.
+        """
+        parts = urlsplit(self.bus_url)
+        if parts.hostname or not self.bus_url:
+            return self.bus_url
+        host = host if parts.scheme == "tls" else LOOPBACK[0]
+        return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{parts.port}"
+
     @classmethod
     def read(cls, env: Mapping[str, str], *, nats_url: str, grant_key: bytes) -> Trust:
         """From `HEADRACE_TLS_CERTIFICATE`, `_KEY`, `_PINNED`, and `HEADRACE_PUBLIC_NATS_URL`.

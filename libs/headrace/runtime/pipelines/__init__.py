@@ -1,0 +1,1 @@
+"""What pipelines meet on the bus: the envelopes of their requests, and their projects' outcomes."""
