@@ -51,7 +51,7 @@ class Placement:
         (folder / "grant.pub").write_bytes(self.public)
         self.epoch, self.position = 1, 10
         self.node: NodeJoined | None = None
-        self.running: tuple[tuple[str, int, int], ...] = ()
+        self.running: tuple[AttemptKey, ...] = ()
         self.wanted: dict[AttemptKey, Assignment] = {}
         self.launches: dict[AttemptKey, Launch] = {}
         self.recorded: dict[str, int] = {}
@@ -162,7 +162,8 @@ class Placement:
             return
         if what == "hello":
             hello = msgspec.json.decode(message.data, type=Hello)
-            self.node, self.running = hello.node, hello.running
+            self.node = hello.node
+            self.running = tuple(AttemptKey(h.job, h.attempt, h.rank) for h in hello.running)
         elif what == "report":
             self._record(msgspec.json.decode(message.data, type=Reports))
         elif what == "signal":

@@ -70,6 +70,41 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     trusted: str = ""
 
 
+class HeldWorker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):
+    """A worker whose processes run on a node, with the devices that they hold."""
+
+    job: str
+    attempt: int
+    rank: int
+    project: str = ""
+    devices: tuple[str, ...] = ()
+
+
+class NodeHolds(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.holds.v1"):
+    """What runs on the node and this log has not placed there, all of it; empty when nothing does any
+    more. Their devices take no work, and their jobs are not started elsewhere, until they have ended:
+    by themselves or because an operator had them ended.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    incarnation: str
+    workers: tuple[HeldWorker, ...] = ()
+
+
+class NodeAhead(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.ahead.v1"):
+    """The node's agent has obeyed position `obeyed` of this log, which ended at `head` then: the log
+    is an older copy of itself. The node takes no work until the log says that it was restored.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    obeyed: int
+    head: int
+
+
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):
     """Nothing was heard from the node for `silent_us`, by placement's own steady clock; recorded
     again when that reaches a lease's end. What runs there is left running but for such leases.
@@ -104,9 +139,10 @@ class NodeFilled(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
 class NodeChangeRequested(
     Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.change_requested.v1"
 ):
-    """An operator asked for `change`: cordon, uncordon, drain, fence, delete or forget.
+    """An operator asked for `change`: cordon, uncordon, drain, fence, delete, forget or end-strays.
 
-    To drain is to cordon and to ask its jobs to move. To fence is to state that nothing runs on that
+    To drain is to cordon and to ask its jobs to move; to end strays, to have the workers ended that
+    run there and that the log has not placed. To fence is to state that nothing runs on that
     machine any more; to forget it, that it never comes back.
     """
 

@@ -133,6 +133,7 @@ class Service:
     shell: Shell | None = None
     settings: Mapping[str, int] = field(default_factory=dict)
     metrics: Callable[[Any], str] | None = None  # the state as Prometheus text, for `/metrics`
+    condition: Callable[[Any], dict[str, object]] | None = None  # the same, for `/readyz`
     niceness: int = 0  # how far its process steps back where cores are few, see nice(2)
     posting: Callable[[Any], Collection[str]] | None = None  # by the state: who may post to it
     turns_apart_s: float = 0.025  # while it is busy: few turns with much in them cost less

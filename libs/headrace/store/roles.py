@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.events import EVENTS, tag_of
+from headrace.events.platform import LOG_OWNER
 
 ANY_OWNER = "*"  # an event type that every deciding service may append
-DECIDING = tuple(sorted({event.owner for event in EVENTS} - {ANY_OWNER}))
+DECIDING = tuple(sorted({event.owner for event in EVENTS} - {ANY_OWNER, LOG_OWNER}))
 READING = ("gateway", "operator")
 ROLES = tuple(f"headrace_{name}" for name in (*DECIDING, *READING))
 
@@ -50,6 +51,7 @@ def event_roles() -> list[tuple[str, str]]:
     return [
         (tag_of(event), role_of(service))
         for event in EVENTS
+        if event.owner != LOG_OWNER
         for service in (DECIDING if event.owner == ANY_OWNER else (event.owner,))
     ]
 
