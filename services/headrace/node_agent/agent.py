@@ -81,7 +81,7 @@ class Agent:
     @property
     def is_ready(self) -> bool:
         """Whether placement knows this node and it can be told what to do."""
-        return self._is_known and self._bus.connected
+        return self._is_known and self._bus.connected and not self._lineages.refused
 
     def condition(self) -> dict[str, object]:
         """Where it stands, for people."""
