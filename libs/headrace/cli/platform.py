@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser, BooleanOptionalAction
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -17,7 +18,7 @@ from headrace.cli.arguments import add_output, add_watch
 from headrace.cli.exits import DONE, FAILED, REFUSED
 from headrace.cli.exits import report as report_line
 from headrace.cli.output import show
-from headrace.embedded import EmbeddedError, daemon, ending, processes, secrets, settings
+from headrace.embedded import EmbeddedError, daemon, ending, identity, processes, secrets, settings
 from headrace.embedded import status as _status
 from headrace.embedded.announcement import announce
 from headrace.embedded.files import write_file
@@ -63,6 +64,26 @@ def up_options(parser: ArgumentParser) -> None:
         help="open workspaces at JOB.DOMAIN, whose names all lead here (at first only on this"
         " machine, at JOB.localhost)",
     )
+    parser.add_argument(
+        "--moved",
+        action="store_true",
+        help="the data dir was moved or restored to where it is, and what it was copied from is gone",
+    )
+    parser.add_argument(
+        "--fork",
+        action="store_true",
+        help="the data dir is a copy: make it a platform of its own, beside the original",
+    )
+    parser.add_argument(
+        "--restored",
+        action="store_true",
+        help="the log was restored from an older copy: go on from there, with what nodes know",
+    )
+    parser.add_argument(
+        "--rotate",
+        action="store_true",
+        help="give the roles in your own Postgres new passwords, whoever uses them now",
+    )
     parser.add_argument("--detach", action="store_true", help="return once everything is ready")
 
 
@@ -77,6 +98,10 @@ def up(
     tls_cert: str,
     tls_key: str,
     workspace_domain: str | None,
+    moved: bool,
+    fork: bool,
+    restored: bool,
+    rotate: bool,
     detach: bool,
 ) -> int:
     """Start the whole platform on this machine: log, bus, services and nodes."""
@@ -90,11 +115,26 @@ def up(
         tls_key=os.path.abspath(tls_key) if tls_key else "",
         workspace_domain=workspace_domain,
     )
+    if moved and fork:
+        return report_line("refused: --moved — not beside --fork", REFUSED)
     try:
-        _up(Layout(data_dir), wanted, detach=detach)
+        word = identity.MOVED if moved else identity.FORK if fork else ""
+        story = Story(word=word, is_restored=restored, rotate=rotate)
+        _up(Layout(data_dir), wanted, story, detach=detach)
     except EmbeddedError as error:
         return _failed(error)
+    except OSError as error:
+        return _failed(EmbeddedError(f"{error.filename or data_dir}: {error.strerror}"))
     return DONE
+
+
+@dataclass(frozen=True)
+class Story:
+    """What an administrator says of the data dir and its log."""
+
+    word: str
+    is_restored: bool
+    rotate: bool
 
 
 def down_options(parser: ArgumentParser) -> None:
@@ -113,13 +153,27 @@ def down(data_dir: Path, *, keep_jobs: bool, delete_data: bool) -> int:
     layout = Layout(data_dir)
     try:
         settings.read(layout)
-        _stop(layout, keep_jobs=keep_jobs)
+        if not _is_copy(layout, delete_data=delete_data):
+            _stop(layout, keep_jobs=keep_jobs)
         if delete_data:
             layout.delete()
     except EmbeddedError as error:
         return _failed(error)
     print(f"Headrace is down    data {'deleted' if delete_data else layout.data_dir}")
     return DONE
+
+
+def _is_copy(layout: Layout, *, delete_data: bool) -> bool:
+    """Whether this is a folder that nothing runs from: records in it are those of another. Raises
+    `EmbeddedError` unless it is to be deleted.
+    """
+    try:
+        identity.check(layout)
+    except EmbeddedError:
+        if not delete_data:
+            raise
+        return True
+    return False
 
 
 def status_options(parser: ArgumentParser) -> None:
@@ -133,6 +187,7 @@ def status_options(parser: ArgumentParser) -> None:
 def status(data_dir: Path, *, check: bool, output: str) -> int:
     """Show every process of the platform: whether it is ready, for how long, how heavy."""
     try:
+        identity.check(Layout(data_dir))
         report = _status.report(Layout(data_dir))
     except EmbeddedError as error:
         return _failed(error)
@@ -143,11 +198,14 @@ def status(data_dir: Path, *, check: bool, output: str) -> int:
     return FAILED if check and not report.ready else DONE
 
 
-def _up(layout: Layout, options: settings.Wanted, *, detach: bool) -> None:
+def _up(layout: Layout, options: settings.Wanted, story: Story, *, detach: bool) -> None:
+    if not story.word:
+        identity.check(layout)
     layout.create()
-    running = state(layout)
+    running = state(layout) if not story.word else None
     if running is None:
         with layout.locked():
+            identity.settle(layout, story.word, is_restored=story.is_restored, rotate=story.rotate)
             wanted = settings.settle(layout, options)
             secrets.ensure(layout, SERVICES)
             secrets.certificate(layout, wanted)
@@ -158,7 +216,7 @@ def _up(layout: Layout, options: settings.Wanted, *, detach: bool) -> None:
         )
     else:
         wanted, process = settings.read(layout), running.process
-        if options.is_anything():
+        if options.is_anything() or story.is_restored or story.rotate:
             raise EmbeddedError(
                 "it is up already; headrace down first, to start with other options"
             )

@@ -13,7 +13,8 @@ from headrace.events.platform import LOG_OWNER
 ANY_OWNER = "*"  # an event type that every deciding service may append
 DECIDING = tuple(sorted({event.owner for event in EVENTS} - {ANY_OWNER, LOG_OWNER}))
 READING = ("gateway", "operator")
-ROLES = tuple(f"headrace_{name}" for name in (*DECIDING, *READING))
+PREFIX = "headrace_"  # of the names here; those of a log may begin otherwise
+ROLES = tuple(f"{PREFIX}{name}" for name in (*DECIDING, *READING))
 
 VAULT_WRITER = "headrace_admission"
 VAULT_READERS = (VAULT_WRITER, "headrace_placement")
@@ -44,6 +45,11 @@ _MORE = {
 def role_of(service: str) -> str:
     """The database role of a service."""
     return f"headrace_{service}"
+
+
+def named(role: str, prefix: str) -> str:
+    """What the role is called in a log whose roles' names begin with `prefix`."""
+    return f"{prefix}{role.removeprefix(PREFIX)}"
 
 
 def event_roles() -> list[tuple[str, str]]:
