@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.cli.arguments import add_output, add_watch
-from headrace.cli.exits import DONE, FAILED, REFUSED
+from headrace.cli.exits import DONE, FAILED, REFUSED, printable
 from headrace.cli.exits import report as report_line
 from headrace.cli.output import show
 from headrace.embedded import EmbeddedError, daemon, ending, identity, processes, secrets, settings
@@ -294,6 +294,7 @@ def _table(report: _status.Report) -> str:
     ]
     lines += [_table_row(row) for row in report.processes]
     lines.append(f"{'together':<49} {_megabytes(report.memory_bytes):>9}")
+    lines += [printable(notice) for notice in report.notices]
     return "\n".join(lines)
 
 

@@ -253,3 +253,28 @@ def still_faulted(faults: dict[str, str], before: NodeJoined, now: NodeJoined) -
     healthy = {device.device for device in now.devices if device.healthy}
     mended = faulty & healthy
     return {device: text for device, text in faults.items() if device not in mended}
+
+
+def not_heard_text(node: str) -> str:
+    """What to do about a node that has not followed to a restored log yet."""
+    return (
+        "does not follow the restored log yet: start its agent; if the machine is lost,"
+        f" headrace node forget {node}"
+    )
+
+
+def ahead_text(_node: str) -> str:
+    """What to do about a node that knows more of the log than there is of it."""
+    return (
+        "has obeyed what this log lacks, so the log is an older copy of itself: headrace down, then"
+        " headrace up --restored"
+    )
+
+
+def strays_text(node: str, workers: tuple[HeldWorker, ...]) -> str:
+    """What to do about what runs on a node and was not placed there."""
+    jobs = ", ".join(dict.fromkeys(worker.job for worker in workers))
+    return (
+        f"runs what this log has not placed there ({jobs[:100]}), which keeps its GPUs until it ends:"
+        f" headrace node end-strays {node} ends it"
+    )

@@ -28,7 +28,7 @@ SECRET_BYTES_MAX = 65_000  # sealed it is a little more
 
 
 class NodeChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What an operator does to a node: cordon, uncordon or fence."""
+    """What an operator does to a node: cordon, uncordon, fence or end-strays among others."""
 
     change: str
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from headrace.client.model import ENDED, GpuRow, JobRow, NodeRow, ProjectRow, Status
 from headrace.events.accounts import isolation_text
+from headrace.events.nodes import strays_text
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
 from headrace.gateway.wants import wants
@@ -120,6 +121,7 @@ def _node_row(projection: Projection, node: Node, jobs: list[str]) -> NodeRow:
         silent_since_us=node.silent_since_us,
         devices=devices,
         isolation=isolation_text(joined.isolation, joined.trusted),
+        apart=node.apart or (strays_text(joined.node, node.strays) if node.strays else ""),
     )
 
 

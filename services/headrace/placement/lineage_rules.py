@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.events.nodes import HeldWorker
+from headrace.events.nodes import HeldWorker, ahead_text, not_heard_text, strays_text
 from headrace.placement.derived import index_of, settle
 from headrace.placement.state import Job, State
 
@@ -60,19 +60,10 @@ def apart(state: State) -> dict[str, str]:
     found = {}
     for name, machine in state.machines.items():
         if machine.apart and name not in state.forgotten:
-            found[name] = (
-                "does not follow this log yet: start its agent; if the machine is lost,"
-                f" headrace node forget {name}"
-                if machine.apart <= state.lineage.began_at
-                else "has obeyed what this log lacks, so the log is an older copy:"
-                " headrace down, then headrace up --restored"
-            )
+            is_known = machine.apart <= state.lineage.began_at
+            found[name] = not_heard_text(name) if is_known else ahead_text(name)
         elif machine.strays:
-            jobs = ", ".join(dict.fromkeys(worker.job for worker in machine.strays))
-            found[name] = (
-                f"runs what this log has not placed there ({jobs[:100]}): it may end by itself;"
-                f" headrace node end-strays {name} ends it"
-            )
+            found[name] = strays_text(name, machine.strays)
     return found
 
 
