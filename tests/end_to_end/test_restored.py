@@ -62,7 +62,7 @@ def test_a_fleet_goes_on_from_an_older_log_with_what_runs(tmp_path: Path) -> Non
 
 def _apart(platform: Platform, job: str) -> str:
     nodes = platform.json("node", "list")
-    return "".join(row.get("apart", "") for row in nodes if job in row["jobs"])
+    return "".join(row.get("apart", "") for row in nodes if job in row.get("jobs", ()))
 
 
 @pytest.mark.restore
@@ -177,7 +177,7 @@ def starts(platform: Platform, job: str) -> int:
 
 
 def node_of(platform: Platform, job: str) -> str:
-    return next(row["node"] for row in platform.json("node", "list") if job in row["jobs"])
+    return next(row["node"] for row in platform.json("node", "list") if job in row.get("jobs", ()))
 
 
 def refused(platform: Platform, *arguments: str) -> str:
@@ -197,4 +197,4 @@ def copied(source: Path, target: Path) -> None:
 
 def _apart(platform: Platform, job: str) -> str:
     nodes = platform.json("node", "list")
-    return "".join(row.get("apart", "") for row in nodes if job in row["jobs"])
+    return "".join(row.get("apart", "") for row in nodes if job in row.get("jobs", ()))

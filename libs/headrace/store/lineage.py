@@ -28,6 +28,10 @@ LOOKED_AT_EVENTS = 100_000  # the last events among which a hole is looked for a
 ROLE_LENGTH_MAX = 63
 
 _BEGAN = tag_of(LogBegan)
+_MARK = "Headrace, database "
+_LOCK = (
+    "SELECT pg_advisory_lock(1751474532, 3)"  # until the connection ends: one opens it at a time
+)
 _COLUMNS = "position, recorded_at_us, stream, type, project, header, data, hash"
 
 
@@ -80,6 +84,7 @@ async def open_log(dsn: str, opening: Opening) -> Known:
     """Open it as its owner. Raises `Refused`, `SchemaTooNew`, `Unavailable`, `StoreError`."""
     connection = await connect(dsn, statement_s=MIGRATE_S, lock_s=MIGRATE_S)
     try:
+        await connection.execute(_LOCK)
         found = await _found(connection)
         _check(found, opening)
         await _check_whole(connection, found, opening)
@@ -199,14 +204,14 @@ async def _prefix(connection: Any, found: _Found, opening: Opening) -> str:
         return found.prefix or roles.PREFIX
     database = await connection.fetchval("SELECT current_database()")
     prefix = found.prefix or roles.PREFIX
-    owner = await _owner_of(connection, prefix)
+    owner = await _owner_of(connection, prefix, database)
     if owner is None or opening.rotate or (found.prefix and owner in ("", database)):
         return prefix
     if not found.prefix or opening.how == FORKED:
         prefix = f"{roles.PREFIX}{database}_"
         if max(len(roles.named(role, prefix)) for role in roles.ROLES) > ROLE_LENGTH_MAX:
             raise Refused(f"the name of the database {database} is too long for roles of its own")
-        owner = await _owner_of(connection, prefix)
+        owner = await _owner_of(connection, prefix, database)
         if owner is None:
             return prefix
     raise Refused(
@@ -216,8 +221,10 @@ async def _prefix(connection: Any, found: _Found, opening: Opening) -> str:
     )
 
 
-async def _owner_of(connection: Any, prefix: str) -> str | None:
-    """The database that these roles are of; "" when they do not say, None without such roles."""
+async def _owner_of(connection: Any, prefix: str, database: str) -> str | None:
+    """The database that these roles are of, another one before this one; "" when they do not say,
+    None without such roles.
+    """
     names = [roles.named(role, prefix) for role in roles.ROLES]
     rows = await connection.fetch(
         "SELECT shobj_description(oid, 'pg_authid') AS said FROM pg_roles"
@@ -226,11 +233,8 @@ async def _owner_of(connection: Any, prefix: str) -> str | None:
     )
     if not rows:
         return None
-    said = {row["said"] or "" for row in rows} - {""}
-    return min(said).removeprefix(_MARK) if said else ""
-
-
-_MARK = "Headrace, database "
+    said = {(row["said"] or "").removeprefix(_MARK) for row in rows} - {""}
+    return min(said - {database} or said, default="")
 
 
 async def _mark_roles(connection: Any, prefix: str) -> None:
