@@ -21,7 +21,7 @@ OURS, THEIRS = digest_of(b"a" * 32), digest_of(b"b" * 32)
 WITHOUT_TRIGGERS = "SET session_replication_role = replica;"
 
 
-def opening(*, known=None, key=OURS, how="", rotate=False, password="one"):  # noqa: S107
+def opening(*, known=None, key=OURS, how="", rotate=False, password="one"):
     passwords = {role: f"{password}-{role}" for role in roles.ROLES}
     return Opening(
         passwords=passwords, master_key=key, known=known or Known(), how=how, rotate=rotate
@@ -50,14 +50,14 @@ async def databases(postgres_dsn):
             await kinds.execute(postgres_dsn, f'DROP ROLE "{row[0]}"')
 
 
-def login(dsn, role, prefix, password="one"):  # noqa: S107
+def login(dsn, role, prefix, password="one"):
     parts = urlsplit(dsn)
     where = parts.netloc.rpartition("@")[2]
     named = roles.named(role, prefix)
     return parts._replace(netloc=f"{named}:{password}-{role}@{where}").geturl()
 
 
-async def appended(dsn, known, password="one"):  # noqa: S107
+async def appended(dsn, known, password="one"):
     """One event of admission's, under its own login; the log as it is known then."""
     store = await PostgresStore.connect(login(dsn, "headrace_admission", known.prefix, password))
     try:
