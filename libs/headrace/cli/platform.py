@@ -123,6 +123,8 @@ def up(
         _up(Layout(data_dir), wanted, story, detach=detach)
     except EmbeddedError as error:
         return _failed(error)
+    except BrokenPipeError:
+        raise  # nobody reads what it says
     except OSError as error:
         return _failed(EmbeddedError(f"{error.filename or data_dir}: {error.strerror}"))
     return DONE
