@@ -26,7 +26,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults test-security \
+.PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults test-restore test-security \
         test-containers test-cgroup2 test-gpu \
         test-frameworks test-pipelines test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
         bench-code bench-gateway conformance \
@@ -86,6 +86,9 @@ test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-
 
 test-agent-faults: $(STAMP) ## what a node comes through: agents killed, machines cut off, clocks turned, disks full
 	$(BIN)/python -m tests.agent_faults
+
+test-restore: $(STAMP) ## logs and folders that were copied, moved, restored or broken, under nodes and jobs that run
+	$(BIN)/pytest --quiet -m restore tests
 
 test-security: $(STAMP) ## attacks on live platforms, as root and as a plain user; all of them need root and `make system-deps`
 	@$(BIN)/python -m tests.security

@@ -5,7 +5,10 @@
 
 FOLDER then has `secrets/` (stays with the administrator) and one folder for each process, to be
 copied to where it runs as `/etc/headrace/<process>/`: its `env`, its bus login, the keys it needs
-and no others. Run it again to add a node or to bring the schema up to date: what exists is kept.
+and no others. Run it again to add a node or to bring the schema up to date: what exists is kept. A
+log that was begun with other keys, or is shorter than FOLDER has seen it, is refused before anything
+is changed: `--restored` goes on from an older copy. A second database of one server gets roles of its
+own; roles that are another log's are refused unless `--rotate` says that they are to change hands.
 """
 
 from __future__ import annotations
@@ -16,12 +19,15 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
+
 from headrace.embedded import secrets
 from headrace.embedded.accounts import private_folder
+from headrace.embedded.files import read_json, write_file
 from headrace.embedded.layout import Layout
 from headrace.embedded.services import SERVICES, role_dsn
 from headrace.store.interface import StoreError
-from headrace.store.migrate import migrate
+from headrace.store.lineage import RESTORED, Known, Opening, Refused, open_log
 
 ETC = Path("/etc/headrace")
 PORTS = {
@@ -37,21 +43,40 @@ def main() -> None:
     for folder in (layout.data_dir, layout.secrets):
         private_folder(folder)
     secrets.ensure(layout, SERVICES, options.node)
-    roles = (*SERVICES, secrets.OPERATOR)
-    passwords = {f"headrace_{role}": secrets.password(layout, role) for role in roles}
-    try:
-        asyncio.run(migrate(options.pg_dsn, passwords))
-    except (StoreError, OSError) as error:
-        raise SystemExit(f"prepare: the log cannot be prepared: {error}") from None
+    known = _open_log(layout, options)
+    options.role_prefix = known.prefix
     for name in SERVICES:
         _write(layout, name, name, _service_env(layout, options, name), options)
     for node in options.node:
         _write(layout, "node", node, _node_env(options, node), options)
     _write_trust(layout, options)
     _write_scraper(layout, options)
-    operator = role_dsn(options.pg_dsn, secrets.OPERATOR, passwords[f"headrace_{secrets.OPERATOR}"])
+    password = secrets.password(layout, secrets.OPERATOR)
+    operator = role_dsn(options.pg_dsn, secrets.OPERATOR, password, known.prefix)
     _write_private(layout.secrets / "operator.dsn", operator, options.owner)
     print(f"prepared {', '.join([*SERVICES, *options.node])} in {layout.data_dir}")
+
+
+def _open_log(layout: Layout, options: argparse.Namespace) -> Known:
+    """Open the log with the folder's keys; how far it is then is kept in the folder."""
+    seen = layout.data_dir / "log.json"
+    roles = (*SERVICES, secrets.OPERATOR)
+    opening = Opening(
+        passwords={f"headrace_{role}": secrets.password(layout, role) for role in roles},
+        master_key=secrets.master_key_digest(layout),
+        known=read_json(seen, Known) or Known(),
+        how=RESTORED if options.restored else "",
+        rotate=options.rotate,
+    )
+    try:
+        known = asyncio.run(open_log(options.pg_dsn, opening))
+    except Refused as error:
+        line = str(error).replace("headrace up --restored", "prepare.py --restored")
+        raise SystemExit(f"prepare: refused: {line}") from None
+    except (StoreError, OSError) as error:
+        raise SystemExit(f"prepare: the log cannot be prepared: {error}") from None
+    write_file(seen, msgspec.json.encode(known), durable=True)
+    return known
 
 
 def _options() -> argparse.Namespace:
@@ -59,6 +84,16 @@ def _options() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, metavar="FOLDER")
     parser.add_argument("--pg-dsn", required=True, help="of a role that may create roles")
     parser.add_argument("--nats-url", required=True)
+    parser.add_argument(
+        "--restored",
+        action="store_true",
+        help="the log was restored from an older copy: go on from there, with what nodes know",
+    )
+    parser.add_argument(
+        "--rotate",
+        action="store_true",
+        help="take over roles that are another log's: whoever uses them now is locked out",
+    )
     parser.add_argument("--node", action="append", default=[], help="its name; may be repeated")
     parser.add_argument("--host", default="127.0.0.1", help="where /readyz and /metrics listen")
     parser.add_argument("--etc", type=Path, default=ETC, help="where the folders come to lie")
@@ -68,7 +103,9 @@ def _options() -> argparse.Namespace:
 
 def _service_env(layout: Layout, options: argparse.Namespace, name: str) -> dict[str, str]:
     env = {
-        "HEADRACE_PG_DSN": role_dsn(options.pg_dsn, name, secrets.password(layout, name)),
+        "HEADRACE_PG_DSN": role_dsn(
+            options.pg_dsn, name, secrets.password(layout, name), options.role_prefix
+        ),
         "HEADRACE_HTTP": f"{options.host}:{PORTS[name]}",
     }
     if name == "gateway":

@@ -199,12 +199,18 @@ def apart(coroutine):
         return pool.submit(asyncio.run, coroutine).result()
 
 
-async def make_database(dsn):
-    """The DSN of a new database with an empty log."""
+async def make_empty(dsn):
+    """The DSN of a new database with nothing in it."""
     name = f"test_{uuid.uuid4().hex[:12]}"
     await execute(dsn, f"CREATE DATABASE {name}")
-    await migrate(database(dsn, name), PASSWORDS, partition_events=PARTITION_EVENTS)
     return database(dsn, name)
+
+
+async def make_database(dsn):
+    """The DSN of a new database with an empty log."""
+    made = await make_empty(dsn)
+    await migrate(made, PASSWORDS, partition_events=PARTITION_EVENTS)
+    return made
 
 
 async def empty(dsn):

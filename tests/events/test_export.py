@@ -42,7 +42,7 @@ def test_an_example_sets_every_field(event: type[Event]) -> None:
 @pytest.mark.parametrize("event", EVENTS, ids=tag_of)
 def test_every_event_is_declared_as_a_fact_or_a_decision_of_somebody(event: type[Event]) -> None:
     assert event.kind in {"fact", "decision"}
-    assert event.owner in {"admission", "quota", "placement", "metrics", "*"}
+    assert event.owner in {"admission", "quota", "placement", "metrics", "log", "*"}
     assert set(event.public) <= set(event.__struct_fields__)
     assert event.__doc__
 

@@ -50,8 +50,9 @@ class Placement:
         self.private, self.public = vault.new_signing_keys()
         (folder / "grant.pub").write_bytes(self.public)
         self.epoch, self.position = 1, 10
+        self.lineage, self.lineage_epoch, self.lineage_at = "", 0, 0
         self.node: NodeJoined | None = None
-        self.running: tuple[tuple[str, int, int], ...] = ()
+        self.running: tuple[AttemptKey, ...] = ()
         self.wanted: dict[AttemptKey, Assignment] = {}
         self.launches: dict[AttemptKey, Launch] = {}
         self.recorded: dict[str, int] = {}
@@ -104,6 +105,13 @@ class Placement:
         await until(lambda: any(r.asked_at == asked_at for r in self.of(key)), f"answer of {key}")
         return next(r for r in self.of(key) if r.asked_at == asked_at)
 
+    async def begin(self, lineage: str, epoch: int, *, position: int) -> None:
+        """The log is in this line of history from `position` on, and lacks what came after."""
+        self.lineage, self.lineage_epoch, self.lineage_at = lineage, epoch, position
+        self.position = position
+        self.recorded.clear()
+        await self.tell()
+
     async def tell(self) -> None:
         if self.node is not None:
             await self.bus.publish(subjects.agent_down(NODE, "desired"), self.document())
@@ -123,6 +131,9 @@ class Placement:
             incarnation=self.node.incarnation,
             recorded_through=self.recorded.get(self.node.incarnation, 0),
             assignments=tuple(self._sealed(key) for key in self.wanted),
+            lineage=self.lineage,
+            lineage_epoch=self.lineage_epoch,
+            lineage_at=self.lineage_at,
         )
         document = msgspec.json.encode(msgspec.structs.replace(desired, **changes))
         signature = vault.sign(self.private, document)
@@ -162,7 +173,8 @@ class Placement:
             return
         if what == "hello":
             hello = msgspec.json.decode(message.data, type=Hello)
-            self.node, self.running = hello.node, hello.running
+            self.node = hello.node
+            self.running = tuple(AttemptKey(h.job, h.attempt, h.rank) for h in hello.running)
         elif what == "report":
             self._record(msgspec.json.decode(message.data, type=Reports))
         elif what == "signal":

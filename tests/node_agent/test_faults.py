@@ -36,7 +36,7 @@ async def test_a_worker_outlives_its_agent_and_the_next_one_has_its_exit_code(no
     await node.start()
     await node.ready()
     assert node.shim(key) == shim
-    assert node.placement.running == (tuple(key),)
+    assert node.placement.running == (key,)
     tell(node, key)
 
     end = await node.placement.ended(key)

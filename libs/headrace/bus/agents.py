@@ -12,16 +12,17 @@ import msgspec
 
 from headrace.events.asked import Mount
 from headrace.events.gangs import Share
-from headrace.events.nodes import NodeJoined
+from headrace.events.nodes import HeldWorker, NodeJoined
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Sent at agent start and whenever the inventory changes. `running` lists the attempts whose
-    processes the agent holds, as `(job, attempt, rank)`.
+    """Sent at agent start and whenever the inventory changes. `running` lists the workers whose
+    processes the agent holds; `lineage` is that of the log which it follows ("": none yet).
     """
 
     node: NodeJoined
-    running: tuple[tuple[str, int, int], ...] = ()
+    running: tuple[HeldWorker, ...] = ()
+    lineage: str = ""
 
 
 class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -65,10 +66,13 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Asks for the node's document, and renews the node's lease: `sent_ns` is when this was sent,
-    by the node's `CLOCK_BOOTTIME`.
+    by the node's `CLOCK_BOOTTIME`. `obeyed` is the position, in the log of `lineage`, of the newest
+    document that the node has obeyed.
     """
 
     sent_ns: int = 0
+    lineage: str = ""
+    obeyed: int = 0
 
 
 class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -79,6 +83,11 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     no document and runs is reported and left running. `renewed_ns` is the `sent_ns` of the pull
     that this answers, from which on the node's lease counts; 0 renews nothing. `dismissed` tells an
     agent, in one line, why it is not believed to be this node: it ends, and leaves running what runs.
+
+    `lineage` names the line of history that all this is from, which began at `lineage_at` and has
+    `lineage_epoch` in the order of lines. An agent follows from one line to a later one only: it then
+    forgets what it obeyed, says anew what it holds and what came of it, and starts nothing that was
+    granted up to `lineage_at`.
     """
 
     node: str
@@ -89,6 +98,9 @@ class Desired(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     renewed_ns: int = 0
     assignments: tuple[Assignment, ...] = ()
     dismissed: str = ""
+    lineage: str = ""
+    lineage_epoch: int = 0
+    lineage_at: int = 0
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True):

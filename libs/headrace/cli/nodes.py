@@ -16,6 +16,7 @@ CHANGES = {  # what an operator does to a node, what is said then, and about it
     "cordon": ("cordoned", "give it no new work; what runs there runs on"),
     "uncordon": ("uncordoned", "give it work again"),
     "fence": ("fenced", "state that nothing runs on that silent machine any more"),
+    "end-strays": ("ends them", "end what runs there and the log has not placed there"),
     "delete": ("deleted", "take an empty node out of the fleet; its key is worth nothing then"),
 }
 NODES = ("NODE", "STATE", "GPUS", "HELD", "FREE", "CPUS", "MEMORY", "JOBS", "LABELS")
@@ -148,6 +149,8 @@ def _describe(row: NodeRow, output: str) -> int:
         return DONE
     _list([row], output)
     where = f"host {row.host}   address {row.address}   agent {row.version or '–'}"
+    if row.apart:
+        print(printable(f"\n{row.node} {row.apart}"))
     print(f"\n{printable(where)}\nisolation of jobs: {printable(row.isolation or '–')}\n")
     cells = [
         [

@@ -9,15 +9,16 @@ import os
 import signal
 import sys
 from argparse import ArgumentParser, BooleanOptionalAction
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
 from headrace.cli.confirmation import add_yes, counted, is_confirmed, named
-from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE
+from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE, printable
 from headrace.cli.exits import report as report_line
 from headrace.cli.output import show
-from headrace.embedded import EmbeddedError, daemon, ending, processes, secrets, settings
+from headrace.embedded import EmbeddedError, daemon, ending, identity, processes, secrets, settings
 from headrace.embedded import status as _status
 from headrace.embedded.announcement import announce
 from headrace.embedded.files import write_file
@@ -76,6 +77,26 @@ def up_options(parser: ArgumentParser) -> None:
         help="open workspaces at JOB.DOMAIN, whose names all lead here (at first only on this"
         " machine, at JOB.localhost)",
     )
+    parser.add_argument(
+        "--moved",
+        action="store_true",
+        help="the data dir was moved or restored to where it is, and what it was copied from is gone",
+    )
+    parser.add_argument(
+        "--fork",
+        action="store_true",
+        help="the data dir is a copy: make it a platform of its own, beside the original",
+    )
+    parser.add_argument(
+        "--restored",
+        action="store_true",
+        help="the log was restored from an older copy: go on from there, with what nodes know",
+    )
+    parser.add_argument(
+        "--rotate",
+        action="store_true",
+        help="give the roles in your own Postgres new passwords, whoever uses them now",
+    )
     parser.add_argument("--detach", action="store_true", help="return once everything is ready")
 
 
@@ -92,6 +113,10 @@ def up(
     tls_cert: str,
     tls_key: str,
     workspace_domain: str | None,
+    moved: bool,
+    fork: bool,
+    restored: bool,
+    rotate: bool,
     detach: bool,
 ) -> int:
     """Start the whole platform on this machine: log, bus, services and nodes."""
@@ -107,11 +132,28 @@ def up(
         tls_key=os.path.abspath(tls_key) if tls_key else "",
         workspace_domain=workspace_domain,
     )
+    if moved and fork:
+        return report_line("refused: --moved — not beside --fork", REFUSED)
     try:
-        _up(Layout(data_dir), wanted, detach=detach)
+        word = identity.MOVED if moved else identity.FORK if fork else ""
+        story = Story(word=word, is_restored=restored, rotate=rotate)
+        _up(Layout(data_dir), wanted, story, detach=detach)
     except EmbeddedError as error:
         return _failed(error)
+    except BrokenPipeError:
+        raise  # nobody reads what it says
+    except OSError as error:
+        return _failed(EmbeddedError(f"{error.filename or data_dir}: {error.strerror}"))
     return DONE
+
+
+@dataclass(frozen=True)
+class Story:
+    """What an administrator says of the data dir and its log."""
+
+    word: str
+    is_restored: bool
+    rotate: bool
 
 
 def down_options(parser: ArgumentParser) -> None:
@@ -137,15 +179,17 @@ def down(data_dir: Path, *, keep_jobs: bool | None, delete_data: bool, yes: bool
     if keep_jobs and delete_data:
         return report_line("headrace down: --keep-jobs is nothing beside --delete-data", USAGE)
     try:
-        kept = settings.read(layout).are_jobs_kept if keep_jobs is None else keep_jobs
-        is_kept = kept and not delete_data
-        jobs = ending.open_jobs(layout)
+        wanted, is_copy = settings.read(layout), _is_copy(layout, delete_data=delete_data)
+        is_kept = wanted.are_jobs_kept if keep_jobs is None else keep_jobs
+        is_kept = is_kept and not delete_data
+        jobs = [] if is_copy else ending.open_jobs(layout)
         losses = [] if is_kept else _ended(jobs, is_final=delete_data)
         if delete_data:
-            losses += _dropped(layout)
+            losses += _dropped(layout, is_copy=is_copy)
         if not is_confirmed("headrace down", losses, is_sure=yes):
             return FAILED
-        _stop(layout, keep_jobs=is_kept)
+        if not is_copy:
+            _stop(layout, keep_jobs=is_kept)
         if delete_data:
             layout.delete()
     except EmbeddedError as error:
@@ -163,11 +207,24 @@ def _ended(jobs: list[str], *, is_final: bool) -> list[str]:
     return [f"ends {counted(len(jobs), 'job')} on this machine's nodes: {named(jobs)}{then}"]
 
 
-def _dropped(layout: Layout) -> list[str]:
-    """What goes with the data."""
+def _is_copy(layout: Layout, *, delete_data: bool) -> bool:
+    """Whether this is a folder that nothing runs from: records in it are those of another. Raises
+    `EmbeddedError` unless it is to be deleted.
+    """
+    try:
+        identity.check(layout)
+    except EmbeddedError:
+        if not delete_data:
+            raise
+        return True
+    return False
+
+
+def _dropped(layout: Layout, *, is_copy: bool) -> list[str]:
+    """What goes with the data. What runs from another folder does not go with its copy."""
     lines = [f"deletes {layout.data_dir} for good: the log, what jobs left behind, all keys"]
     said = state(layout)
-    if said is None or said.phase != "ready":
+    if is_copy or said is None or said.phase != "ready":
         return lines
     from headrace.cli.first_nodes import client_of  # the client is for this only
     from headrace.client import ClientError
@@ -193,6 +250,7 @@ def local_status(data_dir: Path, *, check: bool, output: str) -> int:
     heavy.
     """
     try:
+        identity.check(Layout(data_dir))
         report = _status.report(Layout(data_dir))
     except EmbeddedError as error:
         return _failed(error)
@@ -203,11 +261,14 @@ def local_status(data_dir: Path, *, check: bool, output: str) -> int:
     return FAILED if check and not report.ready else DONE
 
 
-def _up(layout: Layout, options: settings.Wanted, *, detach: bool) -> None:
+def _up(layout: Layout, options: settings.Wanted, story: Story, *, detach: bool) -> None:
+    if not story.word:
+        identity.check(layout)
     layout.create()
-    running = state(layout)
+    running = state(layout) if not story.word else None
     if running is None:
         with layout.locked():
+            identity.settle(layout, story.word, is_restored=story.is_restored, rotate=story.rotate)
             wanted = settings.settle(layout, options)
             secrets.ensure(layout, SERVICES)
             secrets.certificate(layout, wanted)
@@ -218,7 +279,7 @@ def _up(layout: Layout, options: settings.Wanted, *, detach: bool) -> None:
         )
     else:
         wanted, process = settings.read(layout), running.process
-        if options.is_anything():
+        if options.is_anything() or story.is_restored or story.rotate:
             raise EmbeddedError(
                 "it is up already; headrace down first, to start with other options"
             )
@@ -297,6 +358,7 @@ def _table(report: _status.Report) -> str:
     ]
     lines += [_table_row(row) for row in report.processes]
     lines.append(f"{'together':<49} {_megabytes(report.memory_bytes):>9}")
+    lines += [printable(notice) for notice in report.notices]
     return "\n".join(lines)
 
 

@@ -199,7 +199,7 @@ class GpuRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
 
 class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """One node. `state` is ready, cordoned, draining, silent, fenced, or waiting: for approval.
-    `isolation` is how it isolates jobs.
+    `isolation` is how it isolates jobs, `apart` what of it this log does not know, and what to do.
     """
 
     node: str
@@ -219,6 +219,7 @@ class NodeRow(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     silent_since_us: int = 0
     devices: list[GpuRow] = []
     isolation: str = ""
+    apart: str = ""
 
 
 class ProjectRow(msgspec.Struct, kw_only=True, omit_defaults=True):

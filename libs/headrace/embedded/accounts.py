@@ -61,20 +61,21 @@ def can_reach(account: Account | None, path: Path) -> bool:
         return False
 
 
-def private_folder(path: Path, account: Account | None = None) -> Path:
-    """Make `path` a 0700 folder of that user (ours without one). Its parents are left as they are.
+def private_folder(path: Path, account: Account | None = None, *, mode: int = 0o700) -> Path:
+    """Make `path` a folder of that user (ours without one), 0700 unless `mode` says otherwise. Its
+    parents are left as they are.
 
     Raises `EmbeddedError` when somebody else owns what is there.
     """
     owner = account.uid if account else os.geteuid()
     try:
-        path.mkdir(mode=0o700, exist_ok=True)
+        path.mkdir(mode=mode, exist_ok=True)
         if os.geteuid() == 0 and account:
             os.chown(path, account.uid, account.gid)
         found = path.lstat()
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
             raise EmbeddedError(f"{path} belongs to uid {found.st_uid}; it must be ours alone")
-        path.chmod(0o700)
+        path.chmod(mode)
     except OSError as error:
         raise EmbeddedError(f"cannot use the folder {path}: {error.strerror}") from error
     return path

@@ -1,7 +1,7 @@
-"""Where everything of one platform is: one folder, 0700, and one exception.
+"""Where everything of one platform is: one folder, and nothing outside of it.
 
-As root the Postgres cluster belongs to a plain user, who cannot get into our folder; it then lives
-under `/var/lib/headrace`, and `postgres.json` in the data dir says where.
+Rule: what is in it is 0700 and 0600. The folder itself too, but for root's: there Postgres runs as a
+plain user, who must get to its own folder inside, so that others may pass through and see nothing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import secrets
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,16 +16,9 @@ from pathlib import Path
 import msgspec
 
 from headrace.embedded import EmbeddedError
-from headrace.embedded.accounts import can_reach, open_folder, plain_account, private_folder
-from headrace.embedded.files import read_json, write_file
+from headrace.embedded.accounts import open_folder, plain_account, private_folder
 
 SHARED_DIR = Path("/var/lib/headrace")
-
-
-class _Elsewhere(msgspec.Struct):
-    """Where the cluster of a data dir is, when it cannot be inside."""
-
-    base: str
 
 
 class Layout:
@@ -46,11 +38,14 @@ class Layout:
 
     def create(self) -> None:
         """Make the folders that are missing. Raises `EmbeddedError`."""
+        if self.data_dir.parent == SHARED_DIR:
+            _open_shared()
         try:
             self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EmbeddedError(f"cannot make {self.data_dir}: {error.strerror}") from error
-        for folder in (self.data_dir, self.secrets, self.keys, self.nodes, self.run, self.logs):
+        private_folder(self.data_dir, mode=0o700 if plain_account() is None else 0o711)
+        for folder in (self.secrets, self.keys, self.nodes, self.run, self.logs):
             private_folder(folder)
 
     def exists(self) -> bool:
@@ -66,32 +61,24 @@ class Layout:
         return self.nodes / name
 
     def postgres(self) -> Path:
-        """The folder of the Postgres cluster; as root it is made at the first call."""
-        account = plain_account()
-        if account is None:
-            return self.data_dir / "postgres"
-        record = self.data_dir / "postgres.json"
-        known = read_json(record, _Elsewhere)
-        if known is not None:
-            return Path(known.base)
-        base = _shared_folder() / secrets.token_hex(4)
-        if not can_reach(account, base.parent):
-            raise EmbeddedError(f"user {account.name} cannot get into {base.parent}")
-        private_folder(base, account)
-        write_file(base / "belongs_to", str(self.data_dir).encode(), durable=True)
-        write_file(record, msgspec.json.encode(_Elsewhere(str(base))), durable=True)
-        return base
+        """The folder of the Postgres cluster. Raises `EmbeddedError` when an earlier release has put
+        it elsewhere.
+        """
+        inside, elsewhere = self.data_dir / "postgres", self.data_dir / "postgres.json"
+        if elsewhere.exists():
+            there = msgspec.json.decode(elsewhere.read_bytes()).get("base", "?")
+            raise EmbeddedError(
+                f"its log lies in {there}, where earlier releases kept it: "
+                f"mv {there} {inside} && rm {elsewhere}"
+            )
+        return inside
 
     def has_postgres(self) -> bool:
         """Whether a cluster was ever made for this data dir."""
-        record = self.data_dir / "postgres.json"
-        return record.exists() or (self.data_dir / "postgres").exists()
+        return (self.data_dir / "postgres").exists()
 
     def delete(self) -> None:
         """Remove the platform with everything it ever knew. Only when nothing of it runs."""
-        known = read_json(self.data_dir / "postgres.json", _Elsewhere)
-        if known is not None and (Path(known.base) / "belongs_to").exists():
-            shutil.rmtree(known.base, ignore_errors=True)
         shutil.rmtree(self.data_dir, ignore_errors=True)
 
     @contextlib.contextmanager
@@ -110,15 +97,18 @@ class Layout:
 
 
 def default_data_dir() -> Path:
-    """`$XDG_DATA_HOME/headrace`, usually `~/.local/share/headrace`."""
+    """`$XDG_DATA_HOME/headrace`, usually `~/.local/share/headrace`; root's is where the user that
+    Postgres runs as can get to it.
+    """
     home = os.environ.get("XDG_DATA_HOME")
+    if home is None and os.name == "posix" and os.geteuid() == 0:
+        return SHARED_DIR / "platform"
     return (Path(home) if home else Path.home() / ".local" / "share") / "headrace"
 
 
-def _shared_folder() -> Path:
+def _open_shared() -> None:
     """Root's folder for what other users must get into: 0711, so nobody can list it."""
     try:
         open_folder(SHARED_DIR, 0o711)
     except OSError as error:
         raise EmbeddedError(f"cannot make {SHARED_DIR}: {error.strerror}") from error
-    return SHARED_DIR

@@ -1,7 +1,8 @@
-"""A process of its own that brings the log's schema up to date, so that the supervisor stays small.
+"""A process of its own that opens the log and brings its schema up to date, so that the supervisor
+stays small.
 
-Run as `python -m headrace.embedded.migration`, with the owner's DSN and the roles' passwords as
-JSON on standard input.
+Run as `python -m headrace.embedded.migration`, with an `Order` as JSON on standard input; what is
+known of the log then is the JSON on standard output.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import asyncpg
 import msgspec
 
 from headrace.store.interface import StoreError
-from headrace.store.migrate import migrate as migrate_schema
+from headrace.store.lineage import Known, Opening, Refused, open_log
 
 MIGRATION_S_MAX = 600.0
 CONNECT_S_MAX = 30.0
@@ -24,7 +25,7 @@ class Order(msgspec.Struct):
     """What is to be migrated. `create`: make the database when it is missing."""
 
     dsn: str
-    passwords: dict[str, str]
+    opening: Opening
     create: bool
 
 
@@ -32,15 +33,18 @@ def main() -> None:
     """Do what standard input says. Exits 1 with one line when it cannot be done."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
     try:
-        asyncio.run(_migrate(order))
+        known = asyncio.run(_migrate(order))
+        sys.stdout.buffer.write(msgspec.json.encode(known))
+    except Refused as error:
+        raise SystemExit(f"refused: {error}") from None
     except (StoreError, asyncpg.PostgresError, OSError) as error:
         raise SystemExit(f"{type(error).__name__}: {error}") from None
 
 
-async def _migrate(order: Order) -> None:
+async def _migrate(order: Order) -> Known:
     if order.create:
         await _create_database(order.dsn)
-    await migrate_schema(order.dsn, order.passwords)
+    return await open_log(order.dsn, order.opening)
 
 
 async def _create_database(dsn: str) -> None:

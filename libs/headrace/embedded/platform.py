@@ -7,18 +7,21 @@ are adopted; services and agents are replaced, because they keep nothing that ma
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
-from headrace.embedded import EmbeddedError, secrets, settings
+from headrace.embedded import EmbeddedError, identity, secrets, settings
 from headrace.embedded.accounts import private_folder
 from headrace.embedded.ending import end_everything, stop_together
 from headrace.embedded.files import read_json, write_file
+from headrace.embedded.identity import Identity, Seen
 from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
 from headrace.embedded.postgres import Postgres
@@ -34,10 +37,19 @@ from headrace.embedded.services import (
 )
 from headrace.embedded.settings import Settings, free_address, reachable_host, url_of
 from headrace.embedded.supervisor import Supervisor
-from headrace.embedded.units import LOOPBACK, Unit, python_command, recorded, server_unit
+from headrace.embedded.units import (
+    LOOPBACK,
+    Unit,
+    python_command,
+    readiness,
+    recorded,
+    run_dir,
+    server_unit,
+)
 from headrace.trust import order
 
 MIGRATION_S_MAX = 900.0
+POSITION_S = 10.0  # between two looks at how far the log is
 DATABASE = "headrace"
 
 NewToken = Callable[[str, int], str]
@@ -111,12 +123,27 @@ class Platform:
             )
 
     async def watch(self) -> None:
-        """Keep the logs short, until `stop`."""
-        await self._supervisor.watch_logs()
+        """Keep the logs short, and remember how far the log is, until `stop`."""
+        await asyncio.gather(self._supervisor.watch_logs(), self._watch_position())
+
+    async def _watch_position(self) -> None:
+        while not self._supervisor.closing.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(POSITION_S):
+                    await self._supervisor.closing.wait()
+            await asyncio.to_thread(self._see_position)
+
+    def _see_position(self) -> None:
+        """As placement last folded it: an older log is known for one then."""
+        said = readiness(run_dir(self._layout, "placement") / "placement.port")
+        if isinstance(position := said.get("position"), int):
+            with contextlib.suppress(OSError):
+                identity.seen(self._layout, position)
 
     async def stop(self, *, keep_jobs: bool) -> None:
         """Take everything down, and forget that it was up."""
         self._report("stopping")
+        await asyncio.to_thread(self._see_position)
         self._supervisor.closing.set()
         await asyncio.to_thread(end_everything, self._layout, keep_jobs=keep_jobs)
         await self._supervisor.close()
@@ -175,12 +202,24 @@ class Platform:
         return process
 
     def _prepare_log(self) -> None:
-        """Bring the log's schema and roles up to date, in a process that is gone afterwards."""
+        """Open the log and bring its schema and roles up to date, in a process that is gone
+        afterwards; what is known of it from then on is kept.
+        """
+        known = identity.read(self._layout)
+        if known is None:  # the supervisor was started without `up`
+            known = identity.settled(self._layout)
         order = {
             "dsn": self._servers.owner_dsn,
-            "passwords": {
-                f"headrace_{role}": secrets.password(self._layout, role)
-                for role in (*SERVICES, secrets.OPERATOR)
+            "opening": {
+                "passwords": {
+                    f"headrace_{role}": secrets.password(self._layout, role)
+                    for role in (*SERVICES, secrets.OPERATOR)
+                },
+                "master_key": secrets.master_key_digest(self._layout),
+                "known": _known(known),
+                "how": known.how,
+                "is_shared": self._settings.external_postgres,
+                "rotate": known.rotate,
             },
             "create": not self._settings.external_postgres,
         }
@@ -194,13 +233,32 @@ class Platform:
         )
         if done.returncode != 0:
             lines = done.stderr.decode(errors="replace").strip().splitlines()
-            raise EmbeddedError(f"preparing the log failed: {lines[-1] if lines else 'no reason'}")
+            reason = lines[-1] if lines else "no reason"
+            if reason.startswith("refused: "):
+                raise EmbeddedError(reason)
+            raise EmbeddedError(f"preparing the log failed: {reason}")
+        self._remember(known, msgspec.json.decode(done.stdout, type=dict[str, Any]))
+
+    def _remember(self, known: Identity, said: dict[str, Any]) -> None:
+        """The log as it was opened; what was ordered is done."""
+        opened = msgspec.convert(said, type=Seen)
+        for name in Seen.__struct_fields__:
+            setattr(known, name, getattr(opened, name))
+        known.how, known.rotate = "", False
+        identity.write(self._layout, known)
+        self._servers.role_prefix = opened.prefix
 
     def _report(self, phase: str) -> None:
         process = identify(os.getpid())
         assert process is not None
         state = State(process=process, phase=phase, url=self.url)
         write_file(self._layout.state, msgspec.json.encode(state))
+
+
+def _known(known: Identity) -> dict[str, Any]:
+    """What the log is compared with."""
+    fields = {name: getattr(known, name) for name in Seen.__struct_fields__}
+    return {name: value for name, value in fields.items() if value}
 
 
 def state(layout: Layout) -> State | None:
@@ -225,4 +283,6 @@ def operator_dsn(layout: Layout) -> str:
     Raises `EmbeddedError` when no platform was started here.
     """
     owner = owner_dsn(layout, settings.read(layout))
-    return role_dsn(owner, secrets.OPERATOR, secrets.password(layout, secrets.OPERATOR))
+    known = identity.read(layout)
+    prefix = known.prefix if known is not None else ""
+    return role_dsn(owner, secrets.OPERATOR, secrets.password(layout, secrets.OPERATOR), prefix)

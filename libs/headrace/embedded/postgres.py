@@ -153,7 +153,10 @@ class Postgres:
         private_folder(self.base, self.account)
         if not can_reach(self.account, self.base):
             name = self.account.name if self.account else "this user"
-            raise EmbeddedError(f"Postgres runs as {name}, who cannot get into {self.base}")
+            raise EmbeddedError(
+                f"Postgres runs as {name}, who cannot get into {self.base}: take a --data-dir below"
+                " folders that others may pass through, such as /var/lib/headrace/platform"
+            )
         private_folder(self.socket, self.account)
 
     def _take_lock(self) -> None:

@@ -59,6 +59,13 @@ def ensure(layout: Layout, services: Sequence[str], nodes: Sequence[str] = ()) -
         _once(file, lambda: secrets.token_urlsafe(TOKEN_BYTES).encode())
 
 
+def master_key_digest(layout: Layout) -> str:
+    """What the log says of the key that it was begun with."""
+    from headrace.store.lineage import digest_of
+
+    return digest_of((layout.secrets / "master.key").read_bytes())
+
+
 def hand_out(layout: Layout, owner: str, name: str) -> Path:
     """The folder with the keys that `owner` (a service, or `node`) may read, for process `name`."""
     folder = private_folder(layout.keys / name)

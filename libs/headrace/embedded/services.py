@@ -46,6 +46,7 @@ class Servers:
     nats_creds: str | None = None  # of a bus that is not ours: everybody's login, or none at all
     certificate: tuple[str, str] = ("", "")  # of gateway and bus, and its key: files
     metrics = "127.0.0.1:0"  # where the fleet's numbers are
+    role_prefix = ""  # what the names of the log's roles begin with
     is_pinned = False  # whether the certificate is our own
 
 
@@ -92,7 +93,9 @@ def _of_service(
     layout: Layout, servers: Servers, settings: Settings, name: str, listen: str
 ) -> dict[str, str]:
     env = _common(layout, servers, name) | {
-        "HEADRACE_PG_DSN": role_dsn(servers.owner_dsn, name, secrets.password(layout, name)),
+        "HEADRACE_PG_DSN": role_dsn(
+            servers.owner_dsn, name, secrets.password(layout, name), servers.role_prefix
+        ),
         "HEADRACE_HTTP": {"gateway": listen, "metrics": servers.metrics}.get(name, "127.0.0.1:0"),
     }
     if name == "gateway":
@@ -126,11 +129,11 @@ def _of_node(
     }
 
 
-def role_dsn(owner_dsn: str, role: str, password: str) -> str:
-    """The owner's DSN with the role `headrace_<role>` instead of the owner."""
+def role_dsn(owner_dsn: str, role: str, password: str, prefix: str = "") -> str:
+    """The owner's DSN with the role `headrace_<role>` instead of the owner, or another `prefix`."""
     parts = urlsplit(owner_dsn)
     where = parts.netloc.rpartition("@")[2]
-    login = f"headrace_{role}:{quote(password, safe='')}"
+    login = f"{prefix or 'headrace_'}{role}:{quote(password, safe='')}"
     return urlunsplit(parts._replace(netloc=f"{login}@{where}"))
 
 

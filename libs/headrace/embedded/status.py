@@ -54,6 +54,7 @@ class Report(msgspec.Struct, kw_only=True):
     ready: bool
     memory_bytes: int
     processes: list[Row]
+    notices: list[str] = []  # about nodes that do not follow the log
 
 
 def report(layout: Layout) -> Report:
@@ -73,6 +74,10 @@ def report(layout: Layout) -> Report:
         ready=all(row.state == "ready" for row in rows),
         memory_bytes=sum(row.memory_bytes or 0 for row in rows),
         processes=rows,
+        notices=[
+            f"node {name} {said}"
+            for name, said in _readiness(layout, "placement").get("apart", {}).items()
+        ],
     )
 
 

@@ -70,6 +70,41 @@ class NodeJoined(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
     trusted: str = ""
 
 
+class HeldWorker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, order=True):
+    """A worker whose processes run on a node, with the devices that they hold."""
+
+    job: str
+    attempt: int
+    rank: int
+    project: str = ""
+    devices: tuple[str, ...] = ()
+
+
+class NodeHolds(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.holds.v1"):
+    """What runs on the node and this log has not placed there, all of it; empty when nothing does any
+    more. Their devices take no work, and their jobs are not started elsewhere, until they have ended:
+    by themselves or because an operator had them ended.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    incarnation: str
+    workers: tuple[HeldWorker, ...] = ()
+
+
+class NodeAhead(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.ahead.v1"):
+    """The node's agent has obeyed position `obeyed` of this log, which ended at `head` then: the log
+    is an older copy of itself. The node takes no work until the log says that it was restored.
+    """
+
+    owner: ClassVar[str] = "placement"
+    stream: ClassVar[str] = "node/{node}"
+    node: str
+    obeyed: int
+    head: int
+
+
 class NodeSilent(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.silent.v1"):
     """Nothing was heard from the node for `silent_us`, by placement's own steady clock; recorded
     again when that reaches a lease's end. What runs there is left running but for such leases.
@@ -104,10 +139,11 @@ class NodeFilled(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.
 class NodeChangeRequested(
     Fact, frozen=True, kw_only=True, omit_defaults=True, tag="node.change_requested.v1"
 ):
-    """An operator asked for `change`: cordon, uncordon, drain, fence, delete or forget.
+    """An operator asked for `change`: cordon, uncordon, drain, fence, delete, forget or end-strays.
 
     To drain is to cordon, to let its jobs run on for `deadline_us`, and then to ask those that are left
-    to save themselves and move. To fence is to state that nothing runs on that
+    to save themselves and move. To end strays is to have the workers ended that run there and that the
+    log has not placed. To fence is to state that nothing runs on that
     machine any more; to forget it, that it never comes back.
     """
 
@@ -220,3 +256,28 @@ def still_faulted(faults: dict[str, str], before: NodeJoined, now: NodeJoined) -
     healthy = {device.device for device in now.devices if device.healthy}
     mended = faulty & healthy
     return {device: text for device, text in faults.items() if device not in mended}
+
+
+def not_heard_text(node: str) -> str:
+    """What to do about a node that has not followed to a restored log yet."""
+    return (
+        "does not follow the restored log yet: start its agent; if the machine is lost,"
+        f" headrace node forget {node}"
+    )
+
+
+def ahead_text(_node: str) -> str:
+    """What to do about a node that knows more of the log than there is of it."""
+    return (
+        "has obeyed what this log lacks, so the log is an older copy of itself: headrace down, then"
+        " headrace up --restored"
+    )
+
+
+def strays_text(node: str, workers: tuple[HeldWorker, ...]) -> str:
+    """What to do about what runs on a node and was not placed there."""
+    jobs = ", ".join(dict.fromkeys(worker.job for worker in workers))
+    return (
+        f"runs what this log has not placed there ({jobs[:100]}), which keeps its GPUs until it ends:"
+        f" headrace node end-strays {node} ends it"
+    )

@@ -6,6 +6,27 @@ from typing import ClassVar
 
 from headrace.events.base import Decision, Fact
 
+LOG_OWNER = "log"  # owns what no service may append: only an administrator of the database does
+
+
+class LogBegan(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="log.began.v1"):
+    """A line of history begins here: the log's first event, and again wherever the log is continued
+    from an older copy of itself.
+
+    `lineage` names the line and `epoch` orders it after every line before it. `how` is new, restored
+    (from a copy, in place of the log that had gone on) or forked (beside that log: nodes and jobs up
+    to here belong to the other one). `before` is the lineage that it continues, `master_key` a digest
+    of the key that the projects' keys are wrapped with.
+    """
+
+    owner: ClassVar[str] = LOG_OWNER
+    stream: ClassVar[str] = "log"
+    lineage: str
+    epoch: int
+    how: str = "new"
+    before: str = ""
+    master_key: str = ""
+
 
 class ServiceLed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="service.led.v1"):
     """A service's first append under a new epoch: from here on it decides, and with what.

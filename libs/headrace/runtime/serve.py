@@ -169,6 +169,8 @@ def pages(host: Host) -> dict[str, Callable[[], Answer]]:
             "position": host.position,
             "bus": host.bus.connected,
         }
+        if host.service.condition is not None:
+            body |= host.service.condition(host.state)
         return json_answer(200 if is_ready else 503, body)
 
     def metrics() -> Answer:

@@ -140,6 +140,9 @@ class Service:
     metrics: Callable[[Any], str] | None = (
         None  # the state as Prometheus text, for the leader's `/metrics`
     )
+    condition: Callable[[Any], dict[str, object]] | None = (
+        None  # what the state says of itself, for `/readyz`
+    )
     niceness: int = 0  # how far its process steps back where cores are few, see nice(2)
     posting: Posting | None = None
     relay: bool = False  # whether this service's process also keeps the streams of the bus

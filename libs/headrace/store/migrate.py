@@ -25,12 +25,17 @@ _LOCK = "SELECT pg_advisory_xact_lock(1751474532, 1)"  # the first half spells "
 
 
 async def migrate(
-    dsn: str, passwords: Mapping[str, str], *, partition_events: int = PARTITION_EVENTS
+    dsn: str,
+    passwords: Mapping[str, str],
+    *,
+    partition_events: int = PARTITION_EVENTS,
+    prefix: str = "",
 ) -> int:
     """Apply what is missing, make every role, and set the given passwords (role to password).
 
     `dsn` is an administrator's. A role without a password keeps the one it has, or cannot log in.
-    `partition_events` holds for partitions made from now on. Returns the schema's version. Raises
+    `partition_events` holds for partitions made from now on. `prefix` is what the roles' names begin
+    with from now on (empty: as before). Returns the schema's version. Raises
     `SchemaTooNew`, `Unavailable`, `StoreError`.
     """
     if unknown := sorted(set(passwords) - set(roles.ROLES)):
@@ -40,8 +45,11 @@ async def migrate(
         async with connection.transaction():
             await _apply_missing(connection)
             await _set_partitions(connection, partition_events)
-            await _make_roles(connection, passwords)
-            await _fill_event_roles(connection)
+            if prefix:
+                await connection.execute("UPDATE headrace.log_head SET role_prefix = $1", prefix)
+            prefix = await connection.fetchval("SELECT role_prefix FROM headrace.log_head")
+            await _make_roles(connection, passwords, prefix)
+            await _fill_event_roles(connection, prefix)
     except asyncpg.PostgresError as error:
         raise translated(error) from None
     finally:
@@ -49,18 +57,24 @@ async def migrate(
     return latest()
 
 
+async def check_not_newer(connection: Any) -> int:
+    """The schema's version. Raises `SchemaTooNew` when it is newer than this Headrace."""
+    version: int = await connection.fetchval("SELECT max(version) FROM headrace.schema_version")
+    if version is not None and version > latest():
+        raise SchemaTooNew(
+            f"the database has schema {version}, this Headrace knows up to {latest()}: upgrade it"
+        )
+    return version or 0
+
+
 async def check_schema(connection: Any) -> None:
     """Raise `SchemaTooNew` when the database is newer than this Headrace, `StoreError` when it is
     older or was never prepared.
     """
     try:
-        version = await connection.fetchval("SELECT max(version) FROM headrace.schema_version")
+        version = await check_not_newer(connection)
     except (asyncpg.UndefinedTableError, asyncpg.InvalidSchemaNameError):
         raise StoreError("this database has no Headrace log; headrace up prepares it") from None
-    if version > latest():
-        raise SchemaTooNew(
-            f"the database has schema {version}, this Headrace knows up to {latest()}: upgrade it"
-        )
     if version < latest():
         raise StoreError(
             f"the database has schema {version}, this Headrace needs {latest()}:"
@@ -105,34 +119,35 @@ async def _set_partitions(connection: Any, partition_events: int) -> None:
         await connection.execute("SELECT headrace.add_partition()")
 
 
-async def _make_roles(connection: Any, passwords: Mapping[str, str]) -> None:
+async def _make_roles(connection: Any, passwords: Mapping[str, str], prefix: str) -> None:
     await connection.execute(
         "REVOKE ALL ON ALL TABLES IN SCHEMA headrace FROM PUBLIC;"
         "REVOKE ALL ON ALL FUNCTIONS IN SCHEMA headrace FROM PUBLIC"
     )
     for role in roles.ROLES:
-        if not await connection.fetchval("SELECT true FROM pg_roles WHERE rolname = $1", role):
-            await connection.execute(f"CREATE ROLE {role} NOLOGIN")
+        name = roles.named(role, prefix)
+        if not await connection.fetchval("SELECT true FROM pg_roles WHERE rolname = $1", name):
+            await connection.execute(f'CREATE ROLE "{name}" NOLOGIN')
         if role in passwords:
             alter = await connection.fetchval(
                 "SELECT format('ALTER ROLE %I LOGIN PASSWORD %L', $1::text, $2::text)",
-                role,
+                name,
                 passwords[role],
             )
             await connection.execute(alter)
         await connection.execute(
-            f"REVOKE ALL ON ALL TABLES IN SCHEMA headrace FROM {role};"
-            f"REVOKE ALL ON ALL FUNCTIONS IN SCHEMA headrace FROM {role}"
+            f'REVOKE ALL ON ALL TABLES IN SCHEMA headrace FROM "{name}";'
+            f'REVOKE ALL ON ALL FUNCTIONS IN SCHEMA headrace FROM "{name}"'
         )
         for privilege in roles.privileges(role):
-            await connection.execute(f"GRANT {privilege} TO {role}")
+            await connection.execute(f'GRANT {privilege} TO "{name}"')
 
 
-async def _fill_event_roles(connection: Any) -> None:
+async def _fill_event_roles(connection: Any, prefix: str) -> None:
     pairs = roles.event_roles()
     await connection.execute("DELETE FROM headrace.event_role")
     await connection.execute(
         "INSERT INTO headrace.event_role (type, role) SELECT * FROM unnest($1::text[], $2::text[])",
         [tag for tag, _ in pairs],
-        [role for _, role in pairs],
+        [roles.named(role, prefix) for _, role in pairs],
     )

@@ -26,7 +26,10 @@ _SNAPSHOTS = (
     "SELECT service, position, hash, decision_version, sha256(data) FROM headrace.snapshot"
     " ORDER BY service, position"
 )
-_EVENT_ROLES = "SELECT type, role FROM headrace.event_role"
+_EVENT_ROLES = (  # by the names that they have wherever a log is
+    "SELECT type, 'headrace_' || substr(role, length(role_prefix) + 1)"
+    " FROM headrace.event_role, headrace.log_head"
+)
 
 
 async def read_ledger(connection: Any) -> Ledger:

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headrace.events import EVENTS, tag_of
+from headrace.events.platform import LOG_OWNER
 
 ANY_OWNER = "*"  # an event type that every deciding service may append
-DECIDING = tuple(sorted({event.owner for event in EVENTS} - {ANY_OWNER}))
+DECIDING = tuple(sorted({event.owner for event in EVENTS} - {ANY_OWNER, LOG_OWNER}))
 READING = ("gateway", "operator")
-ROLES = tuple(f"headrace_{name}" for name in (*DECIDING, *READING))
+PREFIX = "headrace_"  # of the names here; those of a log may begin otherwise
+ROLES = tuple(f"{PREFIX}{name}" for name in (*DECIDING, *READING))
 
 VAULT_WRITER = "headrace_admission"
 VAULT_READERS = (VAULT_WRITER, "headrace_placement")
@@ -45,11 +47,17 @@ def role_of(service: str) -> str:
     return f"headrace_{service}"
 
 
+def named(role: str, prefix: str) -> str:
+    """What the role is called in a log whose roles' names begin with `prefix`."""
+    return f"{prefix}{role.removeprefix(PREFIX)}"
+
+
 def event_roles() -> list[tuple[str, str]]:
     """Each event type with each role that may append it."""
     return [
         (tag_of(event), role_of(service))
         for event in EVENTS
+        if event.owner != LOG_OWNER
         for service in (DECIDING if event.owner == ANY_OWNER else (event.owner,))
     ]
 

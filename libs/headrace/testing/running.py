@@ -40,6 +40,8 @@ class RunningPlatform:
 
     def __init__(self, home: Path) -> None:
         self.home = home
+        if os.geteuid() == 0:
+            home.chmod(0o711)  # the user that Postgres runs as is to get to its folder in there
         self.data_dir = home / "data"
         self.layout = Layout(self.data_dir)
         self.env = {

@@ -34,13 +34,17 @@ from headrace.events.jobs import (
 )
 from headrace.events.nodes import (
     DeviceFaulted,
+    NodeAhead,
     NodeChanged,
     NodeHeard,
+    NodeHolds,
     NodeJoined,
     NodeSilent,
+    ahead_text,
+    not_heard_text,
     still_faulted,
 )
-from headrace.events.platform import ServiceLed, UsageAccounted
+from headrace.events.platform import LogBegan, ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, QueueDeleted, SharesDivided
 from headrace.gateway import (
     evolve_gangs,
@@ -166,9 +170,28 @@ def _joined(projection: Projection, _: Entry, event: NodeJoined) -> None:
     change = before.change if before is not None else ""
     faults = before.faults if before is not None else {}
     still = still_faulted(faults, before.joined if before is not None else event, event)
-    projection.nodes[event.node] = Node(joined=event, change=change, faults=still)
+    is_boot = before is not None and before.joined.boot == event.boot
+    strays = before.strays if before is not None and is_boot else ()
+    projection.nodes[event.node] = Node(joined=event, change=change, faults=still, strays=strays)
     for device in event.devices:
         projection.devices[device.device] = DeviceAt(event.node, device.model)
+
+
+def _holds(projection: Projection, _: Entry, event: NodeHolds) -> None:
+    node = projection.nodes.get(event.node)
+    if node is not None:
+        node.strays = event.workers
+
+
+def _ahead(projection: Projection, _: Entry, event: NodeAhead) -> None:
+    node = projection.nodes.get(event.node)
+    if node is not None:
+        node.apart = ahead_text(event.node)
+
+
+def _began(projection: Projection, _: Entry, event: LogBegan) -> None:
+    for name, node in projection.nodes.items() if event.how == "restored" else ():
+        node.apart, node.strays = not_heard_text(name), ()
 
 
 def _silent(projection: Projection, entry: Entry, event: NodeSilent) -> None:
@@ -189,7 +212,10 @@ def _changed(projection: Projection, _: Entry, event: NodeChanged) -> None:
         projection.waiting.pop(event.node, None)
     node = projection.nodes.get(event.node)
     if node is not None:
-        node.change = "" if event.change == "uncordon" else event.change
+        if event.change != "end-strays":
+            node.change = "" if event.change == "uncordon" else event.change
+        if event.change in ("fence", "forget"):
+            node.apart, node.strays = "", ()
         if event.change == "uncordon":
             node.faults = {}
 
@@ -259,6 +285,9 @@ _FOLDS: dict[type[Event], Callable[[Projection, Entry, Any], None]] = {
     SharesDivided: _divided,
     UsageAccounted: _accounted,
     ServiceLed: _led,
+    LogBegan: _began,
+    NodeHolds: _holds,
+    NodeAhead: _ahead,
 }
 
 

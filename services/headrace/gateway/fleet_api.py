@@ -28,8 +28,8 @@ SECRET_BYTES_MAX = 65_000  # sealed it is a little more
 
 
 class NodeChange(msgspec.Struct, forbid_unknown_fields=True):
-    """What an operator does to a node: cordon, uncordon, drain, fence, delete or forget; for how long
-    jobs on a node that is drained may run on before they are asked to move.
+    """What an operator does to a node: cordon, uncordon, drain, fence, delete, forget or end-strays; for how
+    long jobs on a node that is drained may run on before they are asked to move.
     """
 
     change: str

@@ -16,7 +16,7 @@ from headrace.client.webhook_model import WebhookRow
 from headrace.events.asked import Gang, Workspace
 from headrace.events.gangs import Worker
 from headrace.events.members import JoinWaiting, TokenCreated
-from headrace.events.nodes import NodeJoined
+from headrace.events.nodes import HeldWorker, NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
 from headrace.events.volumes import Volume
@@ -72,6 +72,8 @@ class Node(msgspec.Struct, kw_only=True):
     silent_since_us: int = 0
     change: str = ""  # cordon or fence, as long as it is in force
     faults: dict[str, str] = {}  # what happened to devices that take no work for it
+    apart: str = ""  # why it does not follow this log, and what to do
+    strays: tuple[HeldWorker, ...] = ()  # what runs there and was not placed there
 
 
 class Token(msgspec.Struct, kw_only=True):

@@ -22,6 +22,7 @@ from headrace.client.model import (
     Status,
 )
 from headrace.events.accounts import isolation_text
+from headrace.events.nodes import strays_text
 from headrace.events.queues import Queue
 from headrace.gateway.projection import Job, Node, Projection, ProjectUse
 from headrace.gateway.wants import wants
@@ -132,6 +133,7 @@ def _node_row(projection: Projection, node: Node, jobs: list[str]) -> NodeRow:
         silent_since_us=node.silent_since_us,
         devices=devices,
         isolation=isolation_text(joined.isolation, joined.trusted),
+        apart=node.apart or (strays_text(joined.node, node.strays) if node.strays else ""),
     )
 
 

@@ -21,6 +21,7 @@ from headrace.node_agent.dismissal import Dismissal
 from headrace.node_agent.granted import verified
 from headrace.node_agent.heartbeats import Heartbeats
 from headrace.node_agent.leasing import Leasing
+from headrace.node_agent.lineage import Lineages, Step
 from headrace.node_agent.log_requests import LogRequests
 from headrace.node_agent.machine import AttemptKey, End, Seen
 from headrace.node_agent.reporting import Reporter, record_run, report_of
@@ -49,6 +50,7 @@ class Agent:
         self._desired: dict[AttemptKey, Assignment] = {}
         self._leasing = Leasing(given.lease, given.machine)
         self._last_document, self._dismissal = b"", Dismissal()
+        self._lineages = Lineages(given.journal)
         self._reporter = Reporter(self._bus, self._journal, self._name, self._receive)
         self._logs = LogRequests(self._bus, self._machine)
         self._sessions = Sessions(self._bus, self._machine, self._name)
@@ -69,7 +71,7 @@ class Agent:
             self._journal,
             self._care,
             self._machine,
-            said=self._saying.said,
+            said=lambda: (self._saying.said(), self._strays()),
             changed=self._say_again,
             missed=self._pull_due.set,
             looked=self._leasing.end_uncovered,
@@ -79,7 +81,7 @@ class Agent:
     @property
     def is_ready(self) -> bool:
         """Whether placement knows this node and it can be told what to do."""
-        return self._is_known and self._bus.connected
+        return self._is_known and self._bus.connected and not self._lineages.refused
 
     def condition(self) -> dict[str, object]:
         """Where it stands, for people."""
@@ -90,6 +92,9 @@ class Agent:
             "known": self._is_known,
             "epoch": epoch,
             "position": position,
+            "lineage": self._journal.lineage.name,
+            "follows": not self._lineages.refused,
+            "strays": len(self._strays()),
             "attempts": len(self._desired),
             "owed": len(self._journal.unrecorded()),
         }
@@ -145,7 +150,7 @@ class Agent:
                 self._pull_due.clear()
                 if self._is_known:
                     pause_s = HELLO_S_FIRST
-                    await self._ask("pull", _ENCODER.encode(Pull(sent_ns=kernel.boottime_ns())))
+                    await self._ask("pull", self._pull())
                 continue
             self._known.clear()
             await self._ask("hello", self._saying.hello())
@@ -158,7 +163,9 @@ class Agent:
             subject = subjects.agent_up(self._name, "pull")
             answer = await self._bus.request(subject, b"", timeout_s=BEFORE_HELLO_S)
             desired = verified(answer.data, self._name, self._given.is_granted)
-            if desired is not None and desired.incarnation != self._journal.incarnation:
+            if desired is None or desired.incarnation == self._journal.incarnation:
+                return
+            if self._lineages.step(desired) is Step.OBEY:
                 self._journal.reboot(desired.position)
 
     async def _ask(self, what: str, data: bytes) -> None:
@@ -183,6 +190,12 @@ class Agent:
         if desired.dismissed:
             self._dismissal.give(desired.dismissed)
             return
+        match self._lineages.step(desired):
+            case Step.IGNORE:
+                return
+            case Step.FOLLOW:
+                self._follow(desired)
+                return
         if desired.incarnation != self._journal.incarnation:
             self._is_known = False  # it speaks to what this node was before
             self._pull_due.set()
@@ -196,6 +209,30 @@ class Agent:
         self._known.set()
         self._leasing.renew(desired.renewed_ns)
         self._obey(desired)
+
+    def _follow(self, desired: Desired) -> None:
+        """The log goes on from an older copy: tell placement what is here, and obey it from then on."""
+        self._lineages.follow(desired)
+        self._desired, self._last_document = {}, b""
+        self._reporter.begin_anew()
+        self._say_again()
+        for key in dict.fromkeys([*self._machine.held(), *self._journal.attempts()]):
+            self._look_at(key)
+
+    def _strays(self) -> frozenset[AttemptKey]:
+        """What runs here and no document names; nothing can be said of it before there was one."""
+        if self._journal.is_new:
+            return frozenset()
+        held = {key: self._machine.look(key) for key in self._machine.held()}
+        return frozenset(
+            key
+            for key, seen in held.items()
+            if key not in self._desired and seen is not None and seen.end is None
+        )
+
+    def _pull(self) -> bytes:
+        lineage, (_, obeyed) = self._journal.lineage.name, self._journal.taken
+        return _ENCODER.encode(Pull(sent_ns=kernel.boottime_ns(), lineage=lineage, obeyed=obeyed))
 
     def _obey(self, desired: Desired) -> None:
         before = self._desired

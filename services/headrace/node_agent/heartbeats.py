@@ -11,7 +11,6 @@ import msgspec
 from headrace.bus import subjects
 from headrace.bus.agents import Signal
 from headrace.bus.interface import Bus, BusError
-from headrace.events.nodes import NodeJoined
 from headrace.node_agent.device_care import DeviceCare
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.machine import Machine
@@ -36,7 +35,7 @@ class Heartbeats:
         care: DeviceCare,
         machine: Machine,
         *,
-        said: Callable[[], NodeJoined],
+        said: Callable[[], object],
         changed: Callable[[], None],
         missed: Callable[[], None],
         looked: Callable[[], None],

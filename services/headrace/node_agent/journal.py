@@ -8,6 +8,7 @@ only a crash of the machine loses what was written, and that is another boot.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Iterator
 
@@ -29,6 +30,13 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
 
 
+class Lineage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A line of the log's history: its name ("": none is known), and its place in their order."""
+
+    name: str = ""
+    epoch: int = 0
+
+
 class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One line of the journal as kept: exactly one of these is set."""
 
@@ -39,6 +47,7 @@ class Line(msgspec.Struct, kw_only=True, omit_defaults=True):
     is_old: bool = False  # with `taken`: the document spoke to this incarnation
     rebooted_at: int = 0
     forgotten: AttemptKey | None = None
+    lineage: Lineage | None = None
 
 
 class Journal:
@@ -50,6 +59,7 @@ class Journal:
         self.taken: tuple[int, int] = (0, 0)  # epoch, position of the newest document obeyed
         self.rebooted_at = 0  # grants up to this position were made before the machine's boot
         self.recorded_through = 0
+        self.lineage = Lineage()  # of the log that this node follows
         self._last = 0
         self._reports: dict[int, Report] = {}  # in the order of their numbers
         self._numbers: dict[AttemptKey, dict[str, int]] = {}
@@ -112,6 +122,26 @@ class Journal:
             self._keep(Line(rebooted_at=position))
             self.rebooted_at = position
 
+    def enter(self, lineage: Lineage) -> None:
+        """The first log that this journal hears of is of this lineage."""
+        self._keep(Line(lineage=lineage))
+        self.lineage = lineage
+
+    def follow(self, lineage: Lineage, began_at: int) -> None:
+        """Follow the log to a line of history that began at `began_at`, and that may lack the end of
+        the one before: everything still known is said anew under another incarnation, and of what
+        was granted up to there nothing is started.
+        """
+        told = list(self._reports.values())
+        name = hashlib.sha256(f"{self.incarnation} {lineage.name}".encode()).hexdigest()[:16]
+        self.header = msgspec.structs.replace(self.header, incarnation=name)
+        self.lineage, self.is_new = lineage, True
+        self.taken, self.rebooted_at, self.recorded_through, self._last = (0, 0), began_at, 0, 0
+        self._reports, self._numbers, self._faults = {}, {}, []
+        for number, report in enumerate(told, start=1):
+            self._hold(msgspec.structs.replace(report, sequence=number))
+        self._replace()
+
     def forget(self, key: AttemptKey) -> None:
         """Everybody has heard all there is to say of this attempt."""
         if key in self._numbers:
@@ -123,6 +153,9 @@ class Journal:
 
     def _keep(self, line: Line) -> None:
         """Make one line durable; memory needs nothing."""
+
+    def _replace(self) -> None:
+        """Make all of it durable anew; memory needs nothing."""
 
     def _hold(self, report: Report) -> None:
         self._last = max(self._last, report.sequence)
@@ -148,6 +181,8 @@ class Journal:
             self._hold(line.report)
         elif line.forgotten is not None:
             self._drop(line.forgotten)
+        elif line.lineage is not None:
+            self.lineage = line.lineage
         elif line.taken is not None:
             self.taken, self.is_new = line.taken, not line.is_old
         self._settle(max(self.recorded_through, line.recorded))
@@ -157,6 +192,8 @@ class Journal:
     def lines(self) -> Iterator[Line]:
         """What the journal holds, as few lines as possible."""
         yield Line(header=self.header)
+        if self.lineage.name:
+            yield Line(lineage=self.lineage)
         for report in self._reports.values():
             yield Line(report=report)
         yield Line(taken=self.taken, is_old=not self.is_new)
@@ -171,6 +208,7 @@ class Journal:
         """
         if earlier.header.granter == self.header.granter:
             self.taken, self.rebooted_at = earlier.taken, earlier.rebooted_at
+            self.lineage = earlier.lineage
         done = [r for n, r in earlier._reports.items() if n <= earlier.recorded_through]
         owed = [r for n, r in earlier._reports.items() if n > earlier.recorded_through]
         for number, report in enumerate([*done, *owed], start=1 - len(done)):

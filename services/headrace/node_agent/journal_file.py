@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.node_agent.journal import Header, Journal, Line
+from headrace.node_agent.journal import Header, Journal, Line, Lineage
 
 REWRITE_LINES = 8_192  # at least this many lines before the file is rewritten
 
@@ -57,7 +57,8 @@ class FileJournal(Journal):
         for line in found.lines():
             self.apply(line)
         if found.header.granter != self.header.granter:
-            self.taken = (0, 0)  # another platform counts from the start
+            # Another platform has a log of its own, which counts from the start.
+            self.taken, self.rebooted_at, self.lineage = (0, 0), 0, Lineage()
 
     def _keep(self, line: Line) -> None:
         self._count += 1
@@ -65,6 +66,13 @@ class FileJournal(Journal):
             if self._count > REWRITE_LINES and self._count > 4 * len(self._reports):
                 self._rewrite()
             os.write(self._file, _ENCODER.encode(line) + b"\n")
+        except OSError as error:
+            self._count = REWRITE_LINES + 4 * len(self._reports)  # write all of it next time
+            _LOG.error("journal not written path=%s error=%s", self._path, error.strerror)
+
+    def _replace(self) -> None:
+        try:
+            self._rewrite()
         except OSError as error:
             self._count = REWRITE_LINES + 4 * len(self._reports)  # write all of it next time
             _LOG.error("journal not written path=%s error=%s", self._path, error.strerror)

@@ -72,6 +72,11 @@ class Reporter:
         self._journal.add(moved_report_of(key, assignment, pause, at_us))
         self.wake(linger=False)
 
+    def begin_anew(self) -> None:
+        """The journal has other numbers from here on."""
+        self._sent = self._recorded_then = 0
+        self.wake(linger=False)
+
     async def stop(self) -> None:
         """Leave unanswered what is not answered."""
         await end_tasks(list(self._asking))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from headrace.bus.agents import Hello
-from headrace.events.nodes import NodeJoined
+from headrace.events.nodes import HeldWorker, NodeJoined
 from headrace.node_agent.device_care import DeviceCare
 from headrace.node_agent.journal import Journal
 from headrace.node_agent.machine import Machine
@@ -44,5 +44,16 @@ class Saying:
     def hello(self) -> bytes:
         """The same with the attempts whose processes are here."""
         held = ((key, self._machine.look(key)) for key in self._machine.held())
-        running = tuple(key for key, seen in held if seen is not None and seen.end is None)
-        return _ENCODER.encode(Hello(node=self.said(), running=running))
+        running = tuple(
+            HeldWorker(
+                job=key.job,
+                attempt=key.attempt,
+                rank=key.rank,
+                project=seen.project,
+                devices=tuple(share.device for share in seen.shares),
+            )
+            for key, seen in held
+            if seen is not None and seen.end is None
+        )
+        hello = Hello(node=self.said(), running=running, lineage=self._journal.lineage.name)
+        return _ENCODER.encode(hello)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from headrace.placement.decide import DECIDER
+from headrace.placement.lineage_rules import apart
 from headrace.placement.requests import RECEIVERS
 from headrace.placement.shell import PlacementShell
 from headrace.placement.state import SETTINGS
@@ -23,6 +24,7 @@ def service_of(environment: Environment) -> Service:
         requests=RECEIVERS,
         shell=shell,
         settings=SETTINGS,
+        condition=lambda state: {"lineage": state.lineage.name, "apart": apart(state)},
         niceness=5,  # who submits a job waits for admission
     )
 

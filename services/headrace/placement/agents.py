@@ -17,9 +17,17 @@ import msgspec
 from headrace.bus import subjects
 from headrace.bus.agents import Hello, Pull, Reports, Signal
 from headrace.bus.interface import Message, Subscription
-from headrace.events.nodes import DeviceContested, NodeContested, NodeJoined
+from headrace.events import Fact
+from headrace.events.nodes import (
+    DeviceContested,
+    NodeAhead,
+    NodeContested,
+    NodeHolds,
+    NodeJoined,
+)
 from headrace.placement.claims import Claims, Verdict
 from headrace.placement.heartbeats import Heartbeats
+from headrace.placement.lineage_rules import strays_of
 from headrace.placement.refused_reports import RefusedReports
 from headrace.placement.report_checks import contested_device, report_refusal
 from headrace.placement.report_facts import fact_of
@@ -38,13 +46,14 @@ _LOG = logging.getLogger("headrace.placement")
 Dismiss = Callable[[str, str, str], Awaitable[None]]  # node, reply subject, why
 Answer = Callable[[str, str, int], Awaitable[None]]
 """Node, reply subject ("": the node's own), and the renewal that this answers (0: none)."""
+Forewarn = Callable[[str, str], Awaitable[None]]  # node, reply subject
 Introduce = Callable[[str, str], Awaitable[None]]  # node, reply subject
 
 
 class Agents:
     """Receives from all agents while this instance leads. `answer` sends a node its document: that
     is how it learns which of its reports are recorded. `introduce` tells it its peers, `dismiss`
-    turns away who is not the node.
+    turns away who is not the node, `forewarn` tells one that follows another log which this is.
     """
 
     def __init__(
@@ -56,9 +65,11 @@ class Agents:
         answer: Answer,
         introduce: Introduce,
         dismiss: Dismiss,
+        forewarn: Forewarn,
     ) -> None:
         self._runtime, self._heartbeats, self._refused = runtime, heartbeats, refused
         self._answer, self._introduce, self._dismiss = answer, introduce, dismiss
+        self._forewarn = forewarn
         self._claims = Claims(asyncio.get_running_loop().time)
         self._queued: dict[tuple[str, str], int] = {}  # last report queued, by node and journal
         self._saying: dict[str, NodeJoined] = {}  # inventories on their way into the log
@@ -107,19 +118,36 @@ class Agents:
         if said.node != node:
             _LOG.warning("agent speaks for another node node=%s says=%s", node, said.node)
             return
+        if hello.lineage not in ("", self._lineage):
+            self._start(self._forewarn(node, message.reply))
+            return
         verdict = self._claims.judge(said, self._runtime.state)
         if verdict is not Verdict.BELIEVED:
             self._turn_away(said, verdict, message.reply)
             return
         machine = self._machine(node)
-        if machine is not None and machine.said == said:
-            self._start(self._answer(node, message.reply, 0))
+        strays = strays_of(self._runtime.state, node, hello.running)
+        held = NodeHolds(node=node, incarnation=said.incarnation, workers=strays)
+        is_same = machine is not None and machine.strays == strays
+        changes: list[Fact] = [] if is_same or (machine is None and not strays) else [held]
+        if machine is not None and machine.said == said and not machine.apart:
+            self._start(self._after(self._recorded(changes), node, message.reply))
             return
         if (device := self._contested_device(said))[0]:
             self._refuse_device(said, *device, message.reply)
             return
         self._saying[node] = said
-        self._start(self._after([self._runtime.record(said)], node, message.reply))
+        # What it holds comes first: its devices are not free for a moment.
+        facts = [*changes, said] if machine is not None else [said, *changes]
+        self._start(self._after(self._recorded(facts), node, message.reply))
+
+    def _recorded(self, facts: list[Fact]) -> list[Awaitable[int]]:
+        return [self._runtime.record(fact) for fact in facts]
+
+    @property
+    def _lineage(self) -> str:
+        state: State = self._runtime.state
+        return state.lineage.name
 
     def _contested_device(self, said: NodeJoined) -> tuple[str, str]:
         """A device of another node, by the log or by what is on its way into it."""
@@ -180,6 +208,9 @@ class Agents:
                 self._answer(node, message.reply, 0)
             )  # from which it sees that it is unknown
             return
+        if machine.apart:
+            self._start(self._forewarn(node, message.reply))
+            return
         self._claims.heard(node, reports.incarnation, self._runtime.state)
         journal = (node, reports.incarnation)
         last = max(machine.recorded, self._queued.get(journal, 0))
@@ -199,6 +230,14 @@ class Agents:
 
     def _pull(self, node: str, message: Message) -> None:
         asked = _PULL.decode(message.data) if message.data else Pull()
+        if asked.lineage not in ("", self._lineage):
+            self._start(self._forewarn(node, message.reply))
+            return
+        machine = self._machine(node)
+        if machine is not None and asked.obeyed > self._runtime.position and not machine.apart:
+            _LOG.error("node %s is ahead of the log obeyed=%d", node, asked.obeyed)
+            ahead = NodeAhead(node=node, obeyed=asked.obeyed, head=self._runtime.position)
+            self._start(self._runtime.record(ahead))
         renewed_ns = asked.sent_ns if self._heartbeats.may_renew(node) else 0
         self._start(self._answer(node, message.reply, renewed_ns))
 

@@ -7,6 +7,7 @@ anything; what takes time (sealing launches) is done before.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import msgspec
 
@@ -17,7 +18,7 @@ from headrace.placement.derived import index_of
 from headrace.placement.launches import Launches
 from headrace.placement.pause_rules import BROKEN, DROPPED, SIGNAL
 from headrace.placement.runs import Run
-from headrace.placement.state import Job, State
+from headrace.placement.state import Job, Machine, State
 from headrace.vault import sign
 
 GAINER_WAITS_S_MAX = 120  # for who is preempted to save itself
@@ -62,6 +63,7 @@ class DesiredStates:
                 if assignment is None:
                     return None
                 assignments.append(assignment)
+        assignments += _ending(machine, grace_s)
         epoch, position = at
         document = _ENCODER.encode(
             Desired(
@@ -72,6 +74,22 @@ class DesiredStates:
                 recorded_through=self._settled(node),
                 renewed_ns=renewed_ns,
                 assignments=tuple(assignments),
+                **_lineage(state),
+            )
+        )
+        return Signed(document=document, signature=sign(self._grant_key, document))
+
+    def foreword(self, state: State, node: str, at: tuple[int, int]) -> Signed:
+        """What an agent gets that follows another line of history: which one this is."""
+        epoch, position = at
+        document = _ENCODER.encode(
+            Desired(
+                node=node,
+                epoch=epoch,
+                position=position,
+                incarnation="",
+                recorded_through=0,
+                **_lineage(state),
             )
         )
         return Signed(document=document, signature=sign(self._grant_key, document))
@@ -150,6 +168,28 @@ class DesiredStates:
             phase_at=run.pause.position if run.pause is not None else 0,
             peers=_peers(job, run),
         )
+
+
+def _lineage(state: State) -> dict[str, Any]:
+    line = state.lineage
+    return {"lineage": line.name, "lineage_epoch": line.epoch, "lineage_at": line.began_at}
+
+
+def _ending(machine: Machine, grace_s: int) -> list[Assignment]:
+    """What runs there unplaced, if an operator wants it ended."""
+    return [
+        Assignment(
+            job=held.job,
+            attempt=held.attempt,
+            rank=held.rank,
+            position=machine.joined,
+            project=held.project,
+            stop=True,
+            stop_reason="cancelled",
+            grace_s=grace_s,
+        )
+        for held in (machine.strays if machine.ends_strays else ())
+    ]
 
 
 def _peers(job: Job, run: Run) -> tuple[str, ...]:

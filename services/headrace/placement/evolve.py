@@ -31,16 +31,18 @@ from headrace.events.jobs import (
 from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
     DeviceFaulted,
+    NodeAhead,
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
     NodeFilled,
     NodeHeard,
+    NodeHolds,
     NodeJoined,
     NodeSilent,
 )
 from headrace.events.performance import PerformanceMeasured
-from headrace.events.platform import ServiceLed
+from headrace.events.platform import LogBegan, ServiceLed
 from headrace.placement import (
     account_rules,
     evolve_gangs,
@@ -49,6 +51,7 @@ from headrace.placement import (
     evolve_pauses,
     evolve_performance,
     evolve_queues,
+    lineage_rules,
     pool_rules,
     port_rules,
     scheduling_rules,
@@ -56,7 +59,7 @@ from headrace.placement import (
 )
 from headrace.placement.derived import index_of, settle
 from headrace.placement.runs import Exit, Run
-from headrace.placement.state import Job, State
+from headrace.placement.state import Job, Lineage, State
 
 
 def evolve(state: State, entry: Entry) -> None:
@@ -99,6 +102,7 @@ def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
         traceparent=entry.header.traceparent,
     )
     state.jobs[event.job] = job
+    lineage_rules.admitted(state, event.job, job)
     _arrived(state, job.gang)
     evolve_groups.task_admitted(state, event.job, job)
     settle(state, event.job, job)
@@ -238,6 +242,26 @@ def _assigned(state: State, entry: Entry, event: AccountAssigned) -> None:
         index.changed_jobs.update(index.waiting)
 
 
+def _began_line(state: State, entry: Entry, event: LogBegan) -> None:
+    state.lineage = Lineage(name=event.lineage, epoch=event.epoch, began_at=entry.position)
+    if event.how == "restored":
+        lineage_rules.restored(state, entry.position)
+    elif event.how == "forked":
+        for job_id, job in state.jobs.items():
+            cancel(state, job_id, job, lineage_rules.FORKED, entry.position)
+        for group_id in list(state.groups):
+            evolve_groups.cancelling(
+                state,
+                JobCancelling(
+                    job=group_id,
+                    project=state.groups[group_id].project,
+                    reason=lineage_rules.FORKED,
+                ),
+            )
+        for job_id, rank, end in evolve_nodes.left(state, entry):
+            exited(state, job_id, (rank, end), entry.position)
+
+
 def _secret(state: State, _entry: Entry, event: SecretSet) -> None:
     state.secrets.setdefault(event.project, {})[event.name] = event.version
 
@@ -258,6 +282,9 @@ def _on_nodes(change: Callable[..., list[tuple[str, int, Exit]]]) -> Callable[..
 
 _ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {
     ServiceLed: _led,
+    LogBegan: _began_line,
+    NodeHolds: evolve_nodes.holds,
+    NodeAhead: evolve_nodes.ahead,
     AccountAssigned: _assigned,
     SecretSet: _secret,
     ProjectErased: _erased,

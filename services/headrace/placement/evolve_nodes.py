@@ -12,15 +12,18 @@ from headrace.events.gangs import GuardTripped
 from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
     DeviceFaulted,
+    NodeAhead,
     NodeChanged,
     NodeChangeRefused,
     NodeChangeRequested,
     NodeFilled,
     NodeHeard,
+    NodeHolds,
     NodeJoined,
     NodeSilent,
     still_faulted,
 )
+from headrace.placement import lineage_rules
 from headrace.placement.account_rules import is_selective
 from headrace.placement.derived import index_of, settle
 from headrace.placement.runs import Exit, Run
@@ -48,10 +51,14 @@ def joined(state: State, entry: Entry, event: NodeJoined) -> Gone:
         broken=broken,
         faulted=still_faulted(before.faulted, before.said, event) if before is not None else {},
     )
+    if before is not None and before.said.boot == event.boot:
+        state.machines[event.node].strays = before.strays
+        state.machines[event.node].ends_strays = before.ends_strays
     state.nodes[event.node] = _node_of(event, state.nodes.get(event.node))
     if is_selective(event) or (before is not None and is_selective(before.said)):
         index_of(state).rejoined(state)
-    _refresh(state, event.node)
+    refresh(state, event.node)
+    lineage_rules.believe(state)
     if before is None or before.said.boot == event.boot:
         for device in event.devices:
             if device.device in broken and (before is None or device.device not in before.broken):
@@ -86,7 +93,27 @@ def filled(state: State, entry: Entry, event: NodeFilled) -> None:
     machine = state.machines.get(event.node)
     if machine is not None:
         machine.too_full = event.too_full
-        _refresh(state, event.node)
+        refresh(state, event.node)
+
+
+def holds(state: State, entry: Entry, event: NodeHolds) -> None:
+    """What runs there and was not placed there keeps its devices, and its jobs from starting."""
+    del entry
+    machine = state.machines.get(event.node)
+    if machine is None:
+        return
+    machine.strays = event.workers
+    machine.ends_strays = machine.ends_strays and bool(event.workers)
+    refresh(state, event.node)
+    lineage_rules.believe(state)
+
+
+def ahead(state: State, entry: Entry, event: NodeAhead) -> None:
+    """It has obeyed what this log lacks."""
+    machine = state.machines.get(event.node)
+    if machine is not None:
+        machine.apart = machine.apart or entry.position
+        refresh(state, event.node)
 
 
 def change_requested(state: State, entry: Entry, event: NodeChangeRequested) -> None:
@@ -110,7 +137,11 @@ def changed(state: State, entry: Entry, event: NodeChanged) -> Gone:
         _delete(state, event.node)
     if machine is None or event.change == "delete":
         return []
-    machine.cordoned = event.change != "uncordon"
+    if event.change != "end-strays":
+        machine.cordoned = event.change != "uncordon"
+    if event.change == "end-strays":
+        machine.ends_strays = bool(machine.strays)
+        return []
     machine.draining = entry.position if event.change == "drain" else 0
     machine.drains_at_us = entry.recorded_at_us + event.deadline_us
     if machine.draining:
@@ -118,11 +149,14 @@ def changed(state: State, entry: Entry, event: NodeChanged) -> Gone:
     if event.change == "uncordon":
         machine.tripped.clear()
         machine.faulted.clear()
-    _refresh(state, event.node)
+    refresh(state, event.node)
     if event.change == "forget":
         state.forgotten[event.node] = entry.position
     if event.change not in ("fence", "forget"):
         return []
+    machine.apart, machine.strays, machine.ends_strays = 0, (), False
+    refresh(state, event.node)
+    lineage_rules.believe(state)
     return _gone(state, event.node, "the node was fenced", entry.recorded_at_us)
 
 
@@ -136,6 +170,7 @@ def _delete(state: State, node: str) -> None:
     state.members[node] = ""
     state.forgotten.pop(node, None)
     was = state.machines.pop(node, None)
+    lineage_rules.believe(state)
     state.ports_next.pop(node, None)
     state.nodes.pop(node, None)
     index = index_of(state)
@@ -151,7 +186,7 @@ def tripped(state: State, entry: Entry, event: GuardTripped) -> None:
     for name, node in state.nodes.items():
         if any(device.device == event.device for device in node.devices):
             state.machines[name].tripped[event.device] = entry.position
-            _refresh(state, name)
+            refresh(state, name)
 
 
 def faulted(state: State, entry: Entry, event: DeviceFaulted) -> None:
@@ -162,7 +197,7 @@ def faulted(state: State, entry: Entry, event: DeviceFaulted) -> None:
         return
     if event.action == "drain":
         machine.faulted[event.device] = event.text
-        _refresh(state, event.node)
+        refresh(state, event.node)
     _disturbed(state, event.node, (event.device, event.text), entry.position)
 
 
@@ -171,6 +206,21 @@ def recorded(state: State, node: str, incarnation: str, report: int) -> None:
     machine = state.machines.get(node)
     if machine is not None and machine.said.incarnation == incarnation:
         machine.recorded = max(machine.recorded, report)
+
+
+def left(state: State, entry: Entry) -> Gone:
+    """All nodes belong to the log that this one was forked from: what runs there is not this log's."""
+    gone: Gone = []
+    for name in list(state.machines):
+        gone += _gone(
+            state, name, "its node belongs to the log before the fork", entry.recorded_at_us
+        )
+        state.machines[name].silent = state.machines[name].cordoned = True
+        state.machines[name].apart = entry.position
+        state.forgotten[name] = entry.position
+        state.members[name] = ""
+        refresh(state, name)
+    return gone
 
 
 def forget_gone(node: Node) -> None:
@@ -183,21 +233,23 @@ def _hearing(state: State, name: str, *, is_silent: bool) -> Gone:
     machine = state.machines.get(name)
     if machine is not None:
         machine.silent = is_silent
-        _refresh(state, name)
+        refresh(state, name)
     return []
 
 
-def _refresh(state: State, name: str) -> None:
+def refresh(state: State, name: str) -> None:
     """Work out again what the node accepts."""
     machine, node = state.machines[name], state.nodes[name]
-    node.accepting = not (machine.silent or machine.cordoned or machine.too_full)
+    node.accepting = not (machine.silent or machine.cordoned or machine.too_full or machine.apart)
+    strayed = {device for worker in machine.strays for device in worker.devices}
     index = index_of(state)
     index.silent.pop(name, None)
     if machine.silent:
         index.silent[name] = None
     for device in node.devices:
         refused = any(
-            device.device in kind for kind in (machine.tripped, machine.broken, machine.faulted)
+            device.device in kind
+            for kind in (machine.tripped, machine.broken, machine.faulted, strayed)
         )
         device.usable = device.index >= 0 and not refused
     index.total_milli = -1

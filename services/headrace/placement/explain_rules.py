@@ -45,6 +45,11 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
         where = ", ".join(dict.fromkeys(worker.node for worker in job.run.workers))
         text = f"waits for the GPUs it had on {where}: what it did is kept there"
         return Explanation(rule="bound", text=text, numbers=waited, names={"nodes": where})
+    if job.doubted:
+        where = ", ".join(name for name, machine in state.machines.items() if machine.apart)
+        text = "the log was restored, and an attempt that it does not know may run: "
+        text += f"waits for what {where or 'the nodes'} say" if where else "headrace node list"
+        return Explanation(rule="doubted", text=text, numbers=waited, names={"nodes": where})
     if not job.eligible:
         text = job.held or "waits to be let in"
         return Explanation(rule="held", text=text, numbers=waited)

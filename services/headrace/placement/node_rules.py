@@ -18,7 +18,7 @@ from headrace.placement.derived import index_of
 from headrace.placement.life_rules import evict
 from headrace.placement.state import Change, State
 
-CHANGES = ("cordon", "uncordon", "drain", "fence", "delete", "forget")
+CHANGES = ("cordon", "uncordon", "drain", "fence", "delete", "forget", "end-strays")
 JOBS_SHOWN_MAX = 5
 DRAIN = "node-drain"
 
@@ -78,6 +78,9 @@ def _refusal(state: State, change: Change) -> Refusal | None:
         return Refusal(
             field="node", value=change.node, rule="no such node", instead=f"nodes: {known}"
         )
+    if change.change == "end-strays" and not state.machines[change.node].strays:
+        rule = "runs nothing but what this log has placed there"
+        return Refusal(field="node", value=change.node, rule=rule)
     if change.change in ("fence", "forget") and not state.machines[change.node].silent:
         rule = "is heard, so it says itself what runs there"
         instead = f"drain it, or {change.change} it after {state.setting('silence_s')} s of silence"

@@ -26,8 +26,9 @@ from headrace.events.gangs import (
     WorkersReleased,
 )
 from headrace.events.jobs import JobRequested, JobStarted
-from headrace.events.nodes import NodeChanged, NodeJoined
+from headrace.events.nodes import NodeChanged, NodeHolds, NodeJoined
 from headrace.events.pauses import GangPaused, GangPausing, GangResumed
+from headrace.events.platform import LogBegan
 from headrace.placement.agents import Agents, was_deleted
 from headrace.placement.derived import index_of
 from headrace.placement.desired import DesiredStates
@@ -82,6 +83,7 @@ class PlacementShell:
             answer=self._answer,
             introduce=self._introduce,
             dismiss=self._dismiss,
+            forewarn=self._forewarn,
         )
         state: State = runtime.state
         self._placed_on = {
@@ -119,8 +121,10 @@ class PlacementShell:
                 self._released(event)
             elif isinstance(event, JobStarted) and self._durations is not None:
                 self._durations.runs(event.job)
-            elif isinstance(event, NodeJoined | NodeChanged):
+            elif isinstance(event, NodeJoined | NodeChanged | NodeHolds):
                 self._tell((event.node,))
+            elif isinstance(event, LogBegan) and self._runtime is not None:
+                self._tell(self._runtime.state.machines)
             elif isinstance(event, ProjectErased | SecretSet) and self._launches is not None:
                 self._launches.forget_keys()
 
@@ -205,6 +209,15 @@ class PlacementShell:
         if self._runtime is not None and document and reply:
             with contextlib.suppress(BusError):
                 await self._runtime.bus.publish(reply, document)
+
+    async def _forewarn(self, node: str, reply: str) -> None:
+        """Tell an agent which line of history this log is in; it asks again when this fails."""
+        runtime, desired = self._runtime, self._desired
+        if runtime is not None and desired is not None:
+            signed = desired.foreword(runtime.state, node, (runtime.epoch, runtime.position))
+            subject = reply or subjects.agent_down(node, "desired")
+            with contextlib.suppress(BusError):
+                await runtime.bus.publish(subject, msgspec.json.encode(signed))
 
     def _dismissal(self, node: str, why: str) -> bytes:
         runtime, desired = self._runtime, self._desired

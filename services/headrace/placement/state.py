@@ -13,7 +13,7 @@ import msgspec
 from headrace.events.asked import Gang, Retry
 from headrace.events.gangs import Seat, Worker
 from headrace.events.jobs import Checkpoint
-from headrace.events.nodes import NodeJoined
+from headrace.events.nodes import HeldWorker, NodeJoined
 from headrace.events.pools import Pool, PoolApplyRequested, PoolDeleteRequested
 from headrace.events.queues import Queue
 from headrace.events.scheduling import (
@@ -89,7 +89,8 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     last because of `reason`; until `rests_until_us` it rests. `cancelling` is why it is to end ("":
     it is not), decided at position `cancelled_at`, and `cancel_message` more about it. `room_by_us`: others are being stopped for it and
     are to have gone by then, so it comes first. `closing`: its last attempt is released and
-    `job.finished` follows in the same decision. `pausing`: its people want it paused, by the
+    `job.finished` follows in the same decision. `doubted`: an attempt that this log does not know may
+    run, so none is begun. `pausing`: its people want it paused, by the
     decision at `pausing_at`; `paused` is how it is ("": it is not).
     """
 
@@ -125,6 +126,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     pausing: bool = False
     pausing_at: int = 0
     paused: str = ""
+    doubted: bool = False
     reserved: Reserved | None = None
     run: Run | None = None
 
@@ -139,6 +141,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
         run = self.run
         free = run is None or not (run.booked or run.evicted or run.exits)
         held = self.cancelling or self.closing or self.pausing or self.rests_until_us
+        held = held or self.doubted
         return self.eligible and free and not held
 
     @property
@@ -228,6 +231,17 @@ class Machine(msgspec.Struct, kw_only=True, omit_defaults=True):
     tripped: dict[str, int] = {}  # devices whose counter refused a booking, and where that stands
     broken: dict[str, None] = {}  # devices that the node itself calls unhealthy
     faulted: dict[str, str] = {}  # devices that something happened to, and what
+    apart: int = 0  # it does not follow this log, or is not known to, since that position
+    strays: tuple[HeldWorker, ...] = ()  # what runs there and was not placed there
+    ends_strays: bool = False  # as an operator wanted
+
+
+class Lineage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The line of history that the log is in: its name, its place in their order, where it began."""
+
+    name: str = ""
+    epoch: int = 0
+    began_at: int = 0
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,6 +305,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     ports_next: dict[str, int] = {}  # by node
     scheduling: Scheduling | None = None
     scheduling_asked: dict[int, SchedulingApplyRequested | SchedulingDeleteRequested] = {}
+    lineage: Lineage = Lineage()
 
     def setting(self, name: str) -> int:
         """A number that `decide` reads: as administrators chose it, else as the leader recorded it."""
