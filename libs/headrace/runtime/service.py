@@ -15,6 +15,7 @@ import msgspec
 from headrace.bus.interface import Bus
 from headrace.decider import Decider
 from headrace.events import Entry, Event, Fact, Refusal
+from headrace.runtime.suggestions import NamesOf
 from headrace.store.interface import Store, Vault
 
 
@@ -130,6 +131,7 @@ class Service:
     requests: Mapping[str, Receive] = field(default_factory=dict)
     answer: Answer | None = None
     differing: Differing | None = None
+    names_of: NamesOf | None = None  # among which an unknown name is looked for, for a suggestion
     shell: Shell | None = None
     settings: Mapping[str, int] = field(default_factory=dict)
     metrics: Callable[[Any], str] | None = None  # the state as Prometheus text, for `/metrics`

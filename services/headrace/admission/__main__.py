@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from headrace.admission.decide import DECIDER
+from headrace.admission.known_names import names_of
 from headrace.admission.requests import Requests
 from headrace.admission.shell import AdmissionShell
 from headrace.admission.state import SETTINGS
@@ -29,6 +30,7 @@ def service_of(environment: Environment, revoker: Revoker | None = None) -> Serv
         requests=requests.receivers(),
         answer=requests.answer,
         differing=requests.differing,
+        names_of=names_of,
         shell=AdmissionShell(requests, revoker),
         settings=SETTINGS,
         posting=lambda state: state.publishers.keys(),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.placement.decide import DECIDER
-from headrace.placement.requests import RECEIVERS
+from headrace.placement.requests import RECEIVERS, names_of
 from headrace.placement.shell import PlacementShell
 from headrace.placement.state import SETTINGS
 from headrace.runtime.environment import Environment
@@ -21,6 +21,7 @@ def service_of(environment: Environment) -> Service:
     return Service(
         decider=DECIDER,
         requests=RECEIVERS,
+        names_of=names_of,
         shell=shell,
         settings=SETTINGS,
         niceness=5,  # who submits a job waits for admission
