@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from typing import Any
 
 from headrace.scheduling.gangs import BELOW, PENDING, Gang, is_ready
 from headrace.scheduling.turns import Turns
@@ -40,6 +41,32 @@ class Lines:
         del line[bisect_left(line, (gang.age, gang.name))]
         if not line:
             del self._lines[kind], self._known[kind]
+
+    def regroup(
+        self, gangs: dict[str, Gang], queues: Collection[str], queue_of: Callable[[str], str]
+    ) -> Iterator[tuple[str, str, list[str]]]:
+        """Move those who wait in these queues with nothing placed to the queues that they are of
+        now. From where to where they are moved, many of one kind at a time.
+        """
+        moved = [kind for kind in self._lines if isinstance(kind, tuple) and kind[0] in queues]
+        lines = [(kind, self._lines.pop(kind)) for kind in moved]
+        for kind, line in lines:
+            del self._known[kind]
+            parts: dict[str, list[Key]] = {}
+            for key in line:
+                parts.setdefault(queue_of(key[1]), []).append(key)
+            for queue, keys in parts.items():
+                self._move(gangs, (queue, *kind[1:]), keys)
+                yield kind[0], queue, [name for _, name in keys]
+
+    def _move(self, gangs: dict[str, Gang], to: tuple[Any, ...], keys: list[Key]) -> None:
+        kind = self._known.setdefault(to, to)
+        line = self._lines.setdefault(kind, [])
+        line += keys
+        line.sort()  # of runs that are sorted already
+        for _, name in keys:
+            gangs[name].queue = to[0]
+            self._kinds[name] = kind
 
     def kinds(self) -> list[Hashable]:
         """Of which kinds there are lines."""
