@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
-from typing import Any
 
 from headrace.scheduling.gangs import BELOW, PENDING, Gang, is_ready
 from headrace.scheduling.turns import Turns
@@ -50,23 +49,25 @@ class Lines:
         """
         moved = [kind for kind in self._lines if isinstance(kind, tuple) and kind[0] in queues]
         lines = [(kind, self._lines.pop(kind)) for kind in moved]
-        for kind, line in lines:
-            del self._known[kind]
+        for each in moved:
+            del self._known[each]
+        grown: dict[Hashable, None] = {}
+        for old, line in lines:
             parts: dict[str, list[Key]] = {}
             for key in line:
                 parts.setdefault(queue_of(key[1]), []).append(key)
             for queue, keys in parts.items():
-                self._move(gangs, (queue, *kind[1:]), keys)
-                yield kind[0], queue, [name for _, name in keys]
-
-    def _move(self, gangs: dict[str, Gang], to: tuple[Any, ...], keys: list[Key]) -> None:
-        kind = self._known.setdefault(to, to)
-        line = self._lines.setdefault(kind, [])
-        line += keys
-        line.sort()  # of runs that are sorted already
-        for _, name in keys:
-            gangs[name].queue = to[0]
-            self._kinds[name] = kind
+                to: Hashable = (queue, *old[1:])
+                to = self._known.setdefault(to, to)
+                self._lines.setdefault(to, []).extend(keys)
+                names = [name for _, name in keys]
+                self._kinds.update(dict.fromkeys(names, to))
+                for name in names:
+                    gangs[name].queue = queue
+                grown[to] = None
+                yield old[0], queue, names
+        for kind in grown:
+            self._lines[kind].sort()  # once, of runs that are sorted already
 
     def kinds(self) -> list[Hashable]:
         """Of which kinds there are lines."""
