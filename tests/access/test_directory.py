@@ -94,7 +94,7 @@ def test_a_scope_is_a_project_and_all_above_it_even_in_a_circle():
 def test_expired_tokens_are_forgotten_with_the_next_one():
     directory = folded(token("d1", ends_us=5), token("d2", at_us=9), token("d3", "bob", ends_us=5))
     assert list(directory.tokens) == ["d2", "d3"]
-    assert directory.tokens_of == {"ada": 1, "bob": 1}
+    assert {user: len(own) for user, own in directory.tokens_of.items()} == {"ada": 1, "bob": 1}
 
 
 NAMES = ("a", "service:p/b")
@@ -114,7 +114,7 @@ events = st.one_of(
 def test_whatever_the_log_says_counts_and_indexes_agree(history):
     directory = folded(*history)
     assert {t.token: t.digest for t in directory.tokens.values()} == directory.digests
-    assert sum(directory.tokens_of.values()) == len(directory.tokens)
+    assert sum(map(len, directory.tokens_of.values())) == len(directory.tokens)
     assert not directory.users.keys() & directory.removed.keys()
     assert directory.version == sum(isinstance(event, LISTENS_TO) for event in history)
     kept = msgspec.json.decode(msgspec.json.encode(directory), type=Directory)

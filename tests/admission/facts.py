@@ -1,13 +1,16 @@
 """Facts and decisions of others, for admission's tests."""
 
 from headrace.admission.decide import DECIDER
+from headrace.admission.known_names import names_of
 from headrace.decider.testing import given
+from headrace.events import project_of
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.jobs import JobCancelRequested, JobEnterRequested, JobFinished, JobRequested
 from headrace.events.nodes import Device, NodeJoined
 from headrace.events.platform import ServiceLed
 from headrace.events.pools import Pool, PoolConfigured
 from headrace.events.queues import Queue, QueueConfigured
+from headrace.runtime.suggestions import Suggestions
 
 GB = 10**9
 
@@ -80,5 +83,7 @@ def decided(history):
 
 
 def refusal(history):
-    """The line that the one decision of this turn refuses with."""
-    return str(decided(history).refusal)
+    """The line that whoever asked reads: the refusal of this turn's one decision, completed."""
+    event = decided(history)
+    suggestions = Suggestions(names_of, lambda: 0.0)
+    return str(suggestions.complete(event.refusal, history.state, project_of(event)))

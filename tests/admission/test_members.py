@@ -156,7 +156,7 @@ def test_a_machine_that_waits_can_be_turned_away():
     answer(run, join())
     assert isinstance(answer(run, approval(approved=False)), members.MemberRejected)
     assert "is no member" in refusal(run.given(credential()))
-    said = "refused: node = n3 — does not wait for approval; waiting: none"
+    said = "refused: node = n3 — does not wait for approval"
     assert refusal(run.given(approval())) == said
 
 

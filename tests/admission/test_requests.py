@@ -144,6 +144,16 @@ async def test_a_job_is_cancelled_by_any_unambiguous_beginning_of_its_id(platfor
     assert said == f"refused: job = {job} — has already ended: cancelled"
 
 
+@pytest.mark.parametrize("verb", ["job.cancel", "job.pause", "job.resume", "job.enter"])
+async def test_nobody_else_writes_into_the_stream_of_a_job(platform, verb):
+    job = (await platform.submit(name="train"))["job"]
+    before = len(platform.log.events)
+    body = {"job": job} | ({"way": "exec"} if verb == "job.enter" else {})
+    said = (await platform.ask(verb, body, "ads"))["message"]
+    assert said == f"refused: job = {job} — is not a job of project ads"
+    assert not [e for e in platform.log.events[before:] if e.stream == f"job/{job}"]
+
+
 async def test_a_secret_is_kept_in_the_vault_and_never_in_the_log(platform):
     await platform.folded()
     answer = await platform.ask("secret.set", {"name": "A", "sealed": sealed()})

@@ -2,7 +2,6 @@
 
 import pytest
 
-from headrace.events import Refusal
 from headrace.events.volumes import (
     Volume,
     VolumeApplyRequested,
@@ -31,11 +30,8 @@ def test_a_volume_is_created_then_updated_then_unchanged():
 
 
 def test_a_job_that_names_a_volume_nobody_declared_is_refused_with_the_nearest():
-    wants = gang(volumes=("dataset",))
-    refusal = decided(history(there(), requested(wants=wants))).refusal
-    assert refusal == Refusal(
-        field="volumes", value="dataset", rule="no such volume", instead="did you mean datasets?"
-    )
+    run = history(there(), requested(wants=gang(volumes=("dataset",))))
+    assert refusal(run) == ("refused: volumes = dataset — no such volume; did you mean datasets?")
 
 
 def test_volumes_that_no_node_can_reach_together_are_refused():

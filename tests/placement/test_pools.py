@@ -119,7 +119,7 @@ def test_a_pool_that_nobody_needs_is_deleted():
     (draft,) = run.given(deleting()).turn()
     assert (draft.event, draft.actor) == (PoolDeleted(name="train"), "ada")
     assert run.state.pools == {}
-    assert str(run.given(deleting()).turn()[0].event.refusal).endswith("there is none yet")
+    assert str(run.given(deleting()).turn()[0].event.refusal).endswith("no such pool")
 
 
 def node(**labels):

@@ -20,8 +20,11 @@ HOUR_US = 3_600 * 1_000_000
 DAY_S = 86_400
 
 
-def led(history, *, strength=1000, half_life_s=DAY_S):
-    chosen = SETTINGS | {"usage_strength_milli": strength, "usage_half_life_s": half_life_s}
+def led(history, *, strength=1000, half_life_s=DAY_S, min_runtime_s=60):
+    chosen = SETTINGS | {
+        "usage_strength_milli": strength, "usage_half_life_s": half_life_s,
+        "usage_min_runtime_s": min_runtime_s,
+    }  # fmt: skip
     history.given(
         ServiceLed(service="placement", epoch=1, decision_version="v", settings=dict(chosen))
     )
@@ -194,3 +197,51 @@ def test_any_cut_gives_the_same_decisions_and_the_same_bytes(played, cuts):
     assert msgspec.json.encode(history.state) == msgspec.json.encode(twin.state)
     again = fold(DECIDER, DECIDER.initial(), history.entries)
     assert msgspec.json.encode(again) == msgspec.json.encode(history.state)
+
+
+def evictions_within(history, seconds):
+    """How many gangs are evicted when turns follow each other for so long."""
+    found = 0
+    for _ in range(seconds * 4):
+        history.now_us += 250_000
+        found += sum(isinstance(event, GangEvicted) for event in history.settled())
+    return found
+
+
+def sharing(min_runtime_s):
+    """Three users with equal parts of eight GPUs, of which two have one more than the third."""
+    history = History()
+    led(history, half_life_s=60, min_runtime_s=min_runtime_s)
+    history.node("n1")
+    history.queue("ads", users_equal=True)
+    for user in ("ada", "bob", "eve"):
+        for number in range(8):
+            history.job(f"{user}-{number}", project="ads", user=user)
+    history.settled()
+    return history
+
+
+def test_users_do_not_take_from_each_other_what_has_just_begun():
+    assert evictions_within(sharing(0), 20) > 0
+    history = sharing(60)
+    assert evictions_within(history, 55) == 0
+    assert 0 < evictions_within(history, 10) < 5
+
+
+def test_what_is_guaranteed_is_taken_at_once_whatever_counts():
+    history = fleet("ads")
+    history.queue("vision", quota_milli=8000)
+    history.job("theirs", project="ads", gpus=8000)
+    history.settled()
+    history.job("ours", project="vision", gpus=8000)
+    assert any(isinstance(event, GangEvicted) for event in history.settled())
+
+
+def test_a_queue_that_says_how_long_is_heard_instead():
+    history = fleet("ads", "vision", reclaim_after_us=5_000_000)
+    for project in ("ads", "vision"):
+        for number in range(8):
+            history.job(f"{project}{number}", project=project)
+        history.settled()
+    assert evictions_within(history, 4) == 0
+    assert evictions_within(history, 2) == 4

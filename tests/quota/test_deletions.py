@@ -15,8 +15,9 @@ from headrace.events.queues import (
     QueueDeleteRequested,
 )
 from headrace.quota.decide import DECIDER
-from headrace.quota.requests import delete_queue
+from headrace.quota.requests import delete_queue, names_of
 from headrace.runtime.service import Request
+from headrace.runtime.suggestions import Suggestions
 
 
 def there(name="vision", kind="project", parent=""):
@@ -75,7 +76,9 @@ def test_a_project_without_jobs_is_deleted_and_who_did_it_is_on_record():
     ],
 )
 def test_what_is_in_use_or_unknown_is_refused_with_what_stands_in_the_way(history, kind, line):
-    said = str(answer(given(DECIDER, *history, asked(kind=kind))).refusal)
+    run = given(DECIDER, *history, asked(kind=kind))
+    suggestions = Suggestions(names_of, lambda: 0.0)
+    said = str(suggestions.complete(answer(run).refusal, run.state, "_fleet"))
     assert said == f"refused: {kind} = vision — {line}"
 
 

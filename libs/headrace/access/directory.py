@@ -46,7 +46,7 @@ class Directory(msgspec.Struct, kw_only=True, omit_defaults=True):
     listed: dict[str, dict[str, tuple[Grant, ...]]] = {}
     tokens: dict[str, ApiTokenCreated] = {}
     digests: dict[str, str] = {}
-    tokens_of: dict[str, int] = {}
+    tokens_of: dict[str, dict[str, None]] = {}  # the digests of each user's
     signed_in: dict[str, tuple[str, ...]] = {}
     parents: dict[str, str] = {}  # of every department and project
     version: int = 0
@@ -111,11 +111,8 @@ class Directory(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     def live_tokens(self, user: str, now_us: int) -> int:
         """How many of the user's tokens have not expired."""
-        if not self.tokens_of.get(user):
-            return 0
-        return sum(
-            token.user == user and not is_over(token, now_us) for token in self.tokens.values()
-        )
+        own = (self.tokens[digest] for digest in self.tokens_of.get(user, ()))
+        return sum(not is_over(token, now_us) for token in own)
 
     def grants(self, member: str) -> Iterator[Grant]:
         """Every role of the member."""
@@ -153,9 +150,12 @@ def _forget_user(directory: Directory, user: str) -> None:
     """With the roles that were given to them, and their tokens."""
     directory.users.pop(user, None)
     directory.given.pop(member_of(user), None)
-    gone = [token.token for token in directory.tokens.values() if token.user == user]
-    for token in gone:
-        _forget_token(directory, token)
+    for token in _tokens_of(directory, user):
+        _forget_token(directory, token.token)
+
+
+def _tokens_of(directory: Directory, user: str) -> list[ApiTokenCreated]:
+    return [directory.tokens[digest] for digest in directory.tokens_of.get(user, ())]
 
 
 def _signed_in(directory: Directory, event: AccessSignedIn) -> None:
@@ -216,16 +216,14 @@ def _unlist(directory: Directory, queue: str) -> None:
 
 
 def _token(directory: Directory, event: ApiTokenCreated) -> None:
-    if event.token in directory.digests:
+    if event.token in directory.digests or event.digest in directory.tokens:
         return
-    if directory.tokens_of.get(event.user):  # those that expired are forgotten with the next
-        known = [token for token in directory.tokens.values() if token.user == event.user]
-        for token in known:
-            if is_over(token, event.created_at_us):
-                _forget_token(directory, token.token)
+    for token in _tokens_of(directory, event.user):  # those that expired go with the next
+        if is_over(token, event.created_at_us):
+            _forget_token(directory, token.token)
     directory.tokens[event.digest] = event
     directory.digests[event.token] = event.digest
-    directory.tokens_of[event.user] = directory.tokens_of.get(event.user, 0) + 1
+    directory.tokens_of.setdefault(event.user, {})[event.digest] = None
 
 
 def _token_revoked(directory: Directory, event: ApiTokenRevoked) -> None:
@@ -235,7 +233,7 @@ def _token_revoked(directory: Directory, event: ApiTokenRevoked) -> None:
 def _forget_token(directory: Directory, token: str) -> None:
     gone = directory.tokens.pop(directory.digests.pop(token, ""), None)
     if gone is not None:
-        directory.tokens_of[gone.user] -= 1
+        del directory.tokens_of[gone.user][gone.digest]
         if not directory.tokens_of[gone.user]:
             del directory.tokens_of[gone.user]
 

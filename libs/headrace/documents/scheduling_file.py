@@ -26,11 +26,12 @@ UNSAID = -1
 
 class PastUsage(Part):
     """How much what a queue used lately counts beside its weight: 0 not at all, 1 as much; and after
-    how long it counts half.
+    how long it counts half. Who has run shorter than `min_runtime` is not stopped for it.
     """
 
     strength: Number = ""
     half_life: str = ""
+    min_runtime: str = ""
 
 
 class Reservations(Part):
@@ -70,6 +71,7 @@ def scheduling_of(document: object) -> Scheduling:
         usage_half_life_s=_seconds(
             "past_usage.half_life", usage.half_life, HALF_LIFE_MIN_S, HALF_LIFE_MAX_S
         ),
+        usage_min_runtime_s=_seconds("past_usage.min_runtime", usage.min_runtime, 0, WAIT_MAX_S),
         reserve_after_s=_seconds("reservations.after", reservations.after, 1, WAIT_MAX_S),
         reservations_max=_count("reservations.at_most", reservations.at_most),
         consolidate_after_s=_seconds(

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from headrace.documents.nearest import nearest
 
 KNOWN_SHOWN_MAX = 15
+COMPARED_MAX = 1_000  # known names that are compared with an unknown one, the first
 
 
 def some(names: Sequence[str], most: int = KNOWN_SHOWN_MAX) -> str:
@@ -20,7 +21,7 @@ def some(names: Sequence[str], most: int = KNOWN_SHOWN_MAX) -> str:
 
 def meant(name: str, what: str, known: Sequence[str], none: str = "there is none yet") -> str:
     """What was probably meant by an unknown name, else which names are known: `pools: a, b`."""
-    near = nearest(name, known)
+    near = nearest(name, known[:COMPARED_MAX])
     if near:
         return f"did you mean {near}?"
     return f"{what}: {some(known)}" if known else none

@@ -74,13 +74,16 @@ class Refusal(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why something was refused, in the order users read it.
 
     `field` what was refused, `value` what it said, `rule` the rule and who set it, `instead` what
-    would be accepted. `str()` gives the one line that every door shows.
+    would be accepted. `unknown` is what kind of thing nothing of the name `value` is (`job`, `pool`,
+    …): which one was probably meant is for the door to say that answers, as no decision depends on
+    it. `str()` gives the one line that every door shows.
     """
 
     field: str
     rule: str
     value: str = ""
     instead: str = ""
+    unknown: str = ""
 
     def __str__(self) -> str:
         value = f" = {self.value}" if self.value else ""

@@ -14,6 +14,8 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `usage_strength_milli` is how much past usage counts beside weights when what is over quota is
     divided (0: not at all, 1000: as much), and it counts half as much after `usage_half_life_s`.
+    While it counts, what has run shorter than `usage_min_runtime_s` is not taken for somebody
+    beyond a quota, unless a queue says for how long.
     Who waits longer than `reserve_after_s` is told when it starts at the latest,
     `reservations_max` kinds of gangs at a time. Who waits shorter than `consolidate_after_s` has
     nobody moved.
@@ -24,6 +26,7 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reserve_after_s: int = -1
     reservations_max: int = -1
     consolidate_after_s: int = -1
+    usage_min_runtime_s: int = -1
 
     def chosen(self) -> dict[str, int]:
         """The numbers that are chosen, by their names."""

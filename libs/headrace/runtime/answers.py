@@ -12,11 +12,12 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from headrace.bus.interface import BusError
-from headrace.events import CATALOGUE, Decision, Entry, Refusal, decode
+from headrace.events import CATALOGUE, Decision, Entry, Refusal, decode, project_of
 from headrace.runtime.inbox import refusal_answer
 from headrace.runtime.pending import PendingFact, Reply
 from headrace.runtime.reader import entry_of
 from headrace.runtime.service import Runtime, Service
+from headrace.runtime.suggestions import Suggestions
 from headrace.store.chained import read_one
 from headrace.store.interface import Appended, Store, StoreError
 
@@ -28,6 +29,7 @@ _LOG = logging.getLogger("headrace.answers")
 class _Host(Runtime, Protocol):
     service: Service
     store: Store
+    suggestions: Suggestions
 
 
 class Answers:
@@ -134,7 +136,10 @@ class Answers:
     async def _answer(self, entry: Entry) -> dict[str, Any]:
         refusal = getattr(entry.event, "refusal", None)
         if refusal is not None:
-            return refusal_answer(refusal, entry.position)
+            completed = self._host.suggestions.complete(
+                refusal, self._host.state, project_of(entry.event)
+            )
+            return refusal_answer(completed, entry.position)
         answer: dict[str, Any] = {"accepted": True, "position": entry.position}
         for name in ("job", "warning", "change", "name", "version"):
             if value := getattr(entry.event, name, ""):

@@ -27,6 +27,7 @@ from headrace.runtime.pending import PendingFacts, encode_fact
 from headrace.runtime.publishing import publish
 from headrace.runtime.reader import LogReader
 from headrace.runtime.service import Service
+from headrace.runtime.suggestions import Suggestions
 from headrace.runtime.tracing import record_decisions
 from headrace.store.interface import (
     Appended,
@@ -75,6 +76,7 @@ class Host:
         self.epoch = 0
         self.on_folded: Callable[[Sequence[Stored]], None] = lambda _stored: None
         self._folder = Folder(service.decider, store, decision_version)
+        self.suggestions = Suggestions(service.names_of, monotonic_s)
         self.answers = Answers(self)
         self._effects = Effects(service.shell)
         self._inbox = Inbox(self, dict(service.requests), service.posting)

@@ -38,6 +38,7 @@ from headrace.runtime.pipelines.cloud_events import (
 )
 from headrace.runtime.posts import Posts
 from headrace.runtime.service import Posting, Receive, Request, Runtime
+from headrace.runtime.suggestions import Suggestions
 from headrace.store.interface import EVENT_BYTES_MAX
 
 NAME_RULE = "has 1 to 63 of a-z 0-9 and '-', not starting with '-'"
@@ -55,6 +56,7 @@ POST_ANSWERED, POST_REFUSED = "job.post_answered.v1", "job.post_refused.v1"  # t
 class _Host(Runtime, Protocol):
     pending: PendingFacts
     counters: Counter[str]
+    suggestions: Suggestions
 
 
 class Inbox:
@@ -171,7 +173,9 @@ class Inbox:
         if isinstance(outcome, Refusal):
             self._host.counters["requests_refused_at_door"] += 1
             await self._keep_dead(message, outcome)
-            await reply(refusal_answer(outcome))
+            host = self._host
+            completed = host.suggestions.complete(outcome, host.state, request.project)
+            await reply(refusal_answer(completed))
             return
         self._host.counters["requests"] += 1
         fact = encode_fact(

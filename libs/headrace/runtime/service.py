@@ -16,6 +16,7 @@ from headrace.bus.interface import Bus
 from headrace.decider import Decider
 from headrace.events import Entry, Event, Fact, Refusal
 from headrace.runtime.pipelines.durable import Durable
+from headrace.runtime.suggestions import NamesOf
 from headrace.store.interface import Store, Vault
 
 
@@ -135,6 +136,7 @@ class Service:
     requests: Mapping[str, Receive] = field(default_factory=dict)
     answer: Answer | None = None
     differing: Differing | None = None
+    names_of: NamesOf | None = None  # among which an unknown name is looked for, for a suggestion
     shell: Shell | None = None
     settings: Mapping[str, int] = field(default_factory=dict)
     metrics: Callable[[Any], str] | None = (

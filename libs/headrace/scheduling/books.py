@@ -7,7 +7,7 @@ written anew. Nothing here is tried out and nothing decides.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from headrace.scheduling.accounts import Accounts
@@ -131,6 +131,18 @@ class Books:
         for gangs in self.holders.values():
             for gang in gangs.values():
                 self._account(gang, 1)
+
+    def requeue(self, queues: Collection[str], queue_of: Callable[[str], str]) -> None:
+        """Those who wait in these queues with nothing placed are of the queues that `queue_of` says
+        now: counted by their kinds, as there may be very many. Who has something is entered anew.
+        """
+        self.edition += 1
+        for old, new, names in self.lines.regroup(self.gangs, queues, queue_of):
+            more = times(self._requests[names[0]], len(names))
+            self._wanted[old] = minus(self._wanted[old], more)
+            self._wanted[new] = plus(self._wanted.get(new, NOTHING), more)
+            if self.parted.any:
+                self.parted.requeue(names, old, new)
 
     def set_usage(self, usage: Mapping[str, Amounts] | None) -> None:
         """What each queue used lately, in parts of `USAGE_ONE` of all there is."""

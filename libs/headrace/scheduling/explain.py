@@ -21,7 +21,7 @@ from headrace.scheduling.legality import Taker, may_lose, may_take
 from headrace.scheduling.machines import Machine
 from headrace.scheduling.part_barriers import barred_cells
 from headrace.scheduling.placing import barrier_of, choices, place_gang, request_of, taker_of
-from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim
+from headrace.scheduling.protection import safe_from_preemption, safe_from_reclaim, taking
 from headrace.scheduling.topology import could_gather
 from headrace.scheduling.world import World
 
@@ -153,7 +153,8 @@ def _kept_by(world: World, gang: Gang, other: Gang, taker: Taker | None) -> str:
         return "of others, and its own project has its fair share"
     if not may_lose(world.accounts.standings(), taker, other.queue):
         return "within the fair share of their projects"
-    if safe_from_reclaim(world.accounts, gang.queue, other, world.now_us):
+    kept = taking(world.settings, gang.queue, taker.request)
+    if safe_from_reclaim(world.accounts, kept, other, world.now_us):
         return "protected, as they started a moment ago"
     return COULD_GO
 

@@ -41,6 +41,34 @@ class Lines:
         if not line:
             del self._lines[kind], self._known[kind]
 
+    def regroup(
+        self, gangs: dict[str, Gang], queues: Collection[str], queue_of: Callable[[str], str]
+    ) -> Iterator[tuple[str, str, list[str]]]:
+        """Move those who wait in these queues with nothing placed to the queues that they are of
+        now. From where to where they are moved, many of one kind at a time.
+        """
+        moved = [kind for kind in self._lines if isinstance(kind, tuple) and kind[0] in queues]
+        lines = [(kind, self._lines.pop(kind)) for kind in moved]
+        for each in moved:
+            del self._known[each]
+        grown: dict[Hashable, None] = {}
+        for old, line in lines:
+            parts: dict[str, list[Key]] = {}
+            for key in line:
+                parts.setdefault(queue_of(key[1]), []).append(key)
+            for queue, keys in parts.items():
+                to: Hashable = (queue, *old[1:])
+                to = self._known.setdefault(to, to)
+                self._lines.setdefault(to, []).extend(keys)
+                names = [name for _, name in keys]
+                self._kinds.update(dict.fromkeys(names, to))
+                for name in names:
+                    gangs[name].queue = queue
+                grown[to] = None
+                yield old[0], queue, names
+        for kind in grown:
+            self._lines[kind].sort()  # once, of runs that are sorted already
+
     def kinds(self) -> list[Hashable]:
         """Of which kinds there are lines."""
         return list(self._lines)

@@ -22,7 +22,7 @@ from headrace.scheduling.part_legality import (
     spares_quotas,
 )
 from headrace.scheduling.placing import taker_of
-from headrace.scheduling.protection import safe_from_reclaim
+from headrace.scheduling.protection import Taking, safe_from_reclaim, taking
 from headrace.scheduling.victims import Chunk, Search, left_of
 from headrace.scheduling.world import World
 
@@ -33,11 +33,12 @@ def searches(world: World, gang: Gang) -> Iterator[Search]:
     """What may be tried for the gang as it asks now, one after the other."""
     standings = world.accounts.standings()
     taker = taker_of(world, gang)
+    kept = taking(world.settings, gang.queue, taker.request)
     if may_take(standings, taker):
         yield Search(
             reaches=partial(_is_reclaimable, standings, taker),
             may_lose=partial(_may_go, world, standings, gang, None),
-            keeps_minimum=partial(_keeps_minimum, world, gang),
+            keeps_minimum=partial(_keeps_minimum, world, kept),
             accepts=partial(_accepts, world, standings, taker),
         )
     for part in part_takers(world, gang, again=True):
@@ -45,7 +46,7 @@ def searches(world: World, gang: Gang) -> Iterator[Search]:
             yield Search(
                 reaches=partial(may_lose_part, standings, part),
                 may_lose=partial(_may_go, world, standings, gang, part.part),
-                keeps_minimum=partial(_keeps_minimum, world, gang),
+                keeps_minimum=partial(_keeps_minimum, world, kept),
                 accepts=partial(_accepts_of_part, standings, part),
                 first=True,
             )
@@ -91,8 +92,8 @@ def _may_go(
     return number is None or number in _held_by(world, other)
 
 
-def _keeps_minimum(world: World, gang: Gang, other: Gang) -> bool:
-    return safe_from_reclaim(world.accounts, gang.queue, other, world.now_us)
+def _keeps_minimum(world: World, taker: Taking, other: Gang) -> bool:
+    return safe_from_reclaim(world.accounts, taker, other, world.now_us)
 
 
 def _accepts(world: World, standings: Standings, taker: Taker, chunks: Sequence[Chunk]) -> bool:

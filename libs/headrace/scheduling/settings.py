@@ -19,6 +19,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     staleness_grace_us: int = 60_000_000
     growth_evicts: bool = True  # whether others are evicted so that a gang gets above its minimum
     usage_strength: int = 0
+    usage_min_runtime_us: int = 0  # what has run shorter is not taken for what others used lately
     max_duration_us: int = 86_400_000_000  # of a gang that has none of its own
     release_us: int = 60_000_000  # what is being released is gone after that
     reserve_after_us: int = 600_000_000  # a gang that has waited longer gets a reservation

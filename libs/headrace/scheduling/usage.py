@@ -12,6 +12,7 @@ import msgspec
 from headrace.scheduling.shares import USAGE_ONE
 
 HALF_LIFE_S = 7 * 86_400  # unless somebody says otherwise
+MIN_RUNTIME_S = 60  # of what others may take for what was used, unless somebody says otherwise
 STRENGTH_MILLI = 0  # what is over quota is divided by weight alone, until somebody says so
 WINDOWS = 256  # to a half-life
 SHIFT = 62

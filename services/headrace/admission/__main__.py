@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection
 
 from headrace.admission.decide import DECIDER
+from headrace.admission.known_names import names_of
 from headrace.admission.requests import Requests
 from headrace.admission.shell import AdmissionShell
 from headrace.admission.state import SETTINGS, State
@@ -31,6 +32,7 @@ def service_of(environment: Environment, revoker: Revoker | None = None) -> Serv
         requests=requests.receivers(),
         answer=requests.answer,
         differing=requests.differing,
+        names_of=names_of,
         shell=AdmissionShell(requests, revoker),
         settings=SETTINGS,
         posting=posting,

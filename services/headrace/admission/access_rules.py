@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
-from headrace.documents.wording import meant
 from headrace.events import Decision, Refusal
 from headrace.events.access import (
     ProjectErased,
@@ -80,9 +79,10 @@ def delete_publisher(hearing: Hearing, position: int, event: PublisherDeleteRequ
     login = hearing.publisher(project, name)
     if login is not None:
         return PublisherDeleted(project=project, name=name, public_key=login.public_key)
-    known = sorted(hearing.state.publishers.get(project, {}))
-    instead = meant(name, "publishers", known, "the project has none")
-    refusal = Refusal(field="publisher", value=name, rule="does not exist", instead=instead)
+    refusal = Refusal(
+        field="publisher", value=name, rule="does not exist", unknown="publisher",
+        instead="" if hearing.state.publishers.get(project) else "the project has none",
+    )  # fmt: skip
     return PublisherRefused(project=project, name=name, refusal=refusal)
 
 
@@ -144,10 +144,9 @@ def unknown_project(state: State, project: str) -> Refusal | None:
     queue = state.queues.get(project)
     if queue is not None and queue.kind == "project":
         return None
-    names = sorted(name for name, known in state.queues.items() if known.kind == "project")
-    instead = meant(project, "projects", names, NO_PROJECT)
+    instead = "" if state.queues else NO_PROJECT
     rule = "does not exist" if queue is None else f"is a {queue.kind}, which has no jobs of its own"
-    return Refusal(field="project", value=project, rule=rule, instead=instead)
+    return Refusal(field="project", value=project, rule=rule, instead=instead, unknown="project")
 
 
 def being_erased(hearing: Hearing, project: str) -> Refusal | None:

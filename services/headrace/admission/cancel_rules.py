@@ -5,13 +5,14 @@ Rule: whoever asks learns nothing about other projects' jobs.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from headrace.admission.derived import JobIds, index_of
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
-from headrace.documents.nearest import nearest
 from headrace.events import Decision, Refusal
 from headrace.events.jobs import JobCancelling, JobCancelRefused, JobCancelRequested
 
-COMPARED_MAX = 1_000  # of the project's live jobs, the latest, to find the one that was meant
 SHORT_FOR_MAX = 3  # jobs named when an id is short for several
 
 
@@ -32,7 +33,7 @@ def not_there(state: State, job: str, project: str) -> Refusal:
     if job not in state.live and ended is not None and ended.project == project:
         rule = f"has already ended: {ended.outcome}"
         return Refusal(field="job", value=job, rule=rule)
-    return _unknown(state, job, project)
+    return unknown(job, project)
 
 
 def full_id(state: State, job: str, project: str) -> str | Refusal:
@@ -40,24 +41,26 @@ def full_id(state: State, job: str, project: str) -> str | Refusal:
     known = state.live.get(job) or state.outcomes.get(job)
     if known is not None and known.project == project:
         return job
-    short_for = [name for name in _own(state, project) if name.startswith(job)]
-    if len(short_for) > 1:
-        some = ", ".join(short_for[:SHORT_FOR_MAX])
-        rule = f"is short for {len(short_for)} jobs: {some}"
+    return short_for(index_of(state).live, job, project, ()) or job
+
+
+def short_for(ids: JobIds, job: str, project: str, others: Collection[str]) -> str | Refusal | None:
+    """The one of these ids of the project, and of `others`, that `job` is the beginning of; None
+    when none is.
+    """
+    first, known, behind = ids.beginning(project, job)
+    more = [name for name in others if name.startswith(job)]
+    found = behind - first + len(more)
+    if found > 1:
+        latest = sorted((*known[max(first, behind - SHORT_FOR_MAX) : behind], *more))
+        rule = f"is short for {found} jobs: {', '.join(latest[-SHORT_FOR_MAX:])}"
         return Refusal(field="job", value=job, rule=rule, instead="more of its letters")
-    return short_for[0] if short_for else job
+    if found:
+        return more[0] if more else known[first]
+    return None
 
 
-def _unknown(state: State, job: str, project: str) -> Refusal:
-    near = nearest(job, _own(state, project)[-COMPARED_MAX:])
-    return Refusal(
-        field="job",
-        value=job,
-        rule=f"is not a job of project {project}",
-        instead=f"did you mean {near}?" if near else "",
-    )
-
-
-def _own(state: State, project: str) -> list[str]:
-    """The project's live jobs and groups, in order of admission."""
-    return Hearing(state).jobs_of(project)
+def unknown(job: str, project: str, but: str = "") -> Refusal:
+    """No job of the project is known by this id."""
+    rule = f"is not a job of project {project}{but}"
+    return Refusal(field="job", value=job, rule=rule, unknown="job")

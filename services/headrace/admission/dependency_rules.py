@@ -8,17 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from headrace.admission.cancel_rules import SHORT_FOR_MAX
+import msgspec
+
+from headrace.admission.cancel_rules import short_for, unknown
+from headrace.admission.derived import index_of
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import Ended, State
 from headrace.decider import Draft
-from headrace.documents.nearest import nearest
 from headrace.events import Refusal
 from headrace.events.asked import Dependency
 from headrace.events.jobs import JobCancelling, JobRequested
 
 DEPENDENCY = "dependency"  # why a job ends that waited for what did not come
-COMPARED_MAX = 1_000  # of the project's jobs, the latest, to find the one that was meant
 
 
 def awaited(hearing: Hearing, event: JobRequested) -> tuple[Dependency, ...] | Refusal:
@@ -64,30 +65,13 @@ def _full_id(hearing: Hearing, job: str, project: str) -> str | Refusal:
     """The project's job of this id, or the one it is short for: a live one, else one that ended."""
     if hearing.project_of(job) == project:
         return job
-    live, ended = hearing.jobs_of(project), _ended(hearing.state, project)
-    for known in (live, ended):
-        short_for = [name for name in known if name.startswith(job)]
-        if len(short_for) > 1:
-            some = ", ".join(sorted(short_for)[-SHORT_FOR_MAX:])
-            rule = f"is short for {len(short_for)} jobs: {some}"
-            return Refusal(field="job", value=job, rule=rule, instead="more of its letters")
-        if short_for:
-            return short_for[0]
-    near = nearest(job, [*ended, *live][-COMPARED_MAX:])
-    rule = f"is not a job of project {project}, or ended long ago"
-    return Refusal(
-        field="job", value=job, rule=rule, instead=f"did you mean {near}?" if near else ""
+    index = index_of(hearing.state)
+    return (
+        short_for(index.live, job, project, hearing.admitted_of(project))
+        or short_for(index.ended, job, project, ())
+        or unknown(job, project, ", or ended long ago")
     )
-
-
-def _ended(state: State, project: str) -> list[str]:
-    return [name for name, ended in state.outcomes.items() if ended.project == project]
 
 
 def _at(index: int, refusal: Refusal) -> Refusal:
-    return Refusal(
-        field=f"after[{index}].job",
-        value=refusal.value,
-        rule=refusal.rule,
-        instead=refusal.instead,
-    )
+    return msgspec.structs.replace(refusal, field=f"after[{index}].job")

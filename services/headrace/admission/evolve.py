@@ -17,6 +17,7 @@ from headrace.admission import (
     evolve_members,
     evolve_workspaces,
 )
+from headrace.admission.derived import index_of, keys_changed
 from headrace.admission.hearing import hook_of
 from headrace.admission.state import (
     Asked,
@@ -73,6 +74,7 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
         idle_us=event.idle_us,
         volumes=event.gang.volumes,
     )
+    index_of(state).enters(event.job, state.live[event.job])
     if event.project in state.gone and not event.group:
         state.orphans[event.job] = state.gone[event.project]
     evolve_dependencies.waits(state, event)
@@ -117,6 +119,7 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
     job = state.live.pop(event.job, None)
     if job is None:
         return
+    index_of(state).leaves(event.job, job)
     state.orphans.pop(event.job, None)
     state.live_of[job.project] -= 1
     users = state.live_of_user[job.project]
@@ -148,6 +151,7 @@ def _remember(state: State, job: str, ended: Ended) -> None:
     state.outcomes[job] = ended
     own = state.outcomes_of.setdefault(ended.project, {})
     own[job] = None
+    index_of(state).ended.add(ended.project, job)
     if len(own) > state.setting("outcomes_per_project_max"):
         _forget(state, next(iter(own)))
     if len(state.outcomes) > state.setting("outcomes_max"):
@@ -158,6 +162,7 @@ def _forget(state: State, job: str) -> None:
     project = state.outcomes.pop(job).project
     own = state.outcomes_of[project]
     del own[job]
+    index_of(state).ended.remove(project, job)
     if not own:
         del state.outcomes_of[project]
 
@@ -173,10 +178,12 @@ def _publisher(state: State, _entry: Entry, event: access.PublisherCreated) -> N
         durable_since_us=event.durable_since_us,
     )
     state.publishers.setdefault(event.project, {})[event.name] = login
+    keys_changed(state)
 
 
 def _publisher_deleted(state: State, entry: Entry, event: access.PublisherDeleted) -> None:
     login = state.publishers.get(event.project, {}).pop(event.name, None)
+    keys_changed(state)
     if not state.publishers.get(event.project, True):
         del state.publishers[event.project]
     now_us = entry.recorded_at_us

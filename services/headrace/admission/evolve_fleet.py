@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.admission import evolve_members
+from headrace.admission.derived import fleet_changed
 from headrace.admission.state import Kept, Machine, State
 from headrace.events import Entry, Event, nodes, pools, queues, templates, volumes
 
@@ -37,24 +38,25 @@ def _pool(state: State, _entry: Entry, event: pools.PoolConfigured | pools.PoolD
         state.pools[event.name] = event.pool
     else:
         state.pools.pop(event.name, None)
-    state.__dict__.pop("warnings", None)
+    fleet_changed(state)
 
 
 def _joined(state: State, _entry: Entry, event: nodes.NodeJoined) -> None:
     before = state.nodes.get(event.node)
     accepting = before is None or before.accepting
     state.nodes[event.node] = Machine(said=event, accepting=accepting)
-    state.__dict__.pop("warnings", None)
+    fleet_changed(state)
 
 
 def _node_changed(state: State, entry: Entry, event: nodes.NodeChanged) -> None:
     if event.change == "delete":
         state.nodes.pop(event.node, None)
+        fleet_changed(state)
         evolve_members.left(state, event.node, entry.recorded_at_us)
     node = state.nodes.get(event.node)
     if node is not None:
         node.accepting = event.change == "uncordon"
-        state.__dict__.pop("warnings", None)
+        fleet_changed(state)
 
 
 def _volume(
@@ -64,7 +66,7 @@ def _volume(
         state.volumes[event.name] = event.volume
     else:
         state.volumes.pop(event.name, None)
-    state.__dict__.pop("warnings", None)
+    fleet_changed(state)
 
 
 def _template(state: State, entry: Entry, event: templates.TemplateConfigured) -> None:

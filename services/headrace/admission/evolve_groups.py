@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from headrace.admission.derived import index_of
 from headrace.admission.state import Group, Spread, State, Stop
 from headrace.events import Entry, jobs, pauses
 
@@ -34,6 +35,7 @@ def pausing(state: State, entry: Entry, event: pauses.JobPausing | pauses.JobRes
     if job is None:
         return
     job.pausing = pausing
+    index_of(state).paused(event.job, job)
     _told(state.spreading, job.group, event.job)
     group = state.groups.get(event.job)
     if group is None:

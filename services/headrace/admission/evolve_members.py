@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from headrace.admission.derived import keys_changed
 from headrace.admission.hearing import member_of, token_of
 from headrace.admission.state import State
 from headrace.events import Entry
@@ -25,6 +26,7 @@ _US = 1_000_000
 def left(state: State, node: str, now_us: int) -> None:
     """The node was deleted: its key is refused from now on."""
     member = state.members.pop(node, None)
+    keys_changed(state)
     if member is None or not member.approved:
         return
     state.revoked[member.public_key] = now_us
@@ -49,6 +51,7 @@ def _token_revoked(state: State, _entry: Entry, event: TokenRevoked) -> None:
 
 def _member(state: State, _entry: Entry, event: JoinWaiting | MemberAdmitted) -> None:
     state.members[event.node] = member_of(event)
+    keys_changed(state)
     if isinstance(event, MemberAdmitted):
         state.revoked.pop(event.public_key, None)
     token = state.tokens.get(event.token)
@@ -58,6 +61,7 @@ def _member(state: State, _entry: Entry, event: JoinWaiting | MemberAdmitted) ->
 
 def _rejected(state: State, _entry: Entry, event: MemberRejected) -> None:
     state.members.pop(event.node, None)
+    keys_changed(state)
 
 
 ON: dict[type[Any], Callable[[State, Entry, Any], None]] = {

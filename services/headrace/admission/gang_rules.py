@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
+from headrace.admission.derived import of_fleet
 from headrace.admission.limit_rules import shown
 from headrace.admission.state import State
 from headrace.documents.plan import TYPES
-from headrace.documents.wording import KNOWN_SHOWN_MAX, meant
+from headrace.documents.wording import KNOWN_SHOWN_MAX
 from headrace.documents.workspaces import WORKSPACE
 from headrace.events import Refusal
 from headrace.events.asked import Gang
@@ -120,13 +121,13 @@ def _refuse_pools(state: State, project: str, asked: Gang, gang: Gang) -> Refusa
     for name in gang.pools:
         if name in state.pools:
             continue
-        instead = meant(name, "pools", [*state.pools], NO_POOL)
+        instead = "" if state.pools else NO_POOL
         rule = "there is no such pool"
         named_by = None if asked.pools else _with_pools(state, project, gang.kind)
         if named_by is not None:
             set_by = f"set by apply at position {state.configured.get(named_by.queue, 0)}"
             rule = f"{rule}; {named_by.kind} {named_by.queue} names it for its jobs ({set_by})"
-        return Refusal(field="pools", value=name, rule=rule, instead=instead)
+        return Refusal(field="pools", value=name, rule=rule, instead=instead, unknown="pool")
     return None
 
 
@@ -143,7 +144,8 @@ def _refuse_topology(state: State, gang: Gang) -> Refusal | None:
                 field=f"topology.{field}",
                 value=level,
                 rule=f"no pool of this job has such a level{_named(pools)}",
-                instead=meant(level, "levels", [*known], NO_POOL),
+                instead="" if known else NO_POOL,
+                unknown="level" if known else "",
             )
     levels = [pool.topology for pool in pools if {required, preferred} <= {*pool.topology}]
     if levels and all(t.index(preferred) < t.index(required) for t in levels):
@@ -172,9 +174,13 @@ def _refuse_slices(state: State, gang: Gang) -> Refusal | None:
 
 def _profiles(state: State, pool: Pool) -> list[str]:
     """The MIG profiles of a pool in which every GPU is cut into slices; else none."""
-    machines = [machine for machine in state.nodes.values() if pool.has(machine.said.labels)]
-    found = sorted({gpu.profile for machine in machines for gpu in machine.said.devices})
-    return found if "" not in found else []
+    known: dict[str, list[str]] = of_fleet(state, "profiles")
+    found = known.get(pool.pool)
+    if found is None:
+        machines = [machine for machine in state.nodes.values() if pool.has(machine.said.labels)]
+        profiles = sorted({gpu.profile for machine in machines for gpu in machine.said.devices})
+        found = known[pool.pool] = profiles if "" not in profiles else []
+    return found
 
 
 def _pools_of(state: State, gang: Gang) -> list[Pool]:

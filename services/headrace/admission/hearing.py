@@ -7,14 +7,14 @@ other, in the order of the log.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from itertools import islice
+from functools import cached_property
 
 from headrace.access import directory
-from headrace.admission.state import Deleted, Hook, Login, Member, State, Token
+from headrace.access.names import home_of, is_service
+from headrace.admission.derived import index_of, key_holders
+from headrace.admission.state import Hook, Login, Member, State, Token
 from headrace.events import Decision, access, jobs, members, pauses, templates, volumes, webhooks
 
-WAITING_SHOWN_MAX = 10
 DELETED_PUBLISHER, DELETED_NODE = "a publisher that was deleted", "a node that was deleted"
 
 
@@ -104,11 +104,11 @@ class Hearing:
             return self._admitted[job].project
         return known.project if known is not None else ""
 
-    def jobs_of(self, project: str) -> list[str]:
-        """The project's live jobs and groups, in order of admission."""
-        live = self.state.live.items()
-        own = [name for name, job in live if job.project == project and not job.group]
-        return [*own, *(name for name, of in self._admitted.items() if of.project == project)]
+    def admitted_of(self, project: str) -> list[str]:
+        """The project's jobs and groups that were admitted in this turn."""
+        if not self._admitted_of[project]:
+            return []
+        return [name for name, of in self._admitted.items() if of.project == project]
 
     def live_of(self, project: str) -> int:
         """How many jobs and groups of the project have not ended."""
@@ -130,6 +130,20 @@ class Hearing:
         is_to = spread is not None and job in spread.left
         known = spread.pausing if spread is not None and is_to else self.state.live[job].pausing
         return self._pausing.get(job, self._pausing.get(group, known))
+
+    def is_any_pausing(self, group: str) -> bool:
+        """Whether the people of this live job, or of any task of this live group, want it paused."""
+        if self.is_pausing(group):
+            return True
+        tasks = self.state.groups[group].live if group in self.state.groups else {}
+        if any(pausing and job in tasks for job, pausing in self._pausing.items()):
+            return True
+        if not tasks or group in self._pausing:
+            return False
+        spread = self.state.spreading.get(group)
+        if spread is not None and spread.pausing and any(map(self.is_pausing, spread.left)):
+            return True
+        return any(map(self.is_pausing, index_of(self.state).pausing.get(group, ())))
 
     def is_told(self, job: str) -> bool:
         """Whether it was paused or resumed in this turn."""
@@ -157,9 +171,8 @@ class Hearing:
 
     def logins_of(self, project: str) -> int:
         """How many logins of the project's publishers may be good, those of deleted ones included."""
-        gone = sum(1 for gone in self._unexpired() if gone.project == project)
         known = len(self.state.publishers.get(project, {}))
-        return known + gone + self._publishers_made[project]
+        return known + self._unexpired[project] + self._publishers_made[project]
 
     def durable_of(self, project: str) -> int:
         """How many publishers of the project (empty: of all) hear every outcome, however long away."""
@@ -176,21 +189,20 @@ class Hearing:
     @property
     def logins(self) -> int:
         """The same of all projects."""
-        known = sum(map(len, self.state.publishers.values()))
-        return known + sum(1 for _ in self._unexpired()) + self._publishers_made.total()
+        return self._logins_before + self._publishers_made.total()
 
     def key_holder(self, key: str) -> str:
         """Who signs in, or signed in, with this public key: `node n1`, `publisher ads/etl`, or that
         it was deleted; empty when nobody does.
         """
-        nodes = {**self.state.members, **self._members}
-        for node, member in nodes.items():
+        for node, member in self._members.items():
             if member is not None and member.public_key == key:
                 return f"node {node}"
-        for project, named in self.state.publishers.items():
-            for name, login in named.items():
-                if login.public_key == key:
-                    return f"publisher {project}/{name}"
+        known = key_holders(self.state).get(key, "")
+        if known and not (
+            known.startswith("node ") and known.removeprefix("node ") in self._members
+        ):
+            return known
         for (project, name), made in self._publishers.items():
             if made is not None and made.public_key == key:
                 return f"publisher {project}/{name}"
@@ -199,8 +211,26 @@ class Hearing:
             return DELETED_PUBLISHER
         return DELETED_NODE if key in self.state.revoked else ""
 
-    def _unexpired(self) -> Iterator[Deleted]:
-        return (gone for gone in self.state.deleted.values() if gone.expires_at_us > self.now_us)
+    @cached_property
+    def _unexpired(self) -> Counter[str]:
+        """By project, the deleted publishers whose logins are good still."""
+        deleted = self.state.deleted.values()
+        return Counter(gone.project for gone in deleted if gone.expires_at_us > self.now_us)
+
+    @cached_property
+    def _logins_before(self) -> int:
+        return sum(map(len, self.state.publishers.values())) + self._unexpired.total()
+
+    @cached_property
+    def services_of(self) -> Counter[str]:
+        """How many services have each department or project as their home."""
+        return Counter(map(home_of, filter(is_service, self.state.directory.users)))
+
+    @cached_property
+    def members_in(self) -> Counter[str]:
+        """How many members have roles of their own in each scope."""
+        given = self.state.directory.given.values()
+        return Counter(scope for grants in given for scope in {grant.scope for grant in grants})
 
     def token(self, token: str) -> Token | None:
         """The join token of this id."""
@@ -228,8 +258,7 @@ class Hearing:
 
     def jobs_with(self, volume: str) -> list[str]:
         """The live jobs and groups that have this volume, in order of their ids."""
-        live = self.state.live.items()
-        own = (name for name, job in live if volume in job.volumes and not job.group)
+        own = index_of(self.state).with_volume.get(volume, ())
         new = (name for name, of in self._admitted.items() if volume in of.gang.volumes)
         return sorted((*own, *new))
 
@@ -249,18 +278,17 @@ class Hearing:
     @property
     def hooks(self) -> int:
         """How many webhooks there are, at most: those of this turn are counted as new."""
-        return len(self.state.hooks_by_name()) + len(self._hooks)
+        return self._hooks_before + len(self._hooks)
+
+    @cached_property
+    def _hooks_before(self) -> int:
+        return sum(map(len, self.state.hooks.values()))
 
     def hooks_of(self, project: str) -> int:
         """How many webhooks the project has."""
         known = dict.fromkeys(self.state.hooks.get(project, ()), True)
         told = {name: hook is not None for (of, name), hook in self._hooks.items() if of == project}
         return sum((known | told).values())
-
-    def waiting(self) -> list[str]:
-        """The nodes that wait for approval, some of them."""
-        found = (n for n, m in sorted(self.state.members.items()) if not m.approved)
-        return list(islice(found, WAITING_SHOWN_MAX))
 
 
 def hook_of(event: webhooks.WebhookConfigured) -> Hook:

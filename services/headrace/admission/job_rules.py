@@ -16,7 +16,6 @@ from headrace.admission.limit_rules import refuse_limits
 from headrace.admission.room_rules import warning
 from headrace.admission.volume_rules import unknown_volume
 from headrace.documents import PRIORITIES
-from headrace.documents.nearest import nearest
 from headrace.documents.template_file import with_origin
 from headrace.events import Decision, Refusal
 from headrace.events.asked import Gang
@@ -102,11 +101,10 @@ def _secrets(hearing: Hearing, event: JobRequested) -> Refusal | None:
     for name in event.secrets:
         if not hearing.has_secret(event.project, name):
             rule = f"project {event.project} has no secret of this name"
-            near = nearest(name, hearing.state.secrets.get(event.project, {}))
             instead = f"headrace secret set {name} --project {event.project}"
-            if near:
-                instead = f"did you mean {near}? Or {instead}"
-            return Refusal(field="secrets", value=name, rule=rule, instead=instead)
+            return Refusal(
+                field="secrets", value=name, rule=rule, instead=instead, unknown="secret"
+            )
     return None
 
 

@@ -92,11 +92,11 @@ def approve(hearing: Hearing, position: int, event: ApprovalRequested) -> Decisi
     if member is not None and not member.approved:
         return MemberRejected(node=event.node, public_key=member.public_key)
     if member is None:
-        waiting = ", ".join(hearing.waiting()) or "none"
-        rule, instead = "does not wait for approval", f"waiting: {waiting}"
+        rule = "does not wait for approval"
+        refusal = Refusal(field="node", value=event.node, rule=rule, unknown="waiting node")
     else:
         rule, instead = "has joined", f"headrace node delete {event.node}"
-    refusal = Refusal(field="node", value=event.node, rule=rule, instead=instead)
+        refusal = Refusal(field="node", value=event.node, rule=rule, instead=instead)
     return ApprovalRefused(node=event.node, refusal=refusal)
 
 

@@ -34,18 +34,11 @@ def resume(hearing: Hearing, position: int, event: JobResumeRequested) -> Decisi
     """The job competes again; or it was not paused."""
     del position
     refusal = _refusal(hearing, event.job, event.project)
-    if refusal is None and not _is_any_pausing(hearing, event.job):
+    if refusal is None and not hearing.is_any_pausing(event.job):
         refusal = Refusal(field="job", value=event.job, rule="is not paused")
     if refusal is not None:
         return JobResumeRefused(job=event.job, project=event.project, refusal=refusal)
     return JobResuming(job=event.job, project=event.project, user=event.user)
-
-
-def _is_any_pausing(hearing: Hearing, job_id: str) -> bool:
-    group = hearing.state.groups.get(job_id)
-    return hearing.is_pausing(job_id) or (
-        group is not None and any(hearing.is_pausing(task) for task in group.live)
-    )
 
 
 def _refusal(hearing: Hearing, job_id: str, project: str) -> Refusal | None:

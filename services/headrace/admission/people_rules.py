@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from headrace.access.names import SERVICE, home_of, is_service, role_refusal
 from headrace.admission.hearing import Hearing
-from headrace.documents.nearest import nearest
 from headrace.events import Decision, Refusal
 from headrace.events.people import (
     ApiTokenCreated,
@@ -110,8 +109,7 @@ def _is_full(hearing: Hearing, home: str) -> bool:
     users = hearing.state.directory.users
     if not home or len(users) < USERS_PER_HOME_MAX:
         return False
-    there = sum(is_service(user) and home_of(user) == home for user in users)
-    return there >= USERS_PER_HOME_MAX
+    return hearing.services_of[home] >= USERS_PER_HOME_MAX
 
 
 def _is_crowded(hearing: Hearing, scope: str) -> bool:
@@ -119,8 +117,7 @@ def _is_crowded(hearing: Hearing, scope: str) -> bool:
     given = hearing.state.directory.given
     if not scope or len(given) < MEMBERS_PER_SCOPE_MAX:
         return False
-    there = sum(any(grant.scope == scope for grant in grants) for grants in given.values())
-    return there >= MEMBERS_PER_SCOPE_MAX
+    return hearing.members_in[scope] >= MEMBERS_PER_SCOPE_MAX
 
 
 def revoke_role(hearing: Hearing, position: int, event: RoleRevokeRequested) -> Decision:
@@ -179,10 +176,8 @@ def unknown_scope(hearing: Hearing, scope: str) -> Refusal | None:
     queues = hearing.state.queues
     if not scope or scope in queues:
         return None
-    near = nearest(scope, sorted(queues))
-    instead = f"did you mean {near}?" if near else "headrace projects lists them"
     rule = "is no department or project"
-    return Refusal(field="scope", value=scope, rule=rule, instead=instead)
+    return Refusal(field="scope", value=scope, rule=rule, unknown="department or project")
 
 
 def _misfit(hearing: Hearing, event: RoleGrantRequested) -> Refusal | None:

@@ -17,7 +17,7 @@ from headrace.admission.bodies import (
     SecretNamed,
     WayNamed,
 )
-from headrace.admission.cancel_rules import full_id
+from headrace.admission.cancel_rules import full_id, unknown
 from headrace.admission.differing import differing
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
@@ -193,9 +193,13 @@ class Requests:
         return key_id, seal(key, msgspec.json.encode(launch), f"launch:{job_id}".encode())
 
 
-@receives(WayNamed)
-def _enter(asked: WayNamed, request: Request) -> Fact | Refusal:
+async def _enter(request: Request, runtime: Runtime) -> Fact | Refusal:
     """From the gateway, which then opens the way."""
+    asked = decoded(request.body, WayNamed)
+    if isinstance(asked, Refusal):
+        return asked
+    if Hearing(runtime.state).project_of(asked.job) != request.project:
+        return unknown(asked.job, request.project)
     return JobEnterRequested(
         job=asked.job,
         project=request.project,
@@ -243,7 +247,9 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
 
 
 def _about_job(make: Callable[..., Fact]) -> Receive:
-    """Receives `{"job": id}`, or an unambiguous beginning of a live job's id."""
+    """Receives `{"job": id}`, or an unambiguous beginning of a live job's id. A job that is none of
+    the project's is refused here: a fact that names it would stand in the stream of another's job.
+    """
 
     async def receive(request: Request, runtime: Runtime) -> Fact | Refusal:
         asked = decoded(request.body, JobNamed)
@@ -252,6 +258,8 @@ def _about_job(make: Callable[..., Fact]) -> Receive:
         job = full_id(runtime.state, asked.job, request.project)
         if isinstance(job, Refusal):
             return job
+        if Hearing(runtime.state).project_of(job) != request.project:
+            return unknown(job, request.project)
         return make(job=job, project=request.project, user=request.actor)
 
     return receive

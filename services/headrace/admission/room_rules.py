@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from headrace.admission.derived import of_fleet
 from headrace.admission.state import State
 from headrace.events.asked import Accelerator, Gang
 from headrace.events.nodes import Device, NodeJoined
@@ -24,7 +25,7 @@ _ANY = Accelerator(milli=0)
 
 def warning(state: State, gang: Gang) -> str:
     """Why no set of today's nodes can hold the gang; empty when one can."""
-    known: dict[Gang, str] = state.__dict__.setdefault("warnings", {})
+    known: dict[Gang, str] = of_fleet(state, "warnings")
     text = known.get(gang)
     if text is None:
         if len(known) >= REMEMBERED_MAX:

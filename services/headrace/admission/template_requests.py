@@ -14,7 +14,6 @@ from headrace.bus.subjects import FLEET
 from headrace.documents import read_json, read_template
 from headrace.documents.refusing import shown
 from headrace.documents.template_file import TEMPLATE, laid, with_origin
-from headrace.documents.wording import meant
 from headrace.events import Fact, Refusal
 from headrace.events.templates import (
     Template,
@@ -53,11 +52,11 @@ def job_file(request: Request, state: State) -> Asked | Refusal:
         return Asked(fields)
     kept = _known(state, request.project, name)
     if kept is None:
-        known = sorted({*state.templates.get(request.project, {}), *state.templates.get("", {})})
-        instead = meant(name, "templates", known, NO_TEMPLATE)
+        instead = "" if state.templates else NO_TEMPLATE
         return Refusal(
-            field="template", value=shown(name), rule="no such template", instead=instead
-        )
+            field="template", value=shown(name), rule="no such template", instead=instead,
+            unknown="template",
+        )  # fmt: skip
     merged, from_template = laid(kept.template.fields(), fields)
     merged.setdefault("name", name)
     return Asked(merged, fields, name, kept.position, from_template)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from headrace.admission.access_rules import unknown_project
 from headrace.admission.hearing import Hearing
-from headrace.documents.wording import meant
 from headrace.events import Decision, Refusal
 from headrace.events.templates import (
     TemplateApplyRequested,
@@ -43,14 +42,14 @@ def delete_template(hearing: Hearing, position: int, event: TemplateDeleteReques
     project, name = event.project, event.name
     if hearing.template(project, name) is not None:
         return TemplateDeleted(name=name, project=project)
-    known, others = (sorted(hearing.state.templates.get(of, {})) for of in (project, ""))
+    others = hearing.state.templates.get("", {})
     rule = "no such template" + (f" of project {project}" if project else " that is everybody's")
-    instead = meant(name, "templates", known)
+    instead = ""
     if project and name in others:
         instead = "it is everybody's: leave out --project"
     elif not project and (has := _who_has(hearing, name)):
         instead = f"project {has} has one: --project {has}"
-    refusal = Refusal(field="template", value=name, rule=rule, instead=instead)
+    refusal = Refusal(field="template", value=name, rule=rule, instead=instead, unknown="template")
     return TemplateRefused(name=name, project=project, refusal=refusal)
 
 

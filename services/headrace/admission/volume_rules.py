@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.admission.hearing import Hearing
-from headrace.documents.wording import counted, meant, some
+from headrace.documents.wording import counted, some
 from headrace.events import Decision, Refusal
 from headrace.events.jobs import JobRequested
 from headrace.events.volumes import (
@@ -36,8 +36,7 @@ def delete_volume(hearing: Hearing, position: int, event: VolumeDeleteRequested)
     del position
     refusal, name = None, event.name
     if hearing.volume(name) is None:
-        instead = meant(name, "volumes", sorted(hearing.state.volumes), NO_VOLUME)
-        refusal = Refusal(field="volume", value=name, rule="no such volume", instead=instead)
+        refusal = _unknown(hearing, "volume", name)
     elif jobs := hearing.jobs_with(name):
         has = "has" if len(jobs) == 1 else "have"
         rule = f"{counted(len(jobs), 'job')} with it {has} not ended: {some(jobs, JOBS_SHOWN_MAX)}"
@@ -53,11 +52,16 @@ def unknown_volume(hearing: Hearing, event: JobRequested) -> Refusal | None:
     for name in event.gang.volumes:
         volume = hearing.volume(name)
         if volume is None:
-            known = sorted(hearing.state.volumes)
-            instead = meant(name, "volumes", known, NO_VOLUME)
-            return Refusal(field="volumes", value=name, rule="no such volume", instead=instead)
+            return _unknown(hearing, "volumes", name)
         other = labels.setdefault(volume.label, volume) if volume.label else volume
         if other.value != volume.value:
             rule = f"no node reaches it and {other.volume} too: their labels exclude each other"
             return Refusal(field="volumes", value=name, rule=rule)
     return None
+
+
+def _unknown(hearing: Hearing, field: str, name: str) -> Refusal:
+    instead = "" if hearing.state.volumes else NO_VOLUME
+    return Refusal(
+        field=field, value=name, rule="no such volume", instead=instead, unknown="volume"
+    )

@@ -44,9 +44,10 @@ def delete_webhook(hearing: Hearing, position: int, event: WebhookDeleteRequeste
     del position
     project, name = event.project, event.name
     if hearing.hook(project, name) is None:
-        known = sorted(hook for of, hook in hearing.state.hooks_by_name() if of == project)
-        instead = f"webhooks: {', '.join(known)}" if known else "the project has none"
-        refusal = Refusal(field="webhook", value=name, rule="does not exist", instead=instead)
+        refusal = Refusal(
+            field="webhook", value=name, rule="does not exist", unknown="webhook",
+            instead="" if hearing.state.hooks.get(project) else "the project has none",
+        )  # fmt: skip
         return WebhookRefused(project=project, name=name, refusal=refusal)
     return WebhookDeleted(project=project, name=name)
 

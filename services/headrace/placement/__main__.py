@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headrace.placement.decide import DECIDER
 from headrace.placement.lineage_rules import apart
-from headrace.placement.requests import RECEIVERS
+from headrace.placement.requests import RECEIVERS, names_of
 from headrace.placement.shell import PlacementShell
 from headrace.placement.state import SETTINGS
 from headrace.runtime.environment import Environment
@@ -22,6 +22,7 @@ def service_of(environment: Environment) -> Service:
     return Service(
         decider=DECIDER,
         requests=RECEIVERS,
+        names_of=names_of,
         shell=shell,
         settings=SETTINGS,
         condition=lambda state: {"lineage": state.lineage.name, "apart": apart(state)},

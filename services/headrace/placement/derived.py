@@ -11,6 +11,7 @@ from heapq import heapify, heappop, heappush
 
 from headrace.events.gangs import Worker
 from headrace.placement.account_rules import trusted_on
+from headrace.placement.kept import takes_part
 from headrace.placement.kin import Kin
 from headrace.placement.life_rules import is_due
 from headrace.placement.modelling import SECOND_US
@@ -46,19 +47,20 @@ class Index:
         self.changed_jobs: dict[str, None] = {}  # since the world followed the state
         self.changed_nodes: dict[str, None] = {}
         self.changed_queues: dict[str, None] = {}
+        self.changed_leaves: dict[str, None] = {}  # of these, whose jobs are in other queues now
         self.window: Window = NO_WINDOW  # by which usage was judged
         self.kin = Kin(state.measured)
         self.learned = 0  # how many arrivals the world's policies know of
         self.changed_pools = self.changed_users = self.changed_settings = False
         self.trusted = trusted_on(state)  # users whose jobs go to nodes that take nobody else's
         self.users: dict[tuple[str, str], int] = {}  # how many live jobs, by project and user
-        self._owners: dict[str, tuple[str, str]] = {}  # of live jobs
+        self.owners: dict[str, tuple[str, str]] = {}  # project and user of each live job
 
     def sync(self, job_id: str, job: Job, *, moved: bool = True) -> None:
         """Bring up to date what is kept about this live job; the world's part if it has `moved`."""
         self.changed_jobs.update({job_id: None} if moved else {})
-        if job_id not in self._owners:
-            owner = self._owners[job_id] = (job.project, job.user)
+        if job_id not in self.owners:
+            owner = self.owners[job_id] = (job.project, job.user)
             self.changed_users |= owner not in self.users
             self.users[owner] = self.users.get(owner, 0) + 1
         _member(self.waiting, job_id, present=job.waiting)
@@ -74,7 +76,7 @@ class Index:
     def drop(self, job_id: str) -> None:
         """The job has ended."""
         self.changed_jobs[job_id] = None
-        owner = self._owners.pop(job_id)
+        owner = self.owners.pop(job_id)
         self.users[owner] -= 1
         if not self.users[owner]:
             del self.users[owner]
@@ -89,7 +91,7 @@ class Index:
     def follows(self) -> None:
         """The world follows the state again."""
         self.changed_jobs, self.changed_nodes = {}, {}
-        self.changed_queues = {}
+        self.changed_queues, self.changed_leaves = {}, {}
         self.changed_pools = self.changed_users = self.changed_settings = False
 
     def has_moved(self, state: State) -> bool:
@@ -117,11 +119,15 @@ class Index:
         self.kin.repooled()
 
     def resettled(self, state: State, now_us: int) -> None:
-        """The settings are others; who waits may matter at other moments. Those that have passed
-        are looked at in any case.
+        """The settings are others; who waits or runs may matter at other moments. Those that have
+        passed are looked at in any case.
         """
         self.changed_settings = True
-        self.changed_jobs.update(self.waiting)  # there may be an account for them now
+        known = self.world.gangs if self.world is not None else {}
+        waiting = ((job_id, state.jobs[job_id]) for job_id in self.waiting)
+        self.changed_jobs.update(  # there may be an account for them now, or none any more
+            {job_id: None for job_id, job in waiting if (job_id in known) != takes_part(state, job)}
+        )
         afters_us = _patience_us(state)
         for job_id in self.waiting:
             job = state.jobs[job_id]
@@ -130,6 +136,8 @@ class Index:
                 if job.admitted_us + after_us > now_us:
                     self.moments.append((job.admitted_us + after_us, job_id, attempt))
         heapify(self.moments)
+        for job_id in self.running:
+            self.watch_moments(state, job_id, state.jobs[job_id])
 
     def requeued(self, state: State, name: str, *, users_equal: bool) -> None:
         """A queue is new, has changed or is gone; its users shared it equally before, or did not."""
@@ -137,7 +145,8 @@ class Index:
         self.watch_budgets(state, name)
         now = state.queues.get(name)
         if (now is not None and now.users_equal) != users_equal:  # its jobs are in other queues
-            mine = (job_id for job_id, job in state.jobs.items() if job.project == name)
+            self.changed_leaves[name] = None
+            mine = (job_id for job_id in self.running if state.jobs[job_id].project == name)
             self.changed_jobs.update(dict.fromkeys(mine))
 
     def rejoined(self, state: State) -> None:
@@ -252,6 +261,8 @@ def _moments_of(state: State, job: Job) -> Iterator[int]:
             yield job.room_by_us + 1
     elif job.run is not None:
         started_us = job.run.begun_us or job.run.placed_us
+        if state.setting("usage_strength_milli"):
+            yield started_us + state.setting("usage_min_runtime_s") * SECOND_US
         for queue in path_up(state.queues, job.project):
             for after_us in (queue.reclaim_after_us, queue.preempt_after_us):
                 if after_us > 0:

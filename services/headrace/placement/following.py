@@ -15,7 +15,7 @@ from headrace.placement.modelling import gang_of, machine_of, settings_of
 from headrace.placement.offers import Offer
 from headrace.placement.state import Job, State
 from headrace.placement.usage_rules import used_lately
-from headrace.scheduling.rations import path_up, specs_of
+from headrace.scheduling.rations import leaf_of, path_up, specs_of
 from headrace.scheduling.world import World
 
 
@@ -110,7 +110,11 @@ def _follow_queues(state: State, index: Index, world: World) -> None:
     """The tree is another one; what runs below a queue that changed may be safe for another time."""
     queues = specs_of(state.queues, _users(index))
     if queues != world.queues:
+        before = [name for name in world.queues if name.partition("/")[0] in index.changed_leaves]
         world.set_queues(queues)
+        if index.changed_leaves:
+            leaves, owners = _Leaves(state), index.owners
+            world.requeue({*before, *index.changed_leaves}, lambda name: leaves[owners[name]])
     changed: dict[str, bool] = {}  # by project
     for job_id in index.running if index.changed_queues else ():
         job = state.jobs[job_id]
@@ -129,6 +133,17 @@ def _follow_job(state: State, world: World, job_id: str) -> bool:
         return False
     world.enter(gang_of(state, job_id, job, _offer(state, job_id, job)))
     return True
+
+
+class _Leaves(dict[tuple[str, str], str]):
+    """The queue of each user's jobs in each project."""
+
+    def __init__(self, state: State) -> None:
+        self._queues = state.queues
+
+    def __missing__(self, owner: tuple[str, str]) -> str:
+        leaf = self[owner] = leaf_of(self._queues.get(owner[0]), *owner)
+        return leaf
 
 
 def _offer(state: State, job_id: str, job: Job) -> Offer:

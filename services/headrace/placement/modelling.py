@@ -55,6 +55,7 @@ def settings_of(state: State) -> Settings:
         reserve_steps_max=state.setting("reserve_steps_max"),
         consolidate_after_us=state.setting("consolidate_after_s") * SECOND_US,
         usage_strength=state.setting("usage_strength_milli"),
+        usage_min_runtime_us=state.setting("usage_min_runtime_s") * SECOND_US,
         policies={name: POLICIES.get(p.placement, p.placement) for name, p in pools.items()},
         levels={name: pool.topology for name, pool in pools.items()},
     )

@@ -74,9 +74,9 @@ def _refusal(state: State, change: Change) -> Refusal | None:
         rule = "is not something that can be done to a node"
         return Refusal(field="change", value=change.change, rule=rule, instead=" or ".join(CHANGES))
     if change.node not in state.machines:
-        known = ", ".join(sorted(state.machines)[:10]) or "none has joined yet"
+        instead = "" if state.machines else "none has joined yet"
         return Refusal(
-            field="node", value=change.node, rule="no such node", instead=f"nodes: {known}"
+            field="node", value=change.node, rule="no such node", instead=instead, unknown="node"
         )
     if change.change == "end-strays" and not state.machines[change.node].strays:
         rule = "runs nothing but what this log has placed there"

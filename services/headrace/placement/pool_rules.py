@@ -8,11 +8,12 @@ configured before it is priced.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from headrace.decider import Draft
 from headrace.documents.pool_file import PLACEMENTS
-from headrace.documents.wording import counted, meant, some
+from headrace.documents.wording import counted, some
 from headrace.events import Decision, Entry, Refusal
 from headrace.events.pools import (
     Pool,
@@ -36,11 +37,12 @@ APPLIED_MAX = 64  # documents in one decision
 def decide_pools(state: State) -> Iterator[Draft]:
     """The answer to each request."""
     pools = dict(state.pools) if state.pools_asked else {}
+    users = PoolUsers(state)
     for position, asked in list(state.pools_asked.items())[:APPLIED_MAX]:
         if isinstance(asked, PoolApplyRequested):
             answers = _applied(pools, asked.pool)
         else:
-            answers = [_deleted(state, pools, asked.name)]
+            answers = [_deleted(users, pools, asked.name)]
         for answer in answers:
             yield Draft(event=answer, causation=position, actor=asked.user)
 
@@ -57,32 +59,54 @@ def _applied(pools: dict[str, Pool], pool: Pool) -> list[Decision]:
     return answers
 
 
-def _deleted(state: State, pools: dict[str, Pool], name: str) -> Decision:
-    refusal = refuse_deletion(state, pools, name)
+def _deleted(users: PoolUsers, pools: dict[str, Pool], name: str) -> Decision:
+    refusal = refuse_deletion(users, pools, name)
     if refusal is not None:
         return PoolRefused(name=name, refusal=refusal)
     del pools[name]
     return PoolDeleted(name=name)
 
 
-def refuse_deletion(state: State, pools: Mapping[str, Pool], name: str) -> Refusal | None:
+class PoolUsers:
+    """What is in each pool or names it; what all requests of one turn need is looked up once."""
+
+    def __init__(self, state: State) -> None:
+        self._state = state
+
+    def nodes(self, pool: Pool) -> list[str]:
+        """The nodes that are in it."""
+        machines = self._state.machines.items()
+        return sorted(node for node, machine in machines if pool.has(machine.said.labels))
+
+    @cached_property
+    def jobs(self) -> dict[str, list[str]]:
+        """By pool, the live jobs that may run in it."""
+        found: dict[str, list[str]] = {}
+        for job_id, job in sorted(self._state.jobs.items()):
+            for pool in job.gang.pools:
+                found.setdefault(pool, []).append(job_id)
+        return found
+
+    def queues(self, name: str) -> list[str]:
+        """The departments and projects whose documents name it."""
+        queues = self._state.queues.values()
+        return sorted(queue.queue for queue in queues if _names(queue, name))
+
+
+def refuse_deletion(users: PoolUsers, pools: Mapping[str, Pool], name: str) -> Refusal | None:
     """Why this pool has to stay: it has nodes, or jobs or queues name it; None when it can go."""
     if name not in pools:
-        instead = meant(name, "pools", sorted(pools))
-        return Refusal(field="pool", value=name, rule="no such pool", instead=instead)
-    pool, machines = pools[name], state.machines.items()
-    nodes = sorted(node for node, machine in machines if pool.has(machine.said.labels))
-    if nodes:
+        return Refusal(field="pool", value=name, rule="no such pool", unknown="pool")
+    pool = pools[name]
+    if nodes := users.nodes(pool):
         rule = f"{counted(len(nodes), 'node')} of the fleet {_are(nodes)} in it: {some(nodes)}"
         instead = f"label them other than {pool.label}={pool.value}, or delete them"
         return Refusal(field="pool", value=name, rule=rule, instead=instead)
-    jobs = sorted(job_id for job_id, job in state.jobs.items() if name in job.gang.pools)
-    if jobs:
+    if jobs := users.jobs.get(name):
         has = "has" if len(jobs) == 1 else "have"
         rule = f"{counted(len(jobs), 'job')} for it {has} not ended: {some(jobs, JOBS_SHOWN_MAX)}"
         return Refusal(field="pool", value=name, rule=rule, instead="cancel them or wait")
-    queues = sorted(queue.queue for queue in state.queues.values() if _names(queue, name))
-    if queues:
+    if queues := users.queues(name):
         rule = f"it stands in the documents of {some(queues)}"
         return Refusal(field="pool", value=name, rule=rule, instead="apply them without it first")
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from headrace.documents import read_pool, read_scheduling
 from headrace.events import Fact, Refusal
 from headrace.events.nodes import NodeChangeRequested
@@ -12,8 +14,10 @@ from headrace.events.scheduling import (
     SchedulingDeleteRequested,
 )
 from headrace.placement.node_rules import CHANGES
+from headrace.placement.state import State
 from headrace.runtime.asking import Asked, Named, receives, receives_document
 from headrace.runtime.service import Receive, Request
+from headrace.runtime.suggestions import Names
 
 DEADLINE_US_MAX = 30 * 86_400_000_000
 NAME_LENGTH_MAX = 63
@@ -81,3 +85,9 @@ RECEIVERS: dict[str, Receive] = {
     "scheduling.apply": apply_scheduling,
     "scheduling.delete": delete_scheduling,
 }
+
+
+def names_of(state: State, refusal: Refusal, _project: str) -> Names:
+    """The pools or nodes among which an unknown one is looked for."""
+    found: dict[str, Collection[str]] = {"pool": state.pools, "node": state.machines}
+    return Names(sorted(found.get(refusal.unknown, ())))

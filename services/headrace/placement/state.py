@@ -27,7 +27,7 @@ from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.cluster import Node
 from headrace.scheduling.meters import Meters
 from headrace.scheduling.tree import Usage
-from headrace.scheduling.usage import HALF_LIFE_S, STRENGTH_MILLI
+from headrace.scheduling.usage import HALF_LIFE_S, MIN_RUNTIME_S, STRENGTH_MILLI
 
 GROWTHS_MAX = 64  # of one attempt that nothing has been given back of: a decision ends with all
 
@@ -67,6 +67,7 @@ SETTINGS = {
     "disk_free_permille": DISK_FREE_PERMILLE,  # until it is less full than this
     "usage_strength_milli": STRENGTH_MILLI,  # 1000: past usage counts as much as weight
     "usage_half_life_s": HALF_LIFE_S,  # usage counts half as much after so long
+    "usage_min_runtime_s": MIN_RUNTIME_S,  # who runs shorter is not stopped for what was used
     "accounts_max": ACCOUNTS_MAX,  # that nodes reserve for jobs: one for each user of each project
     "accounts_project_max": ACCOUNTS_PROJECT_MAX,  # of these, to one project
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines

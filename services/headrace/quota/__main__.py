@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.quota.decide import DECIDER
-from headrace.quota.requests import RECEIVERS
+from headrace.quota.requests import RECEIVERS, names_of
 from headrace.quota.state import SETTINGS
 from headrace.runtime.environment import Environment
 from headrace.runtime.serve import serve
@@ -16,6 +16,7 @@ def service_of(environment: Environment) -> Service:
     return Service(
         decider=DECIDER,
         requests=RECEIVERS,
+        names_of=names_of,
         settings=SETTINGS,
         niceness=5,  # who submits a job waits for admission
     )

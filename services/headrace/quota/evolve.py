@@ -90,6 +90,10 @@ def _joined(state: State, _entry: Entry, event: NodeJoined) -> None:
 
 
 def _admitted(state: State, entry: Entry, event: JobAdmitted) -> None:
+    if event.job in state.jobs or event.job in state.groups:
+        return
+    if not event.group:
+        state.live_of[event.project] = state.live_of.get(event.project, 0) + 1
     if event.tasks:
         state.groups[event.job] = Group(
             parallel=event.tasks_parallel, tasks=event.tasks, project=event.project
@@ -183,14 +187,24 @@ def _finished(state: State, _entry: Entry, event: JobFinished) -> None:
     _waited_for(state, event)
     entrant = state.jobs.pop(event.job, None)
     if entrant is None:
-        state.groups.pop(event.job, None)
+        group = state.groups.pop(event.job, None)
+        if group is not None:
+            _ended(state, group.project)
         return
+    if not entrant.group:
+        _ended(state, entrant.project)
     _leave_lines(state, event.job, entrant)
     _waits_no_more(state, event.job, entrant)
     if not entrant.paused:
         _want(state, entrant, -entrant.milli)
     if entrant.eligible:
         _compete(state, entrant, -1)
+
+
+def _ended(state: State, project: str) -> None:
+    state.live_of[project] -= 1
+    if not state.live_of[project]:
+        del state.live_of[project]
 
 
 def _waited_for(state: State, event: JobFinished) -> None:

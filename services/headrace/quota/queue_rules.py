@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from headrace.decider import Draft
-from headrace.documents.wording import counted, meant, some
+from headrace.documents.wording import counted, some
 from headrace.events import Decision, Refusal
 from headrace.events.queues import (
     Queue,
@@ -66,18 +66,15 @@ def refuse_deletion(
     """Why this department or project has to stay; None when it can go."""
     queue = queues.get(name)
     if queue is None or queue.kind != kind:
-        known = sorted(other.queue for other in queues.values() if other.kind == kind)
         rule = f"there is no {kind} of this name"
         if queue is not None:
             return Refusal(field=kind, value=name, rule=rule, instead=f"it is a {queue.kind}")
-        return Refusal(field=kind, value=name, rule=rule, instead=meant(name, f"{kind}s", known))
+        return Refusal(field=kind, value=name, rule=rule, unknown=kind)
     below = sorted(other.queue for other in queues.values() if other.parent == name)
     if below:
         rule = f"{some(below)} {'belongs' if len(below) == 1 else 'belong'} to it"
         return Refusal(field=kind, value=name, rule=rule, instead="delete or move them first")
-    jobs = sum(entrant.project == name and not entrant.group for entrant in state.jobs.values())
-    jobs += sum(group.project == name for group in state.groups.values())
-    if jobs:
+    if jobs := state.live_of.get(name, 0):
         rule = f"{counted(jobs, 'job')} of it {'has' if jobs == 1 else 'have'} not ended"
         instead = f"cancel or wait: headrace ps --project {name}"
         return Refusal(field=kind, value=name, rule=rule, instead=instead)
@@ -121,10 +118,9 @@ def _place(queues: Mapping[str, Queue], queue: Queue) -> Refusal | None:
 def _parent(queues: Mapping[str, Queue], queue: Queue) -> Refusal | None:
     parent = queues.get(queue.parent)
     if parent is None or parent.kind != "department":
-        departments = [q.queue for q in queues.values() if q.kind == "department"]
-        instead = meant(queue.parent, "departments", sorted(departments), "departments: none yet")
-        rule = "no such department"
-        return Refusal(field="department", value=queue.parent, rule=rule, instead=instead)
+        return Refusal(
+            field="department", value=queue.parent, rule="no such department", unknown="department"
+        )
     name, depth = queue.parent, 1
     while name:
         depth += 1

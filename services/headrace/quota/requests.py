@@ -10,8 +10,10 @@ from headrace.documents.refusing import shown
 from headrace.events import Fact, Refusal
 from headrace.events.queues import Queue, QueueApplyRequested, QueueDeleteRequested
 from headrace.quota.queue_rules import KINDS
+from headrace.quota.state import State
 from headrace.runtime.asking import Named, receives, receives_document
 from headrace.runtime.service import Receive, Request
+from headrace.runtime.suggestions import Names
 
 OWNED = "departments and projects belong to the whole fleet"
 
@@ -45,3 +47,9 @@ RECEIVERS: dict[str, Receive] = {
     "queue.apply": apply_queue,
     "queue.delete": delete_queue,
 }
+
+
+def names_of(state: State, refusal: Refusal, _project: str) -> Names:
+    """The departments or projects among which an unknown one is looked for."""
+    queues = state.queues.values()
+    return Names(sorted(queue.queue for queue in queues if queue.kind == refusal.unknown))

@@ -68,6 +68,7 @@ class State(msgspec.Struct, kw_only=True, dict=True):
     models: dict[str, dict[str, int]] = {}  # and by model of GPU
     jobs: dict[str, Entrant] = {}
     groups: dict[str, Group] = {}
+    live_of: dict[str, int] = {}  # by project: jobs and groups that have not ended, without tasks
     awaited: dict[str, dict[str, None]] = {}  # a job: who waits for its end
     fresh: dict[str, dict[str, None]] = {}  # by project: nothing decided yet on the tree as it is
     never: dict[str, None] = {}  # held, as no limit of the tree as it is would ever let them run

@@ -2,7 +2,7 @@
 facts.
 
 Rule: nothing here passes or fails; a figure is printed with its target and read by a person.
-`python -m tests.bench.gateway PART …` measures only these parts: reads, cold, submits, follows.
+`python -m tests.bench.gateway PART …` measures only these parts: reads, cold, submits, refused, follows.
 """
 
 from __future__ import annotations
@@ -12,14 +12,28 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.bench.gateway import cold, following, history, populated, reading, standing, submitting
+from tests.bench.gateway import (
+    cold,
+    following,
+    history,
+    populated,
+    reading,
+    refused,
+    standing,
+    submitting,
+)
 from tests.bench.printing import facts, row
 
 from headrace.store.migrate import migrate
 from headrace.store.postgres import PostgresStore
 from headrace.testing.running import RunningPlatform
 
-ON_A_PLATFORM = {"reads": reading.measure, "cold": cold.measure, "submits": submitting.measure}
+ON_A_PLATFORM = {
+    "reads": reading.measure,
+    "cold": cold.measure,
+    "submits": submitting.measure,
+    "refused": refused.measure,
+}
 FOLLOWS = "follows"
 
 

@@ -41,7 +41,7 @@ class Taken(NamedTuple):
     ms: float
 
 
-class _Line(asyncio.Protocol):
+class Line(asyncio.Protocol):
     """One connection, with one request on it at a time."""
 
     def __init__(self) -> None:
@@ -101,9 +101,9 @@ class Submitter:
         self, name: str, per_s: int, seconds: int, also: Callable[[], None]
     ) -> list[Taken]:
         loop, sending = asyncio.get_running_loop(), []
-        self._free: asyncio.Queue[_Line] = asyncio.Queue()
+        self._free: asyncio.Queue[Line] = asyncio.Queue()
         for _ in range(CONNECTIONS):
-            _, line = await loop.create_connection(_Line, self._host, self._port)
+            _, line = await loop.create_connection(Line, self._host, self._port)
             self._free.put_nowait(line)
         self.again = {}
         began = loop.time()

@@ -43,6 +43,7 @@ def main() -> None:
     reclaim(given.nodes // 10)
     work(given.nodes)
     waiting(given.nodes, given.pending)
+    sharing(given.nodes // 10, given.pending)
 
 
 def fill(nodes: int) -> None:
@@ -115,6 +116,18 @@ def applying(history: History, pending: int) -> None:
         turns = list(turns_of(history))
         figure = f"{folded_ms:.0f} + {max(turns):.0f} ms"
         row(f"{pending} waiting: {name}: folding, longest turn", figure, "≤ 250 ms")
+
+
+def sharing(nodes: int, pending: int) -> None:
+    """One project with all that waits: its users share equally from now on, and then do not."""
+    history = service.of_one_project(nodes, pending)
+    while service.written(history):
+        pass
+    for name, event in service.shared():
+        _, folded_ms = timed(lambda event=event: history.add(event))  # type: ignore[misc]
+        turns = list(turns_of(history))
+        figure = f"{folded_ms:.0f} + {max(turns):.0f} ms"
+        row(f"{pending} waiting in one queue: {name}: folding, longest turn", figure, "≤ 250 ms")
 
 
 def turns_of(history: History) -> Iterator[float]:

@@ -21,6 +21,7 @@ from headrace.placement.explain_rules import explain
 from headrace.placement.following import world_of
 
 PROJECTS = 30
+USERS = 20  # of a project that they share
 KINDS = 10  # of each project's waiting jobs
 GPUS = 8
 
@@ -44,6 +45,32 @@ def full(nodes: int, pending: int) -> History:
     return history
 
 
+def of_one_project(nodes: int, pending: int) -> History:
+    """A full fleet of one project, in which USERS users have jobs of KINDS kinds that wait."""
+    history = History()
+    fleet(history, nodes, GPUS)
+    queue = Queue(queue="p0", kind="project")
+    history.add(QueueConfigured(name="p0", queue=queue, change="created"))
+    for number in range(nodes):
+        submit(history, f"run-{number}", 0, milli=GPUS * 1000, cpu_milli=1000)
+    while history.decide():
+        pass
+    for number in range(pending):
+        milli = (1 + number % GPUS) * 1000
+        user = f"u{number % USERS}"
+        submit(history, f"wait-{number}", 0, milli=milli, cpu_milli=1000, user=user)
+    world_of(history.state)  # no turn hears of so many at once
+    return history
+
+
+def shared() -> Iterator[tuple[str, Event]]:
+    """Its users share it equally, and then do not, by what the document says."""
+    for users_equal in (True, False):
+        queue = Queue(queue="p0", kind="project", users_equal=users_equal)
+        name = "users: equal" if users_equal else "users: as they come"
+        yield name, QueueConfigured(name="p0", queue=queue, change="updated")
+
+
 def documents() -> Iterator[tuple[str, Event]]:
     """What administrators change, one after the other, by what it says."""
     rationed = {"H100": Allowance(quota_milli=GPUS * 1000)}
@@ -61,12 +88,14 @@ def documents() -> Iterator[tuple[str, Event]]:
     yield "how turns are taken", SchedulingConfigured(scheduling=scheduling, change="created")
 
 
-def submit(history: History, job: str, project: int, *, milli: int, cpu_milli: int) -> None:
+def submit(
+    history: History, job: str, project: int, *, milli: int, cpu_milli: int, user: str = "bench"
+) -> None:
     """One job, admitted and eligible."""
     name = f"p{project}"
     gang = Gang(accelerators=(Accelerator(milli=milli),), cpu_milli=cpu_milli)
     admitted = JobAdmitted(
-        job=job, project=name, name=job, user="bench", gang=gang, requested_at=history.position,
+        job=job, project=name, name=job, user=user, gang=gang, requested_at=history.position,
         priority=40,
     )  # fmt: skip
     history.add(admitted)
