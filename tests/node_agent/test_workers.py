@@ -270,7 +270,9 @@ async def until_said(node: Node, key: AttemptKey, text: bytes) -> None:
     await until(lambda: log.exists() and text in log.read_bytes(), f"{text!r} in the output")
 
 
-async def test_what_came_to_its_own_end_before_it_was_asked_has_not_been_stopped(node: Node) -> None:
+async def test_what_came_to_its_own_end_before_it_was_asked_has_not_been_stopped(
+    node: Node,
+) -> None:
     key = await node.placement.want("job-1", SH, "-c", "while [ ! -e go ]; do sleep 0.01; done")
     await node.placement.started(key)
     (pid,) = node.intent(key).pids

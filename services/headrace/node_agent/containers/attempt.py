@@ -117,7 +117,9 @@ class Attempt:
         said = record.beginning(held.folder) if held.kept.init else b""
         if why := ending.not_executed(state, said):
             return ending.not_started(held.kept.image, why)
-        by_request = self._was_asked or state.exit_code != 0  # what ended well before is its own end
+        by_request = (
+            self._was_asked or state.exit_code != 0
+        )  # what ended well before is its own end
         asked = ending.Asked(
             stop=held.stop[0] if held.stop is not None and by_request else "",
             timed_out=self._timed_out and by_request,
