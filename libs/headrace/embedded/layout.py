@@ -18,6 +18,7 @@ import msgspec
 
 from headrace.embedded import EmbeddedError
 from headrace.embedded.accounts import can_reach, open_folder, plain_account, private_folder
+from headrace.embedded.durability import sync
 from headrace.embedded.files import read_json, write_file
 
 SHARED_DIR = Path("/var/lib/headrace")
@@ -43,6 +44,7 @@ class Layout:
         self.files = data_dir / "files"
         self.settings = data_dir / "settings.json"
         self.state = data_dir / "supervisor.json"
+        self._unfinished = data_dir / "unfinished"
 
     def create(self) -> None:
         """Make the folders that are missing. Raises `EmbeddedError`."""
@@ -52,6 +54,20 @@ class Layout:
             raise EmbeddedError(f"cannot make {self.data_dir}: {error.strerror}") from error
         for folder in (self.data_dir, self.secrets, self.keys, self.nodes, self.run, self.logs):
             private_folder(folder)
+
+    def is_unfinished(self) -> bool:
+        """Whether the servers' data are still being made for the first time, or were when a start was cut
+        short: before they are on the disk no service has run, so nothing is lost with them.
+        """
+        if not self._unfinished.exists() and not self.has_postgres():
+            write_file(self._unfinished, b"", durable=True)
+        return self._unfinished.exists()
+
+    def finish(self) -> None:
+        """They are on the disk."""
+        if self._unfinished.exists():
+            self._unfinished.unlink()
+            sync(self.data_dir)
 
     def exists(self) -> bool:
         """Whether a platform was ever started here."""
