@@ -97,19 +97,21 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
     platform.wait_ready()
     with contextlib.closing(platform.client()) as client:
         platform.wait(lambda: live(client) == 0, "the end of every job")
-        ended = Counter(
-            event.data["job"]
-            for event in client.events(after=0, type_prefix="job.finished")
-            if event.data["outcome"] == "succeeded"
-        )
+        ended = Counter()
+        bad = {}
+        for event in client.events(after=0, type_prefix="job.finished"):
+            ended[event.data["job"]] += 1
+            if event.data["outcome"] != "succeeded":
+                bad[event.data["job"]] = event.data
     ran = Ran(journal.read_text().splitlines())
     jobs = load.tasks()
     print(
         f"{rounds} rounds in {time.monotonic() - began_s:.0f} s: {len(jobs)} jobs, {len(ran.lines)} lines,",
-        f"{len([1 for job in jobs if ended[job] != 1])} lost, {len(ran.doubled())} doubled,",
+        f"{len([1 for job in jobs if ended[job] != 1 or job in bad])} lost, {len(ran.doubled())} doubled,",
         f"{len(ran.cut_at_their_end())} killed between their last line and the record of their end",
     )
     assert {job: ended[job] for job in jobs if ended[job] != 1} == {}, "lost"
+    assert {job: data for job, data in bad.items() if job in jobs} == {}
     assert jobs - ran.jobs() == set(), "never ran"
     assert ran.doubled() == []
     assert check_journal(platform.journal.read_text().splitlines()) == []

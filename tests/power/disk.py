@@ -44,7 +44,17 @@ class Disk:
         there = "/var/lib/headrace"
         Path(there).mkdir(parents=True, exist_ok=True)
         binds = f"mount --bind {self.path}/shared {there} && mount --bind {self._boot} {_BOOT}"
-        return ["unshare", "-m", "--propagation", "slave", "sh", "-c", f'{binds} && exec "$@"', "sh", *command]
+        return [
+            "unshare",
+            "-m",
+            "--propagation",
+            "slave",
+            "sh",
+            "-c",
+            f'{binds} && exec "$@"',
+            "sh",
+            *command,
+        ]
 
     def cut(self) -> None:
         """The power fails."""
@@ -73,7 +83,9 @@ class Disk:
 
     def _unmount(self) -> None:
         deadline_s = time.monotonic() + UNMOUNT_S_MAX
-        while subprocess.run(["umount", str(self.path)], capture_output=True, check=False).returncode:
+        while subprocess.run(
+            ["umount", str(self.path)], capture_output=True, check=False
+        ).returncode:
             assert time.monotonic() < deadline_s, f"something still works on {self.path}"
             time.sleep(0.05)
 

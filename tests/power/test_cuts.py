@@ -60,7 +60,11 @@ class Machine:
         self.accepted: dict[str, str] = {}  # key to job
         self._said = folder / "said"
         self._env = {
-            **{name: value for name, value in os.environ.items() if not name.startswith("HEADRACE_")},
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.startswith("HEADRACE_")
+            },
             "XDG_CONFIG_HOME": str(of.path / "root" / "config"),
             "HEADRACE_NODE_SHOWN": str(folder),
         }
@@ -152,7 +156,9 @@ class Machine:
 
 
 def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()]
+    return [
+        int(name) for name in os.listdir("/proc") if name.isdigit() and int(name) != os.getpid()
+    ]
 
 
 def _is_marked(pid: int, marker: bytes) -> bool:
@@ -204,7 +210,12 @@ def test_the_power_fails_some_time_after_the_first_start(machine: Machine, after
 @pytest.mark.parametrize("made", ["data.new/base", "data/PG_VERSION", "data/headrace.conf"])
 def test_the_power_fails_while_the_database_is_made(machine: Machine, made: str) -> None:
     machine.begin()
-    machine.until(lambda: any(machine.disk.path.glob(f"*/*/{made}")) or any(machine.disk.path.glob(f"*/*/*/{made}")))
+    machine.until(
+        lambda: (
+            any(machine.disk.path.glob(f"*/*/{made}"))
+            or any(machine.disk.path.glob(f"*/*/*/{made}"))
+        )
+    )
     machine.cut()
     machine.begin()
     machine.ready()

@@ -176,6 +176,7 @@ EVENTS: tuple[type[Event], ...] = (
     webhooks.WebhookStopped,
     accounts.AccountAssigned,
     platform.ServiceLed,
+    platform.ClockStepped,
     platform.UsageAccounted,
     performance.PerformanceMeasured,
     performance.PerformanceBandwidth,
