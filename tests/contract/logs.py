@@ -57,6 +57,7 @@ class MemoryLogs:
 
     async def set_clock_back(self):
         self._now_us -= HOUR_US
+        self.log.clock_read = None  # by nobody who could tell
 
     async def set_clock(self, ahead_us):
         self._ahead_us = ahead_us
