@@ -24,7 +24,6 @@ from headrace.verification import check_journal
 ROUNDS = int(os.environ.get("HEADRACE_CHAOS_ROUNDS", "20"))
 ROUND_S_MAX = 60.0
 UNTIL_CUT_S_MAX = 1.5  # of load, before everything is killed
-KEPT = ("janitor",)  # the fixture's own, in the title of its process
 WORKS = """
 import os, sys, time
 identity = [os.environ["HEADRACE_" + name] for name in ("JOB_ID", "ATTEMPT", "NODE_RANK")]
@@ -129,10 +128,11 @@ def wait_for_load(platform, journal: Path) -> None:
 
 
 def kill_everything(platform, chance: random.Random) -> int:
-    """SIGKILL all that belongs to the platform, its workers in every second round; how many there were."""
+    """SIGKILL all that belongs to the platform, in every second round its workers too: after what
+    supervises them, which else would tell that its worker was killed. How many there were.
+    """
     with_workers, killed = chance.random() < 0.5, set()
     while found := [pid for pid in of_platform(platform, with_workers) if pid not in killed]:
-        chance.shuffle(found)
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -141,16 +141,15 @@ def kill_everything(platform, chance: random.Random) -> int:
 
 
 def of_platform(platform, with_workers: bool) -> list[int]:
-    """The living processes that were started with anything of this platform."""
-    marker, found = str(platform.home).encode(), []
+    """The living processes that were started with anything of this platform, workers last."""
+    marker, supervising, working = str(platform.home), [], []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             environ = Path(f"/proc/{process.pid}/environ").read_bytes()
             title = process.cmdline()
-            is_worker = b"HEADRACE_ATTEMPT_KEY=" in environ
-            is_ours = marker in environ or any(marker.decode() in word for word in title)
-            if not is_ours and not title:
+            if marker.encode() not in environ and not any(marker in word for word in title):
                 continue
-            if is_ours and "janitor" not in title and (with_workers or not is_worker):
-                found.append(process.pid)
-    return found
+            if "janitor" not in title:  # the fixture's own
+                is_worker = b"HEADRACE_ATTEMPT_KEY=" in environ
+                (working if is_worker else supervising).append(process.pid)
+    return supervising + (working if with_workers else [])
