@@ -6,6 +6,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 SEED   ?= 1
 SEEDS  ?= 200
+ROUNDS ?= 20
 OPENB  ?=
 WORKLOAD ?= default
 ORDER  ?= 0
@@ -80,9 +81,9 @@ schemas: $(STAMP) ## write proto-schemas/ from the event types and the routes
 sim: $(STAMP) ## replay one simulated history: make sim SEED=7
 	$(BIN)/python -m headrace.simulation --seed $(SEED)
 
-test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-chaos SEEDS=2000
+test-chaos: $(STAMP) ## longer simulated histories and longer faults: make test-chaos SEEDS=2000 ROUNDS=200
 	$(BIN)/python -m headrace.simulation --seeds $(SEEDS)
-	$(BIN)/pytest --quiet -m chaos tests/end_to_end
+	HEADRACE_CHAOS_ROUNDS=$(ROUNDS) $(BIN)/pytest --quiet -s -m chaos tests/end_to_end
 
 test-agent-faults: $(STAMP) ## what a node comes through: agents killed, machines cut off, clocks turned, disks full
 	$(BIN)/python -m tests.agent_faults

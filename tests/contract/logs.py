@@ -29,11 +29,15 @@ class MemoryLogs:
     def __init__(self):
         self.log = MemoryLog()
         self._now_us = 1_700_000_000_000_000
+        self._steady_us = self._ahead_us = 0
         self._fault_at = ""
         self._stores = []
 
     async def store(self, service):
-        store = MemoryStore(self.log, self._clock, role=roles.role_of(service), fault=self._fault)
+        role = roles.role_of(service)
+        store = MemoryStore(
+            self.log, self._clock, lambda: self._steady_us, role=role, fault=self._fault
+        )
         self._stores.append(store)
         return store
 
@@ -53,10 +57,15 @@ class MemoryLogs:
 
     async def set_clock_back(self):
         self._now_us -= HOUR_US
+        self.log.clock_read = None  # by nobody who could tell
+
+    async def set_clock(self, ahead_us):
+        self._ahead_us = ahead_us
 
     def _clock(self):
         self._now_us += 1
-        return self._now_us
+        self._steady_us += 1
+        return self._now_us + self._ahead_us
 
     async def _fault(self, point):
         if point == self._fault_at:
@@ -102,6 +111,14 @@ class PostgresLogs:
             "UPDATE headrace.request SET recorded_at_us = recorded_at_us - $2 WHERE key = $1",
             key,
             days * DAY_US,
+        )
+
+    async def set_clock(self, ahead_us):
+        """All that asks for the time asks this function."""
+        await execute(
+            self.dsn,
+            "CREATE OR REPLACE FUNCTION headrace.wall_us() RETURNS bigint LANGUAGE sql RETURN"
+            f" (extract(epoch FROM clock_timestamp()) * 1000000)::bigint + ({ahead_us})",
         )
 
     async def set_clock_back(self):

@@ -148,6 +148,30 @@ async def test_a_start_that_is_said_twice_runs_once(node: Node) -> None:
     assert node.journal_lines(key) == ["start", "end"]
 
 
+@pytest.mark.parametrize("had_a_folder", [False, True])
+async def test_what_was_reported_as_ended_is_not_started_by_a_late_launcher(
+    node: Node, *, had_a_folder: bool
+) -> None:
+    await until(lambda: node.agent._machine._link.is_up, "a launcher is connected")
+    launcher = node.launcher()
+    os.kill(launcher, signal.SIGSTOP)  # it has the start, and has not come to it
+    key = await node.placement.want("job-1", "true")
+    await until(lambda: key in node.agent._machine._held, "the start is handed over")
+    await asyncio.sleep(0)
+    await node.kill_agent()
+    if had_a_folder:
+        node.folder(key).mkdir()  # as its shim leaves it that has come only so far
+    await node.placement.stop(key)
+    await node.start()
+    assert (await node.placement.ended(key)).reason == ("lost" if had_a_folder else "stopped")
+
+    os.kill(launcher, signal.SIGCONT)
+    other = await node.placement.want("job-2", "true")
+    await node.placement.ended(other)
+
+    assert node.journal_lines(key) == []
+
+
 async def test_after_a_reboot_what_ran_before_is_lost_and_not_started_again(node: Node) -> None:
     key = await node.placement.want("job-1", "sleep", "1000")
     await node.placement.started(key)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import sys
@@ -11,6 +12,7 @@ import pytest
 from tests.node_agent.rig import Node, until
 
 from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.supervision import kernel
 
 SH = "/bin/sh"
 
@@ -266,3 +268,19 @@ async def test_many_short_jobs_each_run_once(node: Node) -> None:
 async def until_said(node: Node, key: AttemptKey, text: bytes) -> None:
     log = node.folder(key) / "0.log"
     await until(lambda: log.exists() and text in log.read_bytes(), f"{text!r} in the output")
+
+
+async def test_what_came_to_its_own_end_before_it_was_asked_has_not_been_stopped(
+    node: Node,
+) -> None:
+    key = await node.placement.want("job-1", SH, "-c", "while [ ! -e go ]; do sleep 0.01; done")
+    await node.placement.started(key)
+    (pid,) = node.intent(key).pids
+    os.kill(node.shim(key), signal.SIGSTOP)  # it sees both at once
+    (node.folder(key) / "work" / "go").touch()
+    await until(lambda: kernel.stat(pid)[:1] in ([b"Z"], []), "the worker has ended")
+
+    await node.placement.stop(key, "preempted")
+
+    end = await node.placement.ended(key)
+    assert (end.reason, end.exit_code, end.message) == ("exited", 0, "")

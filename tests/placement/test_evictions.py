@@ -3,7 +3,7 @@
 import pytest
 
 from headrace.events.asked import Accelerator, Gang
-from headrace.events.gangs import GangEvicted, GangPlaced, SearchSuspended
+from headrace.events.gangs import Act, GangEvicted, GangPlaced, SearchSuspended
 from headrace.placement import room_rules
 from headrace.placement.decide import DECIDER
 from headrace.placement.explain_rules import explain
@@ -261,3 +261,21 @@ def test_a_gang_at_its_minimum_makes_way_for_whom_a_quota_is_owed(empty_history,
     events = history.settled()
     assert evictions(events) == {"e": "owed"}
     assert events[0].act.rule == "reclaim"
+
+
+@pytest.mark.parametrize("reason", ["reclaimed", "moved", "node-drain"])
+def test_work_that_was_done_before_its_end_was_asked_for_is_finished(empty_history, reason):
+    history = empty_history
+    history.node("n1")
+    history.queue("default")
+    history.job("a", nodes=1)
+    history.settled()
+    history.starts("a")
+    history.settled()
+    history.given(
+        GangEvicted(job="a", project="default", attempt=1, reason=reason, act=Act(rule=reason))
+    )
+    history.exits("a")  # of itself: what was asked of it came too late
+    released, finished = history.settled()
+    assert not released.again
+    assert (finished.outcome, finished.attempt) == ("succeeded", 1)

@@ -54,6 +54,11 @@ def test_a_job_may_run_again_after_it_was_released() -> None:
 # I1
 
 
+def test_work_that_was_done_is_not_done_again() -> None:
+    assert "I4" in broken(*RUNNING, EVICTED, exited(), released(again=True))
+    assert "I4" in broken(*RUNNING, exited(), released(again=True))
+
+
 def test_a_device_is_never_booked_above_its_capacity() -> None:
     second = (requested("b"), admitted("b"), eligible("b"))
 

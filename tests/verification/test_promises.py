@@ -156,7 +156,7 @@ def moving() -> tuple[object, ...]:
     return (*first, *OTHER, stopped, there)
 
 
-EXITED = (started(), exited())
+EXITED = (started(), exited(reason="stopped", exit_code=143))
 LEFT = (*EXITED, decided(released(again=True), SOON_US, basis=len((*moving(), *EXITED))))
 
 

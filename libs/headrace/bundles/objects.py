@@ -232,9 +232,12 @@ class Objects:
             left = memoryview(data)
             while left:
                 left = left[os.write(file, left) :]
+            os.rename(new, path)
+        except OSError:
+            os.unlink(new)  # half of it would only take the room that is missing
+            raise
         finally:
             os.close(file)
-        os.rename(new, path)
 
 
 def _read(path: str, offset: int, bytes_max: int) -> bytes:

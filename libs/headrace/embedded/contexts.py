@@ -80,7 +80,7 @@ def _rewrite(change: Callable[[str], str]) -> Path:
         text = path.read_text(encoding="utf-8") if path.exists() else ""
         tomllib.loads(text)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        write_file(path, change(text).encode())
+        write_file(path, change(text).encode(), durable=True)
     except tomllib.TOMLDecodeError as error:
         raise EmbeddedError(f"{path} is not TOML ({error}); it was left as it is") from error
     except OSError as error:

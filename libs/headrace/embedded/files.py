@@ -24,7 +24,7 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o600, durable: bool =
     except BaseException:
         scratch.unlink(missing_ok=True)
         raise
-    if durable:
+    if durable and os.name == "posix":  # elsewhere a folder cannot be opened
         folder = os.open(path.parent, os.O_RDONLY)
         try:
             os.fsync(folder)

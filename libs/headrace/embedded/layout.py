@@ -17,6 +17,8 @@ import msgspec
 
 from headrace.embedded import EmbeddedError
 from headrace.embedded.accounts import open_folder, plain_account, private_folder
+from headrace.embedded.durability import sync
+from headrace.embedded.files import write_file
 
 SHARED_DIR = Path("/var/lib/headrace")
 
@@ -35,6 +37,7 @@ class Layout:
         self.files = data_dir / "files"
         self.settings = data_dir / "settings.json"
         self.state = data_dir / "supervisor.json"
+        self._unfinished = data_dir / "unfinished"
 
     def create(self) -> None:
         """Make the folders that are missing. Raises `EmbeddedError`."""
@@ -47,6 +50,20 @@ class Layout:
         private_folder(self.data_dir, mode=0o700 if plain_account() is None else 0o711)
         for folder in (self.secrets, self.keys, self.nodes, self.run, self.logs):
             private_folder(folder)
+
+    def is_unfinished(self) -> bool:
+        """Whether the servers' data are still being made for the first time, or were when a start was cut
+        short: before they are on the disk no service has run, so nothing is lost with them.
+        """
+        if not self._unfinished.exists() and not self.has_postgres():
+            write_file(self._unfinished, b"", durable=True)
+        return self._unfinished.exists()
+
+    def finish(self) -> None:
+        """They are on the disk."""
+        if self._unfinished.exists():
+            self._unfinished.unlink()
+            sync(self.data_dir)
 
     def exists(self) -> bool:
         """Whether a platform was ever started here."""

@@ -19,6 +19,7 @@ import msgspec
 
 from headrace.embedded import EmbeddedError, identity, secrets, settings
 from headrace.embedded.accounts import private_folder
+from headrace.embedded.durability import sync
 from headrace.embedded.ending import end_everything, stop_together
 from headrace.embedded.files import read_json, write_file
 from headrace.embedded.identity import Identity, Seen
@@ -88,6 +89,8 @@ class Platform:
         self._report("starting")
         await asyncio.gather(self._clear_remains(), self._start_servers())
         await asyncio.to_thread(self._prepare_log)
+        if self._layout.is_unfinished():
+            await asyncio.to_thread(self._finish)
         listen = free_address(self._settings.listen)
         self._servers.metrics = self._settings.metrics_address
         if not self._servers.metrics.endswith(":0"):  # that one finds a port at each of its starts
@@ -101,10 +104,17 @@ class Platform:
         if new and not self._supervisor.closing.is_set():
             await asyncio.to_thread(self._let_join, new)
             await self._keep(nodes)
+            await asyncio.to_thread(sync, self._layout.data_dir)
         if self._supervisor.closing.is_set():
             return False
         self._report("ready")
         return True
+
+    def _finish(self) -> None:
+        """What was made for the first time is on the disk before anybody is promised anything."""
+        external = self._settings.external_postgres
+        sync(self._layout.data_dir, *([] if external else [self._layout.postgres()]))
+        self._layout.finish()
 
     async def _keep(self, units: list[Unit]) -> None:
         """Start these and wait until they are ready."""
@@ -162,8 +172,11 @@ class Platform:
         self._servers.owner_dsn = os.environ.get("HEADRACE_PG_DSN", "")
         self._servers.nats_url = os.environ.get("HEADRACE_NATS_URL", "")
         self._servers.nats_creds = os.environ.get("HEADRACE_NATS_CREDS", "")
+        is_unfinished = self._layout.is_unfinished()
         if not self._settings.external_postgres:
             postgres = Postgres(self._layout.postgres(), log=self._layout.log("postgres"))
+            if is_unfinished and postgres.running() is None:
+                postgres.discard()
             units.append(server_unit("postgres", postgres))
         if not self._settings.external_nats:
             self._servers.nats_creds = None

@@ -21,6 +21,7 @@ from urllib.parse import quote
 
 from headrace.embedded import EmbeddedError, binaries, processes
 from headrace.embedded.accounts import Account, can_reach, plain_account, private_folder
+from headrace.embedded.durability import sync
 from headrace.embedded.files import write_file
 from headrace.embedded.processes import Process
 
@@ -119,6 +120,12 @@ class Postgres:
         self._wait_ready(running)
         return running
 
+    def discard(self) -> None:
+        """Drop a cluster that was never finished. Raises `EmbeddedError` while it runs."""
+        if self.running() is not None:
+            raise EmbeddedError(f"a Postgres still runs on the unfinished {self.data}")
+        shutil.rmtree(self.data, ignore_errors=True)
+
     def running(self) -> Process | None:
         """The postmaster of this cluster, whoever started it."""
         pid, _status = self._postmaster_file()
@@ -197,8 +204,7 @@ class Postgres:
         shutil.rmtree(scratch, ignore_errors=True)
         shutil.rmtree(self.data, ignore_errors=True)
         password = self.base / "password"
-        password.write_text(secrets.token_urlsafe(24), encoding="ascii")
-        password.chmod(0o600)
+        write_file(password, secrets.token_urlsafe(24).encode(), durable=True)
         if self.account:
             os.chown(password, self.account.uid, self.account.gid)
         options = ["--auth=scram-sha-256", "--data-checksums", "--no-locale", "--encoding=UTF8"]
@@ -215,7 +221,8 @@ class Postgres:
         if done.returncode != 0:
             reason = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
             raise EmbeddedError(f"initdb failed: {' '.join(reason)}")
-        scratch.rename(self.data)
+        scratch.rename(self.data)  # initdb has synced what is in it
+        sync(self.base)
 
     def _write_settings(self) -> None:
         version = int((self.data / "PG_VERSION").read_text(encoding="ascii").split(".")[0])
@@ -230,12 +237,11 @@ class Postgres:
         main = self.data / "postgresql.conf"
         line = "include 'headrace.conf'\n"
         if not main.read_text(encoding="utf-8").endswith(line):
-            with main.open("a", encoding="utf-8") as file:
-                file.write(line)
+            self._write("postgresql.conf", main.read_text(encoding="utf-8") + line)
 
     def _write(self, name: str, text: str) -> None:
         file = self.data / name
-        write_file(file, text.encode())
+        write_file(file, text.encode(), durable=True)
         if self.account:
             os.chown(file, self.account.uid, self.account.gid)
 

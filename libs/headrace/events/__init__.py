@@ -177,6 +177,7 @@ EVENTS: tuple[type[Event], ...] = (
     accounts.AccountAssigned,
     platform.LogBegan,
     platform.ServiceLed,
+    platform.ClockStepped,
     nodes.NodeHolds,
     nodes.NodeAhead,
     platform.UsageAccounted,

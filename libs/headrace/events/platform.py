@@ -42,6 +42,16 @@ class ServiceLed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="servi
     settings: dict[str, int] = {}
 
 
+class ClockStepped(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="clock.stepped.v1"):
+    """The database's clock was set, forwards by `by_us` microseconds (backwards below 0). The log's time
+    went on as if it had not been.
+    """
+
+    owner: ClassVar[str] = "*"
+    stream: ClassVar[str] = "platform"
+    by_us: int
+
+
 class UsageAccounted(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="usage.accounted.v1"
 ):

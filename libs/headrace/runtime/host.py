@@ -15,7 +15,7 @@ from typing import Any
 
 from headrace.bus.interface import Bus, BusError
 from headrace.events import Entry, Fact
-from headrace.events.platform import ServiceLed
+from headrace.events.platform import ClockStepped, ServiceLed
 from headrace.runtime.answers import Answers
 from headrace.runtime.appending import Attempt, attempt_of, tripped
 from headrace.runtime.clock import Clock
@@ -218,6 +218,7 @@ class Host:
         self.counters["appends"] += 1
         self.counters["events_appended"] += len(appended.events)
         self.clock.set(appended.now_us)
+        self._note_step()
         self.pending.settle(appended, attempt.facts)
         self.answers.expect(attempt.facts, appended)
         entries = self._fold(self.reader.own(appended.events), settled=True)
@@ -264,10 +265,17 @@ class Host:
             except Unavailable:
                 continue  # the next append tells whether somebody else leads
             self._held_until_s = until_s
+            self._note_step()
             if not held:
                 self.epoch = 0
                 self.wake()
                 return
+
+    def _note_step(self) -> None:
+        """A clock that was set is a fact."""
+        if self.leading and (by_us := self.store.stepped_us()):
+            _LOG.warning("the database's clock was set by_s=%.1f", by_us / 1_000_000)
+            self.record(ClockStepped(by_us=by_us))
 
     async def _stand_down(self) -> None:
         self.epoch = 0

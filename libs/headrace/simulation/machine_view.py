@@ -62,6 +62,11 @@ class SimulatedProcesses:
             self._machine.start(assignment, launch)
             self._passing("agent.after_start")
 
+    def bar(self, key: Any, end: object) -> bool:
+        """See the agent's `Machine`: what is simulated starts in the call that asks for it."""
+        del key, end
+        return True
+
     def stop(self, key: Any, reason: str, grace_s: int, signal: str = "") -> None:
         """See the agent's `Machine`."""
         del reason, signal

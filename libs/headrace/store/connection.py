@@ -14,6 +14,7 @@ import asyncpg
 
 from headrace.store.interface import (
     Behind,
+    ClockStepped,
     Fenced,
     Forked,
     GuardRefused,
@@ -34,6 +35,7 @@ _REFUSALS: dict[str, type[StoreError]] = {
     "ZH002": Behind,
     "ZH003": Forked,
     "ZH005": NotAllowed,
+    "ZH007": ClockStepped,
     "42501": NotAllowed,  # insufficient privilege
 }
 _GUARD_REFUSED = "ZH004"

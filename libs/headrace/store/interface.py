@@ -40,6 +40,10 @@ class Forked(StoreError):
     """The log at the basis is not the log that was folded: a suffix was lost or forged."""
 
 
+class ClockStepped(StoreError):
+    """The database's clock went on by something else than the time that passed."""
+
+
 class GuardRefused(StoreError):
     """A device would be booked above its limit. Nothing was appended."""
 
@@ -193,6 +197,12 @@ class Store(Protocol):
         """A new term for `holder`, unless another holder's lease is unexpired. The holder of the
         current lease gets a new term at once: it restarted. A lease from before the database's clock
         was set back lasts its length from the first time that another asks.
+        """
+        ...
+
+    def stepped_us(self) -> int:
+        """By how much the database's clock was found to have stepped since this was last asked, in
+        microseconds. The log's time goes on as if it had not.
         """
         ...
 

@@ -36,6 +36,8 @@ from headrace.store.roles import event_roles, role_of
 
 __all__ = ["Fault", "MemoryLog", "MemoryStore"]
 
+STEP_US = 60_000_000  # less is no step: a busy server, a slow network
+
 Fault = Callable[[str], Awaitable[None]]
 """Awaited at `<operation>.before` and `<operation>.after`; may raise `Unavailable`. Raised after an
 append it makes a commit whose reply was lost."""
@@ -54,12 +56,14 @@ class MemoryStore(MemoryVault):
         self,
         log: MemoryLog,
         clock: Callable[[], int],
+        boottime_us: Callable[[], int] | None = None,
         *,
         role: str = "",
         fault: Fault | None = None,
     ) -> None:
         self._log = log
-        self._clock = clock
+        self._wall_us, self._boottime_us = clock, boottime_us
+        self._stepped_us = 0
         self._role = role
         self._fault = fault
         self._closed = False
@@ -124,6 +128,30 @@ class MemoryStore(MemoryVault):
         await self._fault(f"{operation}.after")
         return result
 
+    def _clock(self) -> int:
+        """The log's time."""
+        return self._wall_us() + self._log.clock_offset_us
+
+    def _keep_time(self) -> None:
+        """Make up for a step of the clock since it was last read."""
+        if self._boottime_us is None:
+            return
+        since_boot_us, read = self._boottime_us(), self._log.clock_read
+        if read is not None:
+            elapsed_us = since_boot_us - read[0]
+            by_us = self._clock() - read[1] - elapsed_us
+            if abs(by_us) > max(STEP_US, elapsed_us // 1000):
+                last_us = self._log.events[-1].recorded_at_us if self._log.events else 0
+                wanted_us = self._log.clock_offset_us - by_us
+                self._log.clock_offset_us = max(wanted_us, last_us - self._wall_us())
+                self._stepped_us += by_us
+        self._log.clock_read = (since_boot_us, self._clock())
+
+    def stepped_us(self) -> int:
+        """See `Store.stepped_us`."""
+        stepped_us, self._stepped_us = self._stepped_us, 0
+        return stepped_us
+
     def _head(self) -> Head:
         position = len(self._log.events)
         hash_ = self._log.events[-1].hash if position else GENESIS
@@ -136,6 +164,7 @@ class MemoryStore(MemoryVault):
     def _append(
         self, service: str, epoch: int, basis: int, basis_hash: bytes, events: list[NewEvent]
     ) -> Appended:
+        self._keep_time()
         self._check_role(service, events)
         head = self._check_basis(service, epoch, basis, basis_hash)
         originals = self._originals(events)
@@ -251,6 +280,7 @@ class MemoryStore(MemoryVault):
 
     def _lead(self, service: str, holder: str, lease_s: float) -> Term | None:
         self._check_role(service)
+        self._keep_time()
         now_us = self._clock()
         head = self._log.services.setdefault(service, ServiceHead())
         if head.holder != holder:  # a clock that was set back makes no lease longer
@@ -265,6 +295,7 @@ class MemoryStore(MemoryVault):
 
     def _renew(self, service: str, holder: str, epoch: int, lease_s: float) -> bool:
         self._check_role(service)
+        self._keep_time()
         head = self._log.services.get(service)
         if head is None or head.holder != holder or head.epoch != epoch:
             return False

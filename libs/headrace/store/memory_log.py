@@ -32,6 +32,10 @@ class MemoryLog:
         self.services: dict[str, ServiceHead] = {}
         # (project, source, key): (hash, position, recorded at, in µs)
         self.requests: dict[tuple[str, str, str], tuple[bytes, int, int]] = {}
+        self.clock_offset_us = 0  # makes up for steps of the clock
+        self.clock_read: tuple[int, int] | None = (
+            None  # the machine's time since boot, and the log's
+        )
         self.guards: dict[str, GuardRow] = {}
         self.snapshots: dict[str, dict[int, Snapshot]] = defaultdict(dict)
         self.project_keys: dict[str, tuple[str, bytes]] = {}

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import Any, Self
 
 from headrace.store import batch
+from headrace.store.boottime import boottime
 from headrace.store.connection import Lane
 from headrace.store.interface import (
     GENESIS,
     READ_EVENTS_MAX,
     Appended,
+    ClockStepped,
     Duplicate,
     Forked,
     Head,
@@ -41,8 +43,9 @@ _READ_STREAM = (  # with the hash of the event before each: what a stream has is
 )
 _APPEND = (
     "SELECT * FROM headrace.append("
-    "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)"
+    "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"
 )
+_KEEP_TIME = "SELECT headrace.keep_time($1, $2, $3)"
 _LEAD = "SELECT headrace.lead($1, $2, $3)"
 _RENEW = "SELECT headrace.renew($1, $2, $3, $4)"
 _SAVE_SNAPSHOT = "SELECT headrace.save_snapshot($1, $2, $3, $4, $5)"
@@ -60,6 +63,7 @@ class PostgresStore(PostgresVault):
         self._writing = Lane(dsn, check_schema)
         others = [Lane(dsn, check_schema) for _ in range(connections - 1)]
         self._others = others or [self._writing]
+        self._stepped_us = 0
 
     @classmethod
     async def connect(cls, dsn: str, *, connections: int = 2) -> Self:
@@ -101,18 +105,38 @@ class PostgresStore(PostgresVault):
         """See `Store.append`."""
         batch.check(events)
         arguments = _arguments(events)
-        row = await self._writing.run(
-            lambda c: c.fetchrow(_APPEND, service, epoch, basis, basis_hash, *arguments)
-        )
+
+        async def append(connection: Any) -> Any:
+            since_boot = boottime()
+            return await connection.fetchrow(
+                _APPEND, service, epoch, basis, basis_hash, *arguments, *since_boot
+            )
+
+        try:
+            row = await self._writing.run(append)
+        except ClockStepped:
+            await self._keep_time(service)
+            row = await self._writing.run(append)
         return _appended(row, events)
+
+    def stepped_us(self) -> int:
+        """See `Store.stepped_us`."""
+        stepped_us, self._stepped_us = self._stepped_us, 0
+        return stepped_us
+
+    async def _keep_time(self, service: str) -> None:
+        (stepped_us,) = await self._row(_KEEP_TIME, service, *boottime())
+        self._stepped_us += stepped_us
 
     async def lead(self, service: str, holder: str, lease_s: float) -> Term | None:
         """See `Store.lead`."""
+        await self._keep_time(service)
         (epoch,) = await self._row(_LEAD, service, holder, lease_s)
         return None if epoch is None else Term(epoch=epoch, holder=holder)
 
     async def renew(self, service: str, holder: str, epoch: int, lease_s: float) -> bool:
         """See `Store.renew`."""
+        await self._keep_time(service)
         (renewed,) = await self._row(_RENEW, service, holder, epoch, lease_s)
         return bool(renewed)
 

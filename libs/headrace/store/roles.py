@@ -22,11 +22,11 @@ VAULT_READERS = (VAULT_WRITER, "headrace_placement")
 _EVERYONE = (
     "USAGE ON SCHEMA headrace",
     "SELECT ON headrace.event, headrace.log_head, headrace.schema_version",
-    "EXECUTE ON FUNCTION headrace.now_us",
+    "EXECUTE ON FUNCTION headrace.now_us, headrace.wall_us",
 )
 _DECIDING = (
     "SELECT ON headrace.snapshot",
-    "EXECUTE ON FUNCTION headrace.append, headrace.lead, headrace.renew",
+    "EXECUTE ON FUNCTION headrace.append, headrace.lead, headrace.renew, headrace.keep_time",
     "EXECUTE ON FUNCTION headrace.save_snapshot, headrace.log_has",
 )
 _MORE = {

@@ -36,3 +36,8 @@ def replace(path: Path, data: bytes) -> None:
     finally:
         os.close(file)
     new.rename(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

@@ -121,6 +121,8 @@ class Grants:
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} is released and not placed"
             return
+        if event.again and grant.nodes and grant.nodes.keys() <= grant.done.keys():
+            yield "I4", f"{event.job} is tried again although attempt {event.attempt} did its work"
         yield from self._leaves(entry, event.job, grant, tuple(grant.nodes))
         life.grant, life.rests = None, bool(event.rests_until_us)
         life.unpaid.append((event.attempt, event.milli, event.held_us))
@@ -159,5 +161,5 @@ class Grants:
         for rank in ranks:
             node = grant.nodes.pop(rank, "")
             self._on_node.get(node, {}).pop((job, rank), None)
-            for known in (grant.started, grant.gone, grant.leaving):
+            for known in (grant.started, grant.gone, grant.done, grant.leaving):
                 known.pop(rank, None)

@@ -11,7 +11,7 @@ class Grant:
     """A live attempt: where its workers are by rank, and what the log has proof of."""
 
     __slots__ = (
-        "attempt", "begun", "evicted", "first", "gone", "leaving", "left", "locked", "milli", "nodes",
+        "attempt", "begun", "done", "evicted", "first", "gone", "leaving", "left", "locked", "milli", "nodes",
         "paused", "phase_at", "ranks", "roles",
         "short", "short_us", "started",
     )  # fmt: skip
@@ -23,6 +23,9 @@ class Grant:
         self.roles: dict[int, str] = {}  # of every rank ever given
         self.started: dict[int, int] = {}  # rank to position
         self.gone: dict[int, int] = {}
+        self.done: dict[
+            int, int
+        ] = {}  # of them, whose command ended by itself and said all was well
         self.leaving: dict[int, None] = {}
         self.left: dict[int, int] = {}  # rank to position: it is off its devices
         self.locked: dict[int, int] = {}

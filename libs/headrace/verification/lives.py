@@ -159,6 +159,8 @@ class Lives(Grants):
         if grant.nodes.get(event.rank) != event.node:
             yield "I3", f"{event.job} rank {event.rank} reported by {event.node}"
         elif isinstance(event, AttemptExited):
+            if event.reason == "exited" and not event.exit_code and event.rank not in grant.gone:
+                grant.done[event.rank] = entry.position
             self._gone(entry, event.job, grant, event.rank)
             self._misses(entry, life, grant, event)
         else:

@@ -5,6 +5,7 @@ Rule: whatever goes wrong is an `Answer` with one line; a stack trace goes nowhe
 
 from __future__ import annotations
 
+import errno
 import logging
 import re
 from typing import Any
@@ -31,6 +32,8 @@ VALUE_SHOWN_MAX = 200  # characters
 _BODY = "data"  # as the framework calls it
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 
+ROOM_AFTER_S = 30  # before it is worth asking a full disk again
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOG = logging.getLogger("headrace.gateway")
 
 
@@ -77,6 +80,10 @@ def failure_of(error: Exception, path: str) -> tuple[int, Answer, int]:
         _LOG.warning("log not reached reason=%s", error)
         line = "the log cannot be reached now; try again"
         return 503, Answer(accepted=False, message=line), NotReady.retry_after_s
+    if isinstance(error, OSError) and error.errno in _FULL:
+        _LOG.error("disk full path=%s file=%s", path, error.filename)
+        line = "the gateway's disk is full: nothing was taken; try again when there is room"
+        return 503, Answer(accepted=False, message=line), ROOM_AFTER_S
     _LOG.error("request failed path=%s %s", path, error_of(error))
     line = "the gateway failed on this request; its log has one line about it"
     return 500, Answer(accepted=False, message=line), 0

@@ -271,6 +271,8 @@ class Agent:
                 self._reporter.moved(key, assignment, action.pause, self._given.now_us())
             case todo.ReportStarted():
                 self._report("started", key, assignment, seen, at_us=action.at_us)
+            case todo.ReportExited() if seen is None and not self._machine.bar(key, action.end):
+                self._look_at(key)
             case todo.ReportExited():
                 if end := self._starter.ended(key, action.end, lambda: self._look_at(key)):
                     self._report_end(key, end, assignment, seen)

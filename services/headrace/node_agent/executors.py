@@ -15,7 +15,7 @@ from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.bus.sessions import Enter
 from headrace.node_agent.containers.images import logins_in
 from headrace.node_agent.containers.machine import ContainerMachine, EngineSettings
-from headrace.node_agent.machine import AttemptKey, Inside, Seen, Way, Workplace
+from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.start_spec import MachineSettings
@@ -53,6 +53,9 @@ class Executors:
 
     def start(self, assignment: Assignment, launch: Launch, place: Workplace) -> None:
         self._for(launch).start(assignment, launch, place)
+
+    def bar(self, key: AttemptKey, end: End) -> bool:
+        return self._processes.bar(key, end)  # nobody but the agent starts a container
 
     def stop(self, key: AttemptKey, reason: str, grace_s: int, signal: str = "") -> None:
         self._of(key).stop(key, reason, grace_s, signal)

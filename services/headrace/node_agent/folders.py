@@ -35,6 +35,7 @@ LAUNCHER_LOG_BYTES_MAX = 1_048_576
 INTENT_BYTES_MAX = 65_536
 EXIT_BYTES_MAX = 1_048_576
 
+BARRED = b"{}\n"  # the intent of an attempt that never starts
 PROCESS, DOCKER = "process", "docker"  # who runs an attempt
 
 _FLOCK = struct.Struct("hhqqi")  # the kernel's `struct flock`: type, whence, start, length, pid
@@ -242,10 +243,33 @@ def disk_permille(node_dir: Path) -> int:
     return used * 1000 // max(1, used + free)
 
 
-def write_lost(folder: Path, message: str, started_at_us: int) -> End:
+def bar(folder: Path) -> bool:
+    """See to it that no shim starts this attempt any more; False when one has taken it. Whoever writes
+    the intent first, under its lock, decides: a shim that a killed launcher left behind may come to
+    that at any time, long after a new agent has found nothing here.
+    """
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        intent = os.open(folder / INTENT, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+    except OSError:
+        return True  # a shim could not write there either
+    try:
+        fcntl.lockf(intent, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not os.fstat(intent).st_size:
+            os.write(intent, BARRED)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(intent)
+    return read_intent(folder) is None
+
+
+def write_lost(folder: Path, message: str, started_at_us: int, reason: str = "lost") -> End:
     """Write the end of an attempt whose shim cannot any more."""
     exit_ = Exit(
-        reason="lost",
+        reason=reason,
         message=message,
         started_at_us=started_at_us,
         ended_at_us=kernel.now_us(),

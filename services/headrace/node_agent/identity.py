@@ -8,13 +8,13 @@ from __future__ import annotations
 import base64
 import binascii
 import hashlib
-import os
 from pathlib import Path
 
 import msgspec
 
 from headrace.bus.agents import Assignment, Launch, Signed
 from headrace.node_agent.machine import Unopenable
+from headrace.trust.order import replace
 from headrace.vault import KEY_BYTES, VaultError, new_box_keys, open_with, verify
 
 _LAUNCH = msgspec.json.Decoder(Launch)
@@ -70,12 +70,5 @@ def _kept_keys(node_dir: Path) -> tuple[bytes, bytes]:
     except (FileNotFoundError, binascii.Error):
         pass
     private, public = new_box_keys()
-    new = path.with_suffix(".new")
-    file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    try:
-        os.write(file, base64.b64encode(private + public))
-        os.fsync(file)
-    finally:
-        os.close(file)
-    new.rename(path)
+    replace(path, base64.b64encode(private + public))
     return private, public

@@ -155,6 +155,12 @@ class Machine(Protocol):
         """Start the worker there, once in its life. A failure shows as an end, `start-failed`."""
         ...
 
+    def bar(self, key: AttemptKey, end: End) -> bool:
+        """See to it that an attempt that `look` does not know never starts here: that is its end then.
+        False when it is about to run all the same: `look` knows it from now on.
+        """
+        ...
+
     def stop(self, key: AttemptKey, reason: str, grace_s: int, signal: str = "") -> None:
         """Ask the worker to end, by this signal (SIGTERM unless said), and make it `grace_s` later.
         One that has left its devices comes back first, unless it has no time to save itself.

@@ -106,6 +106,19 @@ class ProcessMachine:
         self._held[key] = self._by_folder[spec["folder"]] = held
         self._link.start(spec)
 
+    def bar(self, key: AttemptKey, end: End) -> bool:
+        if key in self._held:
+            return False
+        try:
+            folder = self._node_dir / folders.name_of(key)
+        except ValueError:
+            return True
+        if folders.bar(folder):
+            folders.write_lost(folder, end.message, 0, end.reason)
+            return True
+        self._adopt(key, folder)
+        return False
+
     def stop(self, key: AttemptKey, reason: str, grace_s: int, signal: str = "") -> None:
         held = self._held.get(key)
         if held is not None and held.seen.end is None:
@@ -263,6 +276,9 @@ class ProcessMachine:
         message, started_at_us = "its supervisor was killed", 0
         if intent is None:
             await asyncio.sleep(SAID_S)
+            if held.seen.end is None and not folders.bar(held.folder):
+                self._look_at(held)  # a shim took it meanwhile
+                return
         if intent is not None:
             sessions = intent.pids if witnessed else []
             killed = await asyncio.to_thread(tree.sweep, intent.marker, sessions, intent.groups)

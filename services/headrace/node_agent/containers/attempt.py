@@ -93,6 +93,7 @@ class Attempt:
         self._output = Carried(held.folder, means.output_bytes_max)
         self._is_adopted = held.config is None
         self._timed_out = False
+        self._was_asked = False  # to end, while it ran
         self._engine_ended = False
 
     async def run(self) -> None:
@@ -126,9 +127,12 @@ class Attempt:
         said = record.beginning(held.folder) if held.kept.init else b""
         if why := ending.not_executed(state, said):
             return ending.not_started(held.kept.image, why)
+        by_request = (
+            self._was_asked or state.exit_code != 0
+        )  # what ended well before is its own end
         asked = ending.Asked(
-            stop=held.stop[0] if held.stop is not None else "",
-            timed_out=self._timed_out,
+            stop=held.stop[0] if held.stop is not None and by_request else "",
+            timed_out=self._timed_out and by_request,
             setup_failed=record.setup_has_failed(held.folder),
             engine_ended=self._engine_ended and not self._means.live_restore,
             memory_bytes=held.kept.memory_bytes,
@@ -255,6 +259,10 @@ class Attempt:
             await wait_until(held.asked, left_s)
             self._timed_out = held.stop is None and left_s == 0.0
         reason = held.stop[0] if held.stop is not None else "timeout"
+        state = await self._insist(lambda: self._engine.state(held.name))
+        if not state.running:
+            return  # it came to its own end: its output is still on the way
+        self._was_asked = True
         with contextlib.suppress(OSError):
             kernel.write(str(held.folder / STOP_REASON), reason.encode())
         await self._ask_to_end()

@@ -240,9 +240,17 @@ class _Attempt:
         if self._alive and not self._ending:
             self._stop_all("peer-failed", self._spec["grace_s"])
 
+    @property
+    def _has_worked(self) -> bool:
+        """The worker's processes have all come to their own end: what is asked afterwards changes
+        nothing of how it ended.
+        """
+        return "started_at_us" in self._end and not self._alive
+
     def _wait(self, most_s: float = LOOK_S) -> None:
         """Wait for a signal or the next deadline, and do what it asks for."""
         received = signal.sigtimedwait(SIGNALS, min(most_s, self._wait_s()))
+        self._reap()  # of signals that wait, SIGTERM comes before the SIGCHLD of what ended earlier
         if received is not None and received.si_signo == signal.SIGUSR1:
             if self._alive and not self._ending:
                 self._sessions.begin(kernel.number_of(next(iter(self._alive))))
@@ -255,7 +263,7 @@ class _Attempt:
             self._kill_all()
             self._kill_at_ns = now_ns + int(self._kill_again_s * 1e9)
             self._kill_again_s = min(self._kill_again_s * 2, KILL_AGAIN_S_MAX)
-        elif not self._ending and self._deadline.is_over(now_ns):
+        elif not self._ending and not self._has_worked and self._deadline.is_over(now_ns):
             message = "max_duration reached"
             self._end.update(reason="stopped", exit_code=TIMEOUT_EXIT_CODE, message=message)
             self._stop_all("timeout", self._spec["grace_s"])
@@ -290,8 +298,9 @@ class _Attempt:
         self._lease_ends_ns = max(self._lease_ends_ns, self._read_lease_end_ns())
         if not self._lease_ends_ns or kernel.boottime_ns() < self._lease_ends_ns:
             return True
-        message = "stopped: disconnected: the node's lease has ended"
-        self._end.update(reason="stopped", message=message)
+        if not self._has_worked:
+            message = "stopped: disconnected: the node's lease has ended"
+            self._end.update(reason="stopped", message=message)
         self._stop_all("disconnected", self._spec["grace_s"])
         return False
 
@@ -302,8 +311,9 @@ class _Attempt:
         except (OSError, ValueError):
             asked = {}
         reason, grace_s = asked.get("reason", "stopped"), asked.get("grace_s", GRACE_S)
-        if not self._ending:
+        if not self._ending and not self._has_worked:
             self._end.update(reason="stopped", message=f"stopped: {reason}")
+        if not self._ending:
             self._stop_all(reason, grace_s, processes.signal_of(asked.get("signal", "")))
         self._kill_at_ns = min(self._kill_at_ns, kernel.boottime_ns() + int(grace_s * 1e9))
 

@@ -1,0 +1,155 @@
+"""Every process is killed at once, again and again, under load: no accepted job is lost, none is run twice.
+
+What really ran is read from a file outside Headrace, in which the jobs themselves write who they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+import pytest
+from tests.end_to_end.load import Load, live
+
+from headrace.verification import check_journal
+
+ROUNDS = int(os.environ.get("HEADRACE_CHAOS_ROUNDS", "20"))
+ROUND_S_MAX = 60.0
+UNTIL_CUT_S_MAX = 1.5  # of load, before everything is killed
+WORKS = """
+import os, sys, time
+identity = [os.environ["HEADRACE_" + name] for name in ("JOB_ID", "ATTEMPT", "NODE_RANK")]
+file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND)
+def say(what):
+    line = " ".join([what, *identity, str(time.clock_gettime_ns(time.CLOCK_BOOTTIME)), "-"])
+    os.write(file, line.encode() + b"\\n")
+    os.fsync(file)
+say("start")
+time.sleep(0.3)
+say("end")
+"""
+
+
+class Ran(NamedTuple):
+    """What the jobs wrote of themselves."""
+
+    lines: list[str]
+
+    def doubled(self) -> list[str]:
+        """Workers that began more than once, and attempts of a job beside each other."""
+        return [str(violation) for violation in check_journal(self.lines)]
+
+    def jobs(self) -> set[str]:
+        return {line.split()[1] for line in self.lines}
+
+    def cut_at_their_end(self) -> list[str]:
+        """Attempts that began after one of their job had written its last line: its supervisor was
+        killed before it could write that down.
+        """
+        done: set[str] = set()
+        found = []
+        for line in self.lines:
+            what, job, attempt, *_ = line.split()
+            if what == "start" and job in done:
+                found.append(f"{job} attempt {attempt}")
+            elif what == "end":
+                done.add(job)
+        return found
+
+
+def test_everything_killed_at_once_loses_no_job_and_runs_none_twice(new_platform, tmp_path):
+    killed_together(new_platform, tmp_path, rounds=2, seed=1)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(ROUNDS * ROUND_S_MAX)
+def test_everything_killed_at_once_again_and_again(new_platform, tmp_path):
+    killed_together(new_platform, tmp_path, rounds=ROUNDS, seed=2)
+
+
+def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> None:
+    platform = new_platform("--nodes", "2", "--gpus", "simulated:8xH100-80GB")
+    journal = folder / "ran"
+    journal.touch()
+    journal.chmod(0o666)
+    command = [sys.executable, "-I", "-S", "-c", WORKS, str(journal)]
+    job = {"name": "load", "command": command, "resources": {"gpus": 1}}
+    job["retry"] = {"on": ["node-lost"], "attempts": 100}  # each round takes from whoever runs
+    url, chance = platform.url, random.Random(seed)
+    began_s = time.monotonic()
+    with Load(platform, job) as load:
+        for number in range(rounds):
+            wait_for_load(platform, journal)
+            time.sleep(chance.random() * UNTIL_CUT_S_MAX)  # when it comes, is the test
+            count = kill_everything(platform, chance)
+            platform.up("--listen", url.partition("//")[2])
+            doubled = Ran(journal.read_text().splitlines()).doubled()
+            assert doubled == [], f"round {number}, {count} killed"
+    platform.wait_ready()
+    with contextlib.closing(platform.client()) as client:
+        platform.wait(lambda: live(client) == 0, "the end of every job")
+        ended = Counter()
+        bad = {}
+        for event in client.events(after=0, type_prefix="job.finished"):
+            ended[event.data["job"]] += 1
+            if event.data["outcome"] != "succeeded":
+                bad[event.data["job"]] = event.data
+    ran = Ran(journal.read_text().splitlines())
+    jobs = load.tasks()
+    print(
+        f"{rounds} rounds in {time.monotonic() - began_s:.0f} s: {len(jobs)} jobs, {len(ran.lines)} lines,",
+        f"{len([1 for job in jobs if ended[job] != 1 or job in bad])} lost, {len(ran.doubled())} doubled,",
+        f"{len(ran.cut_at_their_end())} killed between their last line and the record of their end",
+    )
+    assert {job: ended[job] for job in jobs if ended[job] != 1} == {}, "lost"
+    assert {job: data for job, data in bad.items() if job in jobs} == {}
+    assert jobs - ran.jobs() == set(), "never ran"
+    assert ran.doubled() == []
+    assert check_journal(platform.journal.read_text().splitlines()) == []
+    platform.verify()
+
+
+def wait_for_load(platform, journal: Path) -> None:
+    """Until jobs run again since the last time."""
+    size = journal.stat().st_size
+
+    def runs() -> bool:
+        return journal.stat().st_size > size + 1_000
+
+    platform.wait(runs, "jobs run")
+
+
+def kill_everything(platform, chance: random.Random) -> int:
+    """SIGKILL all that belongs to the platform, in every second round its workers too: after what
+    supervises them, which else would tell that its worker was killed. How many there were.
+    """
+    with_workers, killed = chance.random() < 0.5, set()
+    while found := [pid for pid in of_platform(platform, with_workers) if pid not in killed]:
+        for pid in found:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        killed.update(found)
+    return len(killed)
+
+
+def of_platform(platform, with_workers: bool) -> list[int]:
+    """The living processes that were started with anything of this platform, workers last."""
+    marker, supervising, working = str(platform.home), [], []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error, OSError):
+            environ = Path(f"/proc/{process.pid}/environ").read_bytes()
+            title = process.cmdline()
+            if marker.encode() not in environ and not any(marker in word for word in title):
+                continue
+            if "janitor" not in title:  # the fixture's own
+                is_worker = b"HEADRACE_ATTEMPT_KEY=" in environ
+                (working if is_worker else supervising).append(process.pid)
+    return supervising + (working if with_workers else [])
