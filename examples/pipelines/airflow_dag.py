@@ -65,6 +65,7 @@ class HeadraceJob(BaseOperator):
         self.defer(trigger=JobEnded(answer.job, answer.position), method_name="ended")
 
     def ended(self, context: Any, event: dict[str, str]) -> str:
+        del context
         if event["outcome"] != "succeeded":
             raise RuntimeError(f"job {event['job']} {event['outcome']}")
         return event["job"]

@@ -29,7 +29,7 @@ def run_on_the_fleet(job: dict) -> str:
         for event in client.events(job=answer.job, after=answer.position, follow=True):
             if event.type == "job.finished.v1":
                 return event.data["outcome"]
-        raise RuntimeError("the stream of events ended")
+        raise RuntimeError("the stream of events ended")  # noqa: TRY301 - cancels the job, too
     except BaseException:  # SystemExit and KeyboardInterrupt too: nobody waits for the job any more
         client.copy().cancel(answer.job)
         raise

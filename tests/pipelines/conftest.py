@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
@@ -27,9 +26,9 @@ def environment(platform, tmp_path_factory):
     service = "service:default/flows"
     platform.headrace("role", "grant", service, "researcher", "--in", "default")
     made = platform.headrace(
-        "token", "create", "--user", service, "--name", "flows", "--expires", "1d", "-o", "json"
+        "token", "create", "--user", service, "--name", "flows", "--expires", "1d", "-p", "default"
     )
-    token = json.loads(made.stdout)["token"]
+    token = made.stdout.split()[0]
     home = tmp_path_factory.mktemp("pipelines")
     return {
         "PATH": "/usr/bin:/bin",
