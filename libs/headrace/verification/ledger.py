@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 from headrace.events import Entry
 from headrace.events.guards import guards_of
-from headrace.events.platform import ServiceLed
+from headrace.events.platform import LogBegan, ServiceLed
 from headrace.store.interface import GENESIS, Ledger, Stored
 from headrace.store.ledger_rows import GuardRow, SnapshotRow
 from headrace.store.roles import DECIDING, event_roles
@@ -52,7 +52,7 @@ class LedgerCheck:
         if isinstance(event, ServiceLed):
             self._epochs[event.service] = event.epoch
             self._last[event.service] = stored.position
-        else:
+        elif not isinstance(event, LogBegan):  # which no service appends
             self._last[type(event).owner] = stored.position
         self._book(entry)
         rows = self._snapshots.pop(stored.position, ())

@@ -182,8 +182,8 @@ class Agent:
             self._pull_due.set()
 
     def _receive(self, data: bytes) -> None:
-        if not data or data == self._last_document:
-            return
+        if not data or (self._is_known and data == self._last_document):
+            return  # what was said anew may be answered with what was known already
         desired = verified(data, self._name, self._given.is_granted)
         if desired is None:
             return
