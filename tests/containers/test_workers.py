@@ -135,7 +135,9 @@ async def test_volumes_are_where_the_job_wants_them(node: Node, tmp_path: Path) 
 
 async def test_setup_runs_before_the_command_and_what_it_installs_stays(node: Node) -> None:
     setup = (SH, "-c", "echo 'by setup' > $HOME/installed")
-    key = await node.placement.want("job-1", SH, "-c", "cat $HOME/installed", image=IMAGE, setup=setup)
+    key = await node.placement.want(
+        "job-1", SH, "-c", "cat $HOME/installed", image=IMAGE, setup=setup
+    )
 
     await node.placement.ended(key)
 
