@@ -36,7 +36,7 @@ MEANT = {
     "supervision/namespaces.py": (
         "what the agent says is hidden and shown, before any program of the job runs",
         (
-            "kernel.read kernel.write os.chmod os.lstat os.open os.path.exists os.path.isdir"
+            "kernel.read kernel.write os.chmod os.lstat os.mkdir os.open os.path.exists os.path.isdir"
             " os.readlink os.stat"
         ),
     ),

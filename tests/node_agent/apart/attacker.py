@@ -85,6 +85,10 @@ def init():
     )
 
 
+def signals_to_init():
+    return any(_works(os.kill, 1, number) for number in (0, signal.SIGTERM, signal.SIGKILL))
+
+
 def uncovering():
     """Taking away what covers the node's folder, as it is and in a user namespace of its own."""
     for prepare in (lambda: None, _be_root_of_nobody):

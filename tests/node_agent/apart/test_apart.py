@@ -164,7 +164,22 @@ async def test_jobs_of_one_account_are_kept_apart_too(node: Node) -> None:
     await started(node)
     _, facts = await victim(node, user="bob")
 
-    assert await attacked(node, facts, *ALWAYS_TRIED) == set()
+    assert await attacked(node, facts, *ALWAYS_TRIED, "signals_to_init") == set()
+
+
+@as_root
+async def test_the_shim_is_the_first_process_of_its_attempt(node: Node) -> None:
+    """So that a start costs no process beside it and the worker's."""
+    keep_apart(node)
+    await started(node)
+    key = await node.placement.want("job-1", "/bin/sleep", "1000")
+    await node.placement.started(key)
+
+    shim = node.shim(key)
+    assert tree.descendants(shim) == node.intent(key).pids
+    status = kernel.read(f"/proc/{shim}/status", 4096).decode()
+    numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
+    assert (int(numbers[0]), numbers[-1]) == (shim, "1")
 
 
 @as_root
