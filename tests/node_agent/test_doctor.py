@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
+from tests.open_folders import open_folder
 
 from headrace.doctor import Check, lines
 from headrace.events.accounts import BY_USER_NAMESPACES, UNISOLATED
@@ -256,3 +259,32 @@ def test_the_table_has_each_fix_below_what_it_mends() -> None:
         "ports    ok       20000-20499",
     ]
     assert msgspec.json.decode(msgspec.json.encode(checks), type=list[Check]) == checks
+
+
+def trial(folder: Path, **env: str) -> Check:
+    """What doctor says of the job that it starts for a node in this folder."""
+    done = subprocess.run(
+        [sys.executable, "-m", "headrace.node_agent", "--doctor", "json"],
+        env={**os.environ, "HEADRACE_NODE_DIR": str(folder), **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    checks = msgspec.json.decode(done.stdout, type=list[Check])
+    return next(check for check in checks if check.name == "job")
+
+
+def test_doctor_starts_a_real_job_as_its_account_and_shows_it() -> None:
+    with open_folder() as folder:
+        node_dir = folder / "node"
+        check = trial(node_dir)
+        account = 2_100_000_001 if os.geteuid() == 0 else os.geteuid()
+        assert check.health == "ok", check
+        assert f"ran as account {account} and ended well" in check.found
+        assert not node_dir.exists(), "nothing of it stays"
+
+
+def test_doctor_tells_why_a_job_does_not_run_however_well_all_else_looks() -> None:
+    check = trial(Path("/proc/nowhere"))
+    assert check.health == "failed"
+    assert "none can be started" in check.found

@@ -23,6 +23,7 @@ from headrace.node_agent.doctor.host import (
     check_way,
     kernel_adjtimex,
 )
+from headrace.node_agent.doctor.trial_job import check_job
 from headrace.node_agent.isolation import cgroups, views
 from headrace.node_agent.isolation.accounts import ENGINE_SOCKETS
 from headrace.node_agent.membership import NodeFolder, bus_url
@@ -57,6 +58,7 @@ def _checks(settings: NodeSettings, head: str) -> Iterator[Check]:
     yield from check_gpus(ROOT, nvml.binding())
     yield check_cgroups(ROOT)
     yield check_accounts(settings.accounts)
+    yield check_job(settings)
     yield check_engine(settings.engine, ROOT)
     yield check_clock(kernel_adjtimex)
     yield check_ports(*settings.ports, ROOT)
