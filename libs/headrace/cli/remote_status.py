@@ -34,7 +34,7 @@ def remote_status(*, url: str, token: str, project: str, check: bool, output: st
 def _lines(url: str, status: Status) -> list[str]:
     jobs = ", ".join(f"{count} {state}" for state, count in status.jobs.items()) or "no live jobs"
     nodes = ", ".join(f"{count} {state}" for state, count in status.node_states.items()) or "none"
-    bus = "connected" if status.bus else "not connected"
+    bus = status.bus.url + ("" if status.bus.connected else ", not connected")
     ends = f" · certificate until {moment(status.certificate_ends_us)}"
     return [
         f"Headrace {status.version}    {url}     at {status.position}",
@@ -56,7 +56,7 @@ def _wrongs(status: Status) -> list[str]:
     """What an operator should see to."""
     leaders = {row.service for row in status.instances if row.leading}
     found = [f"nobody leads {service}" for service in DECIDING if service not in leaders]
-    if not status.bus:
+    if not status.bus.connected:
         found.append("the gateway is not connected to the bus")
     if 0 < status.certificate_ends_us < time.time_ns() // 1000 + SOON_US:
         found.append(f"the certificate ends at {moment(status.certificate_ends_us)}")
