@@ -30,6 +30,7 @@ from headrace.store.interface import StoreError
 from headrace.store.lineage import RESTORED, Known, Opening, Refused, open_log
 
 ETC = Path("/etc/headrace")
+FILES = Path("/var/lib/headrace/files")
 PORTS = {
     "gateway": 7400, "admission": 7411, "quota": 7412, "placement": 7413, "metrics": 7414,
     "node": 7415,
@@ -97,6 +98,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--node", action="append", default=[], help="its name; may be repeated")
     parser.add_argument("--host", default="127.0.0.1", help="where /readyz and /metrics listen")
     parser.add_argument("--etc", type=Path, default=ETC, help="where the folders come to lie")
+    parser.add_argument(
+        "--files",
+        type=Path,
+        default=FILES,
+        help="where gateways keep the files of projects: one folder for all of them",
+    )
     parser.add_argument("--owner", type=int, help="the user id that will read them")
     return parser.parse_args()
 
@@ -111,6 +118,7 @@ def _service_env(layout: Layout, options: argparse.Namespace, name: str) -> dict
     if name == "gateway":
         env["HEADRACE_METRICS_URL"] = f"http://{options.host}:{PORTS['metrics']}/metrics"
         env["HEADRACE_TOKEN_FILE"] = str(options.etc / name / "admin.token")
+        env["HEADRACE_FILES_DIR"] = str(options.files)
     return env
 
 

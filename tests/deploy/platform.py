@@ -23,6 +23,7 @@ def prepare(folder: Path, dsn: str, nats_url: str, *nodes: str) -> subprocess.Co
     """Run `deploy/prepare.py` for processes on this machine."""
     named = [word for node in nodes for word in ("--node", node)]
     command = [sys.executable, str(DEPLOY / "prepare.py"), str(folder), "--pg-dsn", dsn]
+    command += ["--files", str(folder / "files")]
     return subprocess.run(
         [*command, "--nats-url", nats_url, "--etc", str(folder), *named],
         capture_output=True,
