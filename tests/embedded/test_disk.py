@@ -45,9 +45,9 @@ class Disk:
 
     def up(self) -> str:
         """The one line with which `headrace up` refuses."""
+        where = ("--listen", "127.0.0.1:0", "--data-dir", str(self.layout.data_dir))
         done = subprocess.run(
-            [sys.executable, "-m", "headrace.cli", "up", "--detach", "--nodes", "0"]
-            + ["--listen", "127.0.0.1:0", "--data-dir", str(self.layout.data_dir)],
+            [sys.executable, "-m", "headrace.cli", "up", "--detach", "--nodes", "0", *where],
             capture_output=True,
             text=True,
             timeout=UP_S_MAX,
