@@ -43,6 +43,7 @@ def main() -> None:
     layout = Layout(options.folder.absolute())
     for folder in (layout.data_dir, layout.secrets):
         private_folder(folder)
+    _check_keys(layout)
     secrets.ensure(layout, SERVICES, options.node)
     known = _open_log(layout, options)
     options.role_prefix = known.prefix
@@ -58,9 +59,23 @@ def main() -> None:
     print(f"prepared {', '.join([*SERVICES, *options.node])} in {layout.data_dir}")
 
 
+def _check_keys(layout: Layout) -> None:
+    """Nothing in a log can be opened without the keys that it was begun with: none are made anew."""
+    master_key = layout.secrets / "master.key"
+    if _seen(layout).exists() and not master_key.exists():
+        raise SystemExit(
+            f"prepare: refused: {master_key} is missing, which the log was begun with: put it back"
+        )
+
+
+def _seen(layout: Layout) -> Path:
+    """Where it is kept how far this folder has seen the log."""
+    return layout.data_dir / "log.json"
+
+
 def _open_log(layout: Layout, options: argparse.Namespace) -> Known:
     """Open the log with the folder's keys; how far it is then is kept in the folder."""
-    seen = layout.data_dir / "log.json"
+    seen = _seen(layout)
     roles = (*SERVICES, secrets.OPERATOR)
     opening = Opening(
         passwords={f"headrace_{role}": secrets.password(layout, role) for role in roles},
