@@ -130,9 +130,11 @@ def test_rdma_adapters_of_the_host_are_there_with_the_right_to_pin() -> None:
 
 
 def test_a_worker_under_mps_reaches_the_daemon() -> None:
-    made = config(bound=Bound("mps", {}, {}, (), ("/n/mps/abc",)))
-    assert made["HostConfig"]["IpcMode"] == "host"
-    assert "/n/mps/abc" in [mount["Source"] for mount in made["HostConfig"]["Mounts"]]
+    made = config(bound=Bound("mps", {}, {}, (), ("/n/mps/abc",)))["HostConfig"]
+    assert made["IpcMode"] == "private"
+    assert {"/n/mps/abc", "/dev/shm"} <= {mount["Source"] for mount in made["Mounts"]}
+    others = config(bound=Bound("watch"))["HostConfig"]["Mounts"]
+    assert "/dev/shm" not in {mount["Source"] for mount in others}
 
 
 def test_setup_and_command_are_run_by_one_shell_with_their_words_kept() -> None:
@@ -305,6 +307,11 @@ def test_no_container_is_root() -> None:
 )  # fmt: skip
 def test_the_record_says_what_the_engine_holds(facts: dict, account: Any, level: str) -> None:
     assert isolation.level_of(msgspec.structs.replace(DOCKER, **facts), account) == level
+
+
+def test_the_record_says_what_is_not_the_containers_own() -> None:
+    said = isolation.level_of(DOCKER, (7, 7, []), loopback=True, shares_memory=True)
+    assert "+loopback+namespaces+host-shm" in said
 
 
 def test_a_user_that_is_another_on_the_host_is_told() -> None:
