@@ -197,6 +197,15 @@ async def test_a_setup_that_fails_is_said_to_be_that(node: Node) -> None:
     assert (end.reason, end.exit_code, end.message) == ("start-failed", 5, "setup: exit code 5")
 
 
+async def test_a_setup_that_may_not_write_is_told_where_it_may(node: Node) -> None:
+    key = await node.placement.want("job-1", "true", image=IMAGE, setup=("touch", "/bin/tool"))
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("start-failed", 1)
+    assert end.message.startswith("setup: exit code 1: the job's account writes below $HOME")
+
+
 async def test_a_worker_that_is_stopped_learns_why_and_has_its_grace(node: Node) -> None:
     script = 'trap "cat $HEADRACE_STOP_REASON_FILE; echo; exit 3" TERM; echo up; while :; do sleep 0.1; done'
     key = await node.placement.want("job-1", SH, "-c", script, image=IMAGE)

@@ -227,6 +227,8 @@ def state(code: int, *, oom: bool = False) -> State:
         (state(143), Asked(stop="reclaimed"), "stopped", 143, "stopped: reclaimed"),
         (state(0), Asked(stop="reclaimed", timed_out=True), "stopped", 124, "max_duration reached"),
         (state(5), Asked(setup_failed=True), "start-failed", 5, "setup: exit code 5"),
+        (state(5), Asked(setup_failed=True, setup_said=b"E: are you root?"), "start-failed", 5,
+         f"setup: exit code 5{ending.SETUP_DENIED}"),
         (state(137, oom=True), Asked(memory_bytes=2**30), "oom", 137,
          "out of memory: its limit is 1024 MiB (resources.memory), held by docker"),
         (state(0, oom=True), Asked(), "exited", 0, ""),
