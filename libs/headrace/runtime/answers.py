@@ -21,6 +21,7 @@ from headrace.runtime.suggestions import Suggestions
 from headrace.store.chained import read_one
 from headrace.store.interface import Appended, Store, StoreError
 
+ROOM_AFTER_S = 30  # before it is worth asking a full disk again
 KEYS_MAX = 20_000  # request keys remembered for the headers of the decisions that answer them
 
 _LOG = logging.getLogger("headrace.answers")
@@ -78,6 +79,16 @@ class Answers:
                 given += [(reply, answer) for reply in replies]
         if given:
             self._start(self._send_all(given))
+
+    async def without_room(self, requests: Sequence[PendingFact]) -> None:
+        """The log takes nothing now: tell those who asked, also those whose request it has already and
+        whose decision it has not.
+        """
+        given = [(fact.reply, _not_taken()) for fact in requests if fact.reply is not None]
+        for position, replies in self._waiting.items():
+            given += [(reply, _undecided(position)) for reply in replies]
+        self._waiting.clear()
+        await self._send_all(given)
 
     def forget(self) -> None:
         """Leadership ended: whoever asks again is answered by the next leader."""
@@ -157,6 +168,20 @@ class Answers:
             await reply(answer)
         except BusError as error:  # the asker repeats with the same key
             _LOG.info("answer not sent error=%s", error)
+
+
+def _not_taken() -> dict[str, Any]:
+    line = "the log's disk is full: nothing was taken; try again when there is room"
+    return {"accepted": False, "position": 0, "message": line, "again_after_s": ROOM_AFTER_S}
+
+
+def _undecided(position: int) -> dict[str, Any]:
+    """0 in the answer: there is no decision that it could name."""
+    line = (
+        f"the log's disk is full: the request is at position {position} and is decided when there is room;"
+        " repeat it with the same key to hear how"
+    )
+    return {"accepted": False, "position": 0, "message": line, "again_after_s": ROOM_AFTER_S}
 
 
 def _recorded(position: int) -> dict[str, Any]:

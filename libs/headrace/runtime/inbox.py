@@ -142,6 +142,10 @@ class Inbox:
         known = self._host.position
 
         async def reply(answer: dict[str, Any]) -> None:
+            if answer.get("again_after_s"):  # it was not judged: it stays where it is kept
+                if not answered.done():
+                    answered.set_exception(BusError(answer["message"]))
+                return
             # refused at the door, or decided before it came again: no new event will say so
             if answer["position"] <= known:
                 await self._tell_project(message, answer)

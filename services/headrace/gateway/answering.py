@@ -17,7 +17,7 @@ from litestar.response import Response
 from headrace.client.model import Answer
 from headrace.documents.wording import meant
 from headrace.gateway.errors import BadRequest, GatewayError, NotReady
-from headrace.store.interface import Unavailable
+from headrace.store.interface import NoRoom, Unavailable
 from headrace.telemetry.logs import error_of
 
 BODY_BYTES_MAX = 1_000_000  # below what the bus takes, headers included
@@ -76,6 +76,10 @@ def failure_of(error: Exception, path: str) -> tuple[int, Answer, int]:
     """
     if isinstance(error, GatewayError):
         return error.status, error.answer(), error.retry_after_s
+    if isinstance(error, NoRoom):
+        _LOG.error("log has no room reason=%s", error)
+        line = "the log's disk is full: nothing was taken; try again when there is room"
+        return 503, Answer(accepted=False, message=line), ROOM_AFTER_S
     if isinstance(error, Unavailable):
         _LOG.warning("log not reached reason=%s", error)
         line = "the log cannot be reached now; try again"
