@@ -48,22 +48,10 @@ def on_a_small_disk() -> Iterator[tuple[Platform, Path]]:
 def test_a_full_disk_is_said_and_all_goes_on_when_there_is_room(on_a_small_disk) -> None:
     platform, path = on_a_small_disk
     accepted: list[str] = []
-    not_taken: list[str] = []
-    with filled(path / "filler"):
-        row = 0
-        while row < REFUSED_IN_A_ROW:
-            assert len(accepted) < ASKED_MAX, "the disk does not fill"
-            key = uuid.uuid4().hex
-            status, answer = submitted(platform, key)
-            if status == HTTPStatus.CREATED:
-                accepted.append(answer["job"])
-                row = 0
-                continue
-            assert (status, "full" in answer["message"]) == (503, True), answer
-            not_taken.append(key)
-            row += 1
-    for key in not_taken:
-        platform.wait(lambda key=key: accepted_now(platform, key, accepted), "a submission")
+    for _ in range(2):  # the first time it is the project's key already that has no room
+        not_taken = asked_while_full(platform, path, accepted)
+        for key in not_taken:
+            platform.wait(lambda key=key: is_accepted(platform, key, accepted), "a submission")
     assert len(set(accepted)) == len(accepted)
     with contextlib.closing(platform.client()) as client:
         for job in accepted:
@@ -72,11 +60,30 @@ def test_a_full_disk_is_said_and_all_goes_on_when_there_is_room(on_a_small_disk)
     platform.verify()
 
 
-def accepted_now(platform: Platform, key: str, accepted: list[str]) -> bool:
+def asked_while_full(platform: Platform, path: Path, accepted: list[str]) -> list[str]:
+    """The keys of the submissions that were not taken, after as many as it takes."""
+    not_taken: list[str] = []
+    row = 0
+    with filled(path / "filler"):
+        while row < REFUSED_IN_A_ROW:
+            assert len(accepted) < ASKED_MAX, "the disk does not fill"
+            key = uuid.uuid4().hex
+            if is_accepted(platform, key, accepted):
+                row = 0
+            else:
+                not_taken.append(key)
+                row += 1
+    return not_taken
+
+
+def is_accepted(platform: Platform, key: str, accepted: list[str]) -> bool:
+    """What is not is told so, and why."""
     status, answer = submitted(platform, key)
-    if status == HTTPStatus.CREATED:
-        accepted.append(answer["job"])
-    return status == HTTPStatus.CREATED
+    if status != HTTPStatus.CREATED:
+        assert (status, "disk is full" in answer["message"]) == (503, True), answer
+        return False
+    accepted.append(answer["job"])
+    return True
 
 
 def submitted(platform: Platform, key: str) -> tuple[int, dict]:

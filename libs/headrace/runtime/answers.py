@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from headrace.bus.interface import BusError
 from headrace.events import CATALOGUE, Decision, Entry, Refusal, decode, project_of
-from headrace.runtime.inbox import refusal_answer
+from headrace.runtime.inbox import no_room_answer, refusal_answer
 from headrace.runtime.pending import PendingFact, Reply
 from headrace.runtime.reader import entry_of
 from headrace.runtime.service import Runtime, Service
@@ -21,7 +21,6 @@ from headrace.runtime.suggestions import Suggestions
 from headrace.store.chained import read_one
 from headrace.store.interface import Appended, Store, StoreError
 
-ROOM_AFTER_S = 30  # before it is worth asking a full disk again
 KEYS_MAX = 20_000  # request keys remembered for the headers of the decisions that answer them
 
 _LOG = logging.getLogger("headrace.answers")
@@ -84,7 +83,7 @@ class Answers:
         """The log takes nothing now: tell those who asked, also those whose request it has already and
         whose decision it has not.
         """
-        given = [(fact.reply, _not_taken()) for fact in requests if fact.reply is not None]
+        given = [(fact.reply, no_room_answer()) for fact in requests if fact.reply is not None]
         for position, replies in self._waiting.items():
             given += [(reply, _undecided(position)) for reply in replies]
         self._waiting.clear()
@@ -170,18 +169,13 @@ class Answers:
             _LOG.info("answer not sent error=%s", error)
 
 
-def _not_taken() -> dict[str, Any]:
-    line = "the log's disk is full: nothing was taken; try again when there is room"
-    return {"accepted": False, "position": 0, "message": line, "again_after_s": ROOM_AFTER_S}
-
-
 def _undecided(position: int) -> dict[str, Any]:
     """0 in the answer: there is no decision that it could name."""
     line = (
         f"the log's disk is full: the request is at position {position} and is decided when there is room;"
         " repeat it with the same key to hear how"
     )
-    return {"accepted": False, "position": 0, "message": line, "again_after_s": ROOM_AFTER_S}
+    return no_room_answer(line)
 
 
 def _recorded(position: int) -> dict[str, Any]:
