@@ -23,6 +23,7 @@ import msgspec
 
 from headrace.embedded import secrets
 from headrace.embedded.accounts import private_folder
+from headrace.embedded.durability import sync
 from headrace.embedded.files import read_json, write_file
 from headrace.embedded.layout import Layout
 from headrace.embedded.services import SERVICES, role_dsn
@@ -56,6 +57,7 @@ def main() -> None:
     password = secrets.password(layout, secrets.OPERATOR)
     operator = role_dsn(options.pg_dsn, secrets.OPERATOR, password, known.prefix)
     _write_private(layout.secrets / "operator.dsn", operator, options.owner)
+    sync(layout.data_dir)  # the log knows these keys already: they must not be lost
     print(f"prepared {', '.join([*SERVICES, *options.node])} in {layout.data_dir}")
 
 

@@ -22,6 +22,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     A refused one carries the refusal's fields (`field`, `value`, `rule`, `instead`) and the line.
     `secret` signs a webhook's messages. `jwt` is a credential for the bus; a member's comes with the address of the `bus` (without a host:
     the gateway's) and the Ed25519 key (base64) of who signs the grants it may obey.
+    What was neither taken nor refused, for now, may be asked again `again_after_s` seconds later.
     """
 
     accepted: bool
@@ -39,6 +40,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     grant_key: str = ""
     message: str = ""
     refusal: dict[str, str] | None = None
+    again_after_s: int = 0
 
 
 def signed_text(node: str, at_s: int) -> bytes:

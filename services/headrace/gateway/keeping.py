@@ -80,8 +80,10 @@ class Keeper:
         return (self._root / IDENTITY).read_text(encoding="ascii")
 
     def of(self, project: str) -> Objects:
-        """The files of one project; its name has been checked."""
-        return Objects(self._root / project)
+        """The files of one project; its name has been checked. A job is accepted only with a folder that
+        is kept here, so what is kept survives a power cut.
+        """
+        return Objects(self._root / project, durable=True)
 
     async def received(self, project: str, size: int, contents: int = 0) -> Refusal | None:
         """So much is being received for a project, in so many new contents; why it may not be."""
