@@ -192,6 +192,7 @@ def throttled(group: str) -> int:
     ("confined", "limits"),
     [("best", {"cpu_milli": 1000, "memory_bytes": 2**28}), ("v2", {})],
     indirect=["confined"],
+    ids=["best", "v2"],
 )
 async def test_a_job_changes_nothing_about_its_own_groups(
     confined: Node, limits: dict[str, int], record_property: pytest.RecordProperty
