@@ -46,7 +46,9 @@ from headrace.node_agent.supervision.workplace import furnish
 LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
 LOOK_S = 5.0  # between two looks at output and deadline (sleep of the machine counts)
 KILL_AGAIN_S_FIRST, KILL_AGAIN_S_MAX = 0.02, 1.0  # between two rounds of SIGKILL
-KILLED_TOGETHER_S = 0.5  # who kills everything of a node kills its shims this soon after their workers
+KILLED_TOGETHER_S = (
+    0.5  # who kills everything of a node kills its shims this soon after their workers
+)
 TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
 KILLED_EXIT_CODE = 128 + signal.SIGKILL  # also of a shell whose command was killed
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
