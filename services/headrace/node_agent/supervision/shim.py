@@ -174,13 +174,12 @@ class _Attempt:
         env = {**self._spec["env"], **self._spec["processes"][index]}
         folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
         output = self._output.of(index)
-        streams, enter = (0, output, output), self._confinement.enter
         try:
             self._confinement.prepare()
         except OSError as error:
             why = f"cannot start: {error.filename}: {error.strerror}"
             raise processes.CannotStart(why, processes.NOT_EXECUTABLE) from None
-        pid = processes.start(command, env, folder, streams, enter)
+        pid = self._confinement.start(command, env, folder, (0, output, output))
         self._alive[pid] = index
         self._confinement.keep()
 
