@@ -19,7 +19,8 @@ _MIB = 1_048_576
 _OOM = "/proc/self/oom_score_adj"
 
 Plan = dict[str, Any]
-"""`level` (its name), `groups` (each `[folder, [[file, value, is_needed], …]]`), `oom` (a file with a
+"""`level` (its name), `groups` (each `[folder, [[file, value, is_needed], …]]`), `joined` (a group of version 2 of all attempts,
+in which the shim and what it starts are, or ""), `oom` (a file with a
 line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `account` (`[uid, gid, [groups]]` or None),
 `filter` (`[folder, [device, …]]`: what a group of version 2 is kept from, or None), `view` (see
 `namespaces.View`; None: all that the host has), `mounts` (each `[source, target, is_read_only]`, with a
@@ -47,6 +48,8 @@ class Confinement:
                 except OSError:
                     if is_needed:
                         raise
+        if self._plan["joined"]:
+            kernel.write(f"{self._plan['joined']}/cgroup.procs", b"0", flags=0)
         if self._plan["filter"] is not None:
             device_filter.attach(*self._plan["filter"])
 
@@ -100,7 +103,7 @@ class Confinement:
         kernel.write(_OOM, str(OOM_SCORE_ADJ).encode(), flags=0)
         try:
             return processes.start_beside(argv, env, folder, streams, self._enter_beside)
-        finally:
+        finally:  # what cannot be undone ends this process, and all there is with it
             kernel.write(_OOM, before, flags=0)
             if home:
                 kernel.write(f"{home}/cgroup.procs", b"0", flags=0)
