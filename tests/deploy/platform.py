@@ -25,6 +25,7 @@ def prepare(
     """Run `deploy/prepare.py` for processes on this machine, with what else is `said`."""
     named = [word for node in nodes for word in ("--node", node)]
     command = [sys.executable, str(DEPLOY / "prepare.py"), str(folder), "--pg-dsn", dsn]
+    command += ["--files", str(folder / "files")]
     return subprocess.run(
         [*command, "--nats-url", nats_url, "--etc", str(folder), *named, *said],
         capture_output=True,
