@@ -61,7 +61,7 @@ async def test_that_it_has_ended_is_heard_also_when_it_took_a_while(node: Node) 
     await followed(node)
     node.placement.wanted[key] = wanted
     await node.placement.stop(key, grace_s=60)
-    await until(lambda: (node.folder(key) / "work" / "asked").exists(), "it is asked to end")
+    await until((node.folder(key) / "work" / "asked").exists, "it is asked to end")
     beats = len(node.placement.signals)
     await until(lambda: len(node.placement.signals) > beats + 1, "it was looked at while it ends")
     assert node.placement.running == (key,)
