@@ -74,6 +74,7 @@ def test_where_only_processes_are_kept_apart_nothing_is_limited_and_the_record_s
     assert plan == {
         "level": "processes",
         "groups": [],
+        "joined": "",
         "oom": "",
         "memory_bytes": 1,
         "account": None,
