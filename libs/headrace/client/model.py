@@ -265,7 +265,7 @@ class BusStatus(msgspec.Struct, kw_only=True):
 
 class InstanceRow(msgspec.Struct, kw_only=True):
     """One instance of a service, heard in the last seconds: whether it leads, and by how many events
-    it is behind the log.
+    it is behind the log. `files` names the folder with files of projects, of which gateways share one.
     """
 
     service: str
@@ -275,6 +275,7 @@ class InstanceRow(msgspec.Struct, kw_only=True):
     position: int
     lag: int
     memory_bytes: int
+    files: str = ""
 
 
 class Operations(msgspec.Struct, kw_only=True):

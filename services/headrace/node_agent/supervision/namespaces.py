@@ -87,8 +87,13 @@ class Namespaces:
         else:
             self._arranging = socket.socketpair(socket.AF_UNIX)
 
+    @property
+    def is_first(self) -> bool:
+        """Whether the next to enter is the first, and there is no init but this process."""
+        return self._arranging is not None
+
     def enter(self) -> None:
-        """In a new process, which has been in the PID namespace from its start. Raises `OSError`."""
+        """In a new process (or the first's thread), which has been in the PID namespace from its start. Raises `OSError`."""
         if self._arranging is not None:
             self._make()
             self._arranging[1].sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _of_mine())])
@@ -137,8 +142,8 @@ class Namespaces:
             raise OSError(code, os.strerror(code), path)
 
     def _make(self) -> None:
+        kernel.unshare(_KINDS | kernel.OWN_FILES)
         mask = os.umask(0o022)  # everybody may get to what is shown
-        kernel.unshare(_KINDS)
         kernel.leave_mounts()
         self._arrange()
         os.umask(mask)
@@ -253,7 +258,7 @@ def _of_mine() -> bytes:
 def _held(path: str) -> tuple[int, str]:
     """A descriptor of what is there now, whatever covers it later, and its path without links."""
     found = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    return found, os.readlink(f"/proc/self/fd/{found}")
+    return found, os.readlink(f"{PROCESSES}/thread-self/fd/{found}")
 
 
 def _is_folder(path: str) -> bool:

@@ -185,13 +185,12 @@ class _Attempt:
         env = {**self._spec["env"], **self._spec["processes"][index]}
         folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
         output = self._output.of(index)
-        streams, enter = (0, output, output), self._confinement.enter
         try:
             self._confinement.prepare()
         except OSError as error:
             why = f"cannot start: {error.filename}: {error.strerror}"
             raise processes.CannotStart(why, processes.NOT_EXECUTABLE) from None
-        pid = processes.start(command, env, folder, streams, enter)
+        pid = self._confinement.start(command, env, folder, (0, output, output))
         self._alive[pid] = index
         self._confinement.keep()
 
@@ -272,6 +271,8 @@ class _Attempt:
         """Wait for a signal or the next deadline, and do what it asks for."""
         received = signal.sigtimedwait(SIGNALS, min(most_s, self._wait_s()))
         self._reap()  # of signals that wait, SIGTERM comes before the SIGCHLD of what ended earlier
+        if received is not None and received.si_signo != signal.SIGCHLD and _is_within(received):
+            received = None  # nobody in the namespace has a say
         if received is not None and received.si_signo == signal.SIGUSR1:
             if self._alive and not self._ending:
                 self._sessions.begin(kernel.number_of(next(iter(self._alive))))
@@ -371,6 +372,13 @@ class _Attempt:
     def _note(self, what: str) -> None:
         identity = (self._spec["job"], self._spec["attempt"], self._spec["rank"])
         journal(self._spec["journal"], what, identity, self._spec["devices"])
+
+
+def _is_within(received: signal.struct_siginfo) -> bool:
+    """Whether a process of the attempt's own namespace sent it, of which this one is the first: others
+    have no number there.
+    """
+    return os.getpid() == kernel.FIRST and received.si_pid != 0
 
 
 _KEPT = ("count", "grace_s", "replace_after_s", "journal", "devices", "job", "attempt", "rank")
