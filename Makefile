@@ -206,7 +206,7 @@ constraints: ## pin every dependency anew, with hashes
 	    --output-file deploy/constraints.txt pyproject.toml
 
 system-deps: ## Debian packages that the tests of containers, networks, frameworks, workspaces and Windows need
-	apt-get update -q && apt-get install -yq docker.io busybox-static iproute2 nftables
+	apt-get update -q && apt-get install -yq docker.io docker-compose busybox-static iproute2 nftables
 	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++ chromium wine64 \
 	    qemu-system-x86
 

@@ -335,6 +335,31 @@ async def test_who_holds_no_durable_place_is_told_what_makes_one(service):
     assert "holds no durable place here; headrace publisher create NAME --durable" in message
 
 
+@pytest.fixture(scope="module")
+def asking_creds(fleet, folder):
+    """The credential of a durable publisher."""
+    creds = str(folder / "asking.creds")
+    fleet.headrace("publisher", "create", "asking", "--project", "ads", "--durable", "--out", creds)
+    return creds
+
+
+@pytest.fixture
+async def asking(fleet, asking_creds):
+    """A connection of the durable publisher, once it has its place."""
+    sign_in = {"creds_path": asking_creds, "inbox_prefix": publisher_inbox("ads", "asking")}
+    bus = await NatsBus.connect(fleet.nats_url, **sign_in)
+    async with asyncio.timeout(PUT_OUT_S):
+        while "message" in await asked(bus, b'{"most": 0}'):
+            await asyncio.sleep(0.1)
+    yield bus
+    await bus.close()
+
+
+async def asked(bus, question):
+    subject = "headrace.outcomes.ads.asking.next"
+    return json.loads((await bus.request(subject, question, timeout_s=ANSWER_S)).data)
+
+
 @pytest.mark.parametrize(
     ("question", "said"),
     [
@@ -346,20 +371,8 @@ async def test_who_holds_no_durable_place_is_told_what_makes_one(service):
         (b'{"acks": []}', "refused: request"),
     ],
 )
-async def test_a_wrong_question_for_outcomes_is_refused(fleet, folder, service, question, said):
-    creds = folder / "asking.creds"
-    if not creds.exists():
-        fleet.headrace(
-            "publisher", "create", "asking", "--project", "ads", "--durable", "--out", str(creds)
-        )
-    while True:
-        reply = await service.request(
-            "headrace.outcomes.ads.asking.next", question, timeout_s=ANSWER_S
-        )
-        message = json.loads(reply.data)["message"]
-        if "no durable place" not in message:
-            break
-        await asyncio.sleep(0.1)
+async def test_a_wrong_question_for_outcomes_is_refused(asking, question, said):
+    message = (await asked(asking, question))["message"]
     assert message.startswith(said), message
 
 

@@ -11,6 +11,7 @@ from headrace.gateway import openapi
 pytestmark = pytest.mark.pipelines
 DOCUMENT = ROOT / "proto-schemas" / "openapi.json"
 USE = """
+import sys
 from {package} import AuthenticatedClient
 from {package}.api.default import v1_jobs_list_jobs, v1_jobs_submit
 from {package}.models import JobFile
@@ -19,8 +20,8 @@ client = AuthenticatedClient(base_url=sys.argv[1], token=sys.argv[2])
 job = JobFile.from_dict({{"name": "generated", "command": ["true"], "project": "default"}})
 answer = v1_jobs_submit.sync(client=client, body=job)
 assert answer.accepted, answer
-rows = v1_jobs_list_jobs.sync(client=client, project="default")
-assert answer.job in [row.job for row in rows], rows
+page = v1_jobs_list_jobs.sync(client=client, project="default")
+assert answer.job in [row.job for row in page.jobs], page
 print(answer.job)
 """
 

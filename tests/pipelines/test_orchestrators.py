@@ -1,5 +1,6 @@
 """The examples for Airflow and Prefect, in real installations: submit, wait, cancel when killed."""
 
+import contextlib
 import json
 import signal
 import subprocess
@@ -9,42 +10,58 @@ from tests.pipelines.conftest import AIRFLOW, PREFECT, ROOT
 
 pytestmark = pytest.mark.pipelines
 EXAMPLES = ROOT / "examples" / "pipelines"
+HUNG_S = 300
+# Prefect starts a server of its own for a flow, and gives it 20 s unless told.
+SERVER = {
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": str(HUNG_S),
+}
 
 
+@contextlib.contextmanager
 def flow(environment, tmp_path, command):
-    """The Prefect flow, started."""
+    """The Prefect flow, started; it has ended afterwards."""
     job = tmp_path / "job.json"
     job.write_text(json.dumps({"name": "flow", "command": command, "resources": {"gpus": 1}}))
     told = [environment[f"HEADRACE_{name}"] for name in ("URL", "TOKEN", "PROJECT", "PERSON")]
-    return subprocess.Popen(
+    errors = tmp_path / "errors"
+    with errors.open("w") as stderr, subprocess.Popen(
         [str(PREFECT / "python"), str(EXAMPLES / "prefect_flow.py"), *told, str(job)],
-        env={**environment, "PREFECT_LOGGING_TO_API_ENABLED": "false"},
+        env={**environment, **SERVER},
         stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
+        stderr=stderr,
         text=True,
-    )
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        except BaseException:
+            process.kill()
+            print(errors.read_text())  # noqa: T201 - beside what went wrong
+            raise
 
 
 def submitted(process):
-    line = next(line for line in process.stdout if line.startswith("submitted "))
-    return line.split()[1]
+    """The job's id; the flow's server takes its time to start."""
+    said = next((line for line in process.stdout if line.startswith("submitted ")), "")
+    assert said, "the flow ended without a job"
+    return said.split()[1]
 
 
 def test_a_prefect_flow_submits_for_a_person_and_waits_for_the_end(platform, environment, tmp_path):
-    process = flow(environment, tmp_path, ["true"])
-    job = submitted(process)
-    rest, _ = process.communicate(timeout=300)
+    with flow(environment, tmp_path, ["true"]) as process:
+        job = submitted(process)
+        rest, _ = process.communicate(timeout=HUNG_S)
     assert process.returncode == 0
     assert rest.splitlines()[-1] == "succeeded"
     assert platform.client().job(job).job.user == "ada"
 
 
 def test_a_killed_prefect_flow_cancels_its_job(platform, environment, tmp_path):
-    process = flow(environment, tmp_path, ["sleep", "1000"])
-    job = submitted(process)
-    process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=300)
-    assert platform.ended(job).state == "cancelled"
+    with flow(environment, tmp_path, ["sleep", "1000"]) as process:
+        job = submitted(process)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=HUNG_S)
+    assert platform.ended(job)["state"] == "cancelled"
 
 
 def test_an_airflow_dag_submits_for_a_person_and_waits_by_its_trigger(platform, environment):

@@ -42,6 +42,9 @@ class Confinement:
         for folder, limits in self._plan["groups"]:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder)
+            if self._plan["account"] is not None:  # which reads its own limits; others do not
+                os.chown(folder, -1, self._plan["account"][1])
+                os.chmod(folder, 0o750)  # noqa: S103
             for file, value, is_needed in limits:
                 try:
                     kernel.write(f"{folder}/{file}", value.encode(), flags=0)

@@ -6,7 +6,12 @@ that is root gives the attempt namespaces, it is the first process of them, with
 all others; elsewhere one of its children is (see `namespaces`). It runs an attempt once: the lock on `intent.json` keeps out a second shim, what is in it one that comes later.
 
 Files are not synced to disk: a crash of the machine ends every attempt, and what is missing after
-it reads as `lost`, which is what happened.
+it reads as `lost`, which is what happened. Nor does an attempt start twice because its intent was lost:
+an agent whose journal is of another boot, or missing, starts nothing that was granted before the first
+document it gets (`Journal.reboot`), placement ends what it had placed on a node that has another boot id,
+and what comes after has other numbers, so other folders. While the boot id stays the same, so do the
+kernel's own memory and with it every file that was written, synced or not. The one case without that is
+a disk that is torn out and put back while the machine runs on: an fsync for every start is not worth it.
 """
 
 import contextlib
@@ -41,7 +46,11 @@ from headrace.node_agent.supervision.workplace import furnish
 LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
 LOOK_S = 5.0  # between two looks at output and deadline (sleep of the machine counts)
 KILL_AGAIN_S_FIRST, KILL_AGAIN_S_MAX = 0.02, 1.0  # between two rounds of SIGKILL
+KILLED_TOGETHER_S = (
+    0.5  # who kills everything of a node kills its shims this soon after their workers
+)
 TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
+KILLED_EXIT_CODE = 128 + signal.SIGKILL  # also of a shell whose command was killed
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 _LOOK_NS = int(LOOK_S * 1e9)
@@ -81,6 +90,7 @@ class _Attempt:
         self._has_lost_one = False  # a child, since it was last looked
         self._asked: set[int] = set()
         self._kill_at_ns = 0
+        self._killed_at_ns = 0  # a worker, by somebody unknown
         self._trim_at_ns = 0
         self._kill_again_s = KILL_AGAIN_S_FIRST
         self._deadline = Deadline(spec["max_duration_s"])
@@ -107,6 +117,7 @@ class _Attempt:
         self._spec = {key: self._spec[key] for key in _KEPT}  # what was secret is dropped
         while self._turn():
             pass
+        self._be_killed_too()
         self._note("end")
         self._confinement.clear()
         self._end.update(processes=self._ended, ended_at_us=kernel.now_us())
@@ -194,6 +205,14 @@ class _Attempt:
         self._wait()
         return True
 
+    def _be_killed_too(self) -> None:
+        """A worker that somebody killed has failed; one that was killed with the whole node is lost, and
+        tried again. That shows in whether this process is let live.
+        """
+        if self._killed_at_ns:
+            passed_s = (kernel.boottime_ns() - self._killed_at_ns) / 1e9
+            signal.sigtimedwait((), max(0.0, KILLED_TOGETHER_S - passed_s))
+
     def _end_leftovers(self) -> None:
         """The worker's own processes have ended. Init ends what else is in its namespace, and goes."""
         was_ending, namespaces = self._ending, self._confinement.namespaces
@@ -230,6 +249,8 @@ class _Attempt:
         ending = processes.ending_of(code, status)
         if lack := self._confinement.ran_out_of_memory():
             ending, self._end["reason"] = lack, "oom"
+        elif code == KILLED_EXIT_CODE and not self._ending:
+            self._killed_at_ns = kernel.boottime_ns()
         elif self._output.lacks_device_memory(index):
             ending = f"{ending}: out of GPU memory"
             self._end["reason"] = self._end["reason"].replace("exited", "gpu-oom")
