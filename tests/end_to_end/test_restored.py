@@ -46,7 +46,8 @@ def test_a_fleet_goes_on_from_an_older_log_with_what_runs(tmp_path: Path) -> Non
         platform.headrace(*up, "--restored")
         platform.wait_ready()
         platform.wait(lambda: not _apart(platform, long), "the node with the job follows")
-        assert platform.described(long)["job"]["state"] == "running"
+        row = platform.described(long)["job"]
+        assert row["state"] == "running", row
         platform.wait(lambda: f"node end-strays {where}" in status(platform), "its stray is said")
         described = platform.headrace("node", "describe", where).stdout
         assert later in described
