@@ -23,14 +23,15 @@ IN_SETUPS = "the folder of setups and their locks, in which only the node puts n
 IN_SESSIONS = "a session's folder, in which only the node puts names, terminals, and /proc"
 MEANT = {
     "containers/machine.py": ("the folder of all attempts", ".mkdir"),
-    "containers/record.py": (IN_ATTEMPT, "kernel.read kernel.write os.rename .mkdir .read_bytes .stat"),
+    "containers/record.py": (IN_ATTEMPT, "kernel.read kernel.write open os.rename .mkdir .read_bytes .stat"),
     "devices/simulated.py": ("names in its folder, and /proc", ".chmod .mkdir kernel.read os.listdir os.lstat os.readlink"),
     "folders.py": (
         IN_ATTEMPT, ".iterdir .lstat .mkdir .stat os.scandir kernel.read kernel.write os.open os.rename os.truncate"
     ),
     "session_programs.py": (IN_SESSIONS, ".mkdir .read_bytes .read_text kernel.write os.mkfifo os.open"),
+    "session_ports.py": ("/proc", "open os.listdir os.readlink"),
     "supervision/confinement.py": (
-        "control groups", "kernel.read kernel.write os.makedirs os.rmdir"
+        "control groups", "kernel.read kernel.write os.chmod os.chown os.mkdir os.path.exists os.rmdir"
     ),
     "start_spec.py": ("whether the node has a shared place at all", "os.path.isdir"),
     "supervision/namespaces.py": (

@@ -53,7 +53,7 @@ COMMAND = """export HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin PYTHONDONTWRIT
 export PYTEST_DISABLE_PLUGIN_AUTOLOAD=1
 uname -r; cat /sys/fs/cgroup/cgroup.controllers
 cd {root}
-exec {python} -m pytest -v -p pytest_asyncio -p pytest_timeout -p no:cacheprovider --durations 0 \\
+exec {python} -m pytest -v -p pytest_asyncio.plugin -p pytest_timeout -p no:cacheprovider --durations 0 \\
     --timeout {limit_s} {tests} 2>&1
 """
 LIMIT_S = 1_800  # of the machine as a whole

@@ -101,7 +101,6 @@ def config_of(
             **CONFINED,
             "Mounts": [
                 *(_mount(path, path) for path in _paths(around)),
-                *(_mount(path, path) for path in (SHARED_MEMORY,) if around.shares_memory),
                 *(_mount(*mount) for mount in gang_files.shown(around.files, str(around.folder))),
                 *(_mount(*mount) for mount in around.mounts),
             ],
@@ -184,7 +183,8 @@ def _limits(assignment: Assignment, launch: Launch, around: Surroundings) -> dic
 
 def _paths(around: Surroundings) -> list[str]:
     names = (WORK, OUTPUT, REPORTS, STOP_REASON, SETUP_FAILED, *top_of(around.files))
-    return [*(str(around.folder / name) for name in names), *around.bound.folders]
+    of_host = [SHARED_MEMORY] if around.shares_memory else []
+    return [*(str(around.folder / name) for name in names), *around.bound.folders, *of_host]
 
 
 def top_of(paths: Iterable[str]) -> list[str]:
