@@ -27,8 +27,9 @@ from headrace.embedded.durability import sync
 from headrace.embedded.files import read_json, write_file
 from headrace.embedded.layout import Layout
 from headrace.embedded.services import SERVICES, role_dsn
+from headrace.events.platform import RESTORED
 from headrace.store.interface import StoreError
-from headrace.store.lineage import RESTORED, Known, Opening, Refused, open_log
+from headrace.store.lineage import Known, Opening, Refused, open_log
 
 ETC = Path("/etc/headrace")
 FILES = Path("/var/lib/headrace/files")

@@ -110,7 +110,7 @@ def main(folder: Path, tests: list[str]) -> int:
         initial.flush()
         words = [
             "qemu-system-x86_64", "-accel", "tcg", "-cpu", "max", "-smp", "2", "-m", "3072",
-            "-nographic", "-no-reboot", "-kernel", str(kernel), "-initrd", initial.name,
+            "-nographic", "-vga", "none", "-nic", "none", "-no-reboot", "-kernel", str(kernel), "-initrd", initial.name,
             "-fsdev", "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
             "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
             "-append", "console=ttyS0 panic=-1 quiet",

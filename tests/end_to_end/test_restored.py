@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from headrace.embedded import identity, processes
+from headrace.testing.running import removed_at_the_end
 
 from .conftest import Platform, running_platform
 
@@ -135,22 +136,23 @@ def test_a_fork_has_no_part_in_the_originals_nodes_bus_and_jobs(tmp_path: Path) 
         copied(platform.data_dir, fork.data_dir)
         platform.up()
 
-        said = fork.up("--fork", "--listen", "127.0.0.1:0")
-        assert "Headrace is up" in said
-        lineages = [identity.read(one.layout) for one in (platform, fork)]
-        assert lineages[0] is not None
-        assert lineages[1] is not None
-        assert lineages[0].lineage != lineages[1].lineage
-        for secret in ("grant.key", "admin.token", "account.seed"):
-            mine, theirs = (one.layout.secrets / secret for one in (platform, fork))
-            assert mine.read_bytes() != theirs.read_bytes(), secret
-        fork.wait(
-            lambda: fork.described(job)["job"]["state"] == "cancelled", "no job goes on there"
-        )
-        own = fork.headrace("run", "--gpus", "1", "--", "echo", "own").stdout
-        assert "own" in own
-        fork.verify()
-        fork.down("--delete-data")
+        with removed_at_the_end(fork):
+            said = fork.up("--fork", "--listen", "127.0.0.1:0")
+            assert "Headrace is up" in said
+            lineages = [identity.read(one.layout) for one in (platform, fork)]
+            assert lineages[0] is not None
+            assert lineages[1] is not None
+            assert lineages[0].lineage != lineages[1].lineage
+            for secret in ("grant.key", "admin.token", "account.seed"):
+                mine, theirs = (one.layout.secrets / secret for one in (platform, fork))
+                assert mine.read_bytes() != theirs.read_bytes(), secret
+            fork.wait(
+                lambda: fork.described(job)["job"]["state"] == "cancelled", "no job goes on there"
+            )
+            own = fork.headrace("run", "--gpus", "1", "--", "echo", "own").stdout
+            assert "own" in own
+            fork.verify()
+            fork.down("--delete-data")
 
         assert platform.described(job)["job"]["state"] == "running"
         flag.touch()

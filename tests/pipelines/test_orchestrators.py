@@ -2,8 +2,13 @@
 
 import contextlib
 import json
+import os
 import signal
+import socket
 import subprocess
+import time
+import urllib.error
+import urllib.request
 
 import pytest
 from tests.pipelines.conftest import AIRFLOW, PREFECT, ROOT
@@ -11,6 +16,7 @@ from tests.pipelines.conftest import AIRFLOW, PREFECT, ROOT
 pytestmark = pytest.mark.pipelines
 EXAMPLES = ROOT / "examples" / "pipelines"
 HUNG_S = 300
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 # Prefect starts a server of its own for a flow, and gives it 20 s unless told.
 SERVER = {
     "PREFECT_LOGGING_TO_API_ENABLED": "false",
@@ -64,16 +70,122 @@ def test_a_killed_prefect_flow_cancels_its_job(platform, environment, tmp_path):
     assert platform.ended(job)["state"] == "cancelled"
 
 
-def test_an_airflow_dag_submits_for_a_person_and_waits_by_its_trigger(platform, environment):
-    env = {**environment, "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
-    subprocess.run([str(AIRFLOW / "airflow"), "db", "migrate"], env=env, check=True, timeout=600)
-    done = subprocess.run(
-        [str(AIRFLOW / "python"), str(EXAMPLES / "airflow_dag.py")],
-        env=env,
-        capture_output=True,
-        text=True,
-        timeout=600,
+@pytest.fixture(scope="module")
+def airflow(environment, tmp_path_factory):
+    """Asks the API of a whole Airflow, which has a scheduler, a triggerer and workers."""
+    home, api, *logs = tmp_path_factory.mktemp("airflow"), *free_ports(3)
+    env = {
+        **environment,
+        "PATH": f"{AIRFLOW}:/usr/bin:/bin",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "AIRFLOW_HOME": str(home),
+        "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+        "AIRFLOW__CORE__DAGS_FOLDER": str(EXAMPLES / "airflow" / "dags"),
+        "AIRFLOW__CORE__PLUGINS_FOLDER": str(EXAMPLES / "airflow" / "plugins"),
+        "AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION": "False",
+        "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_ALL_ADMINS": "True",
+        "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"http://127.0.0.1:{api}/execution/",
+        "AIRFLOW__API__HOST": "127.0.0.1",
+        "AIRFLOW__API__PORT": str(api),
+        "AIRFLOW__WORKERS__EXECUTION_API_TIMEOUT": str(
+            HUNG_S
+        ),  # 5 s is short when all of it starts
+        "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(logs[0]),
+        "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(logs[1]),
+    }
+    said = home / "standalone.log"
+    with said.open("w") as log, subprocess.Popen(
+        [str(AIRFLOW / "airflow"), "standalone"],
+        env=env, stdout=log, stderr=subprocess.STDOUT, start_new_session=True,
+    ) as process:  # fmt: skip
+        try:
+            yield Airflow(f"http://127.0.0.1:{api}")
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+            try:
+                process.wait(60)
+            finally:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+
+def free_ports(count):
+    with contextlib.ExitStack() as open_now:
+        held = [
+            open_now.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(count)
+        ]
+        return [each.getsockname()[1] for each in held]
+
+
+class Airflow:
+    """What a person does with the DAG over Airflow's own API."""
+
+    def __init__(self, url):
+        self._url, self._token = url, ""
+
+    def run(self, seconds):
+        """Start a run of it; its id."""
+        said = self.until(
+            lambda: self._ask(
+                "POST", "/dagRuns", {"logical_date": None, "conf": {"seconds": seconds}}
+            )
+        )
+        return said["dag_run_id"]
+
+    def task(self, run):
+        return self._ask("GET", f"/dagRuns/{run}/taskInstances/train")
+
+    def fail(self, run):
+        """Mark the task as failed, as a person does who stops it."""
+        self._ask("PATCH", f"/dagRuns/{run}/taskInstances/train", {"new_state": "failed"})
+
+    def until(self, ask):
+        """What it says once it says something; an Airflow that starts says nothing for a while."""
+        deadline_s = time.monotonic() + HUNG_S
+        while True:
+            try:
+                if said := ask():
+                    return said
+                failure = "not so"
+            except (urllib.error.URLError, ConnectionError, TimeoutError) as error:
+                failure = str(error)
+            assert time.monotonic() < deadline_s, failure
+            time.sleep(0.5)
+
+    def _ask(self, method, path, body=None):
+        if not self._token:
+            self._token = self._json("GET", "/auth/token", None)["access_token"]
+        return self._json(method, f"/api/v2/dags/headrace_nightly{path}", body)
+
+    def _json(self, method, path, body):
+        headers = {"Content-Type": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        data = None if body is None else json.dumps(body).encode()
+        asked = urllib.request.Request(self._url + path, data, headers, method=method)
+        with OPENER.open(asked, timeout=60) as answer:
+            return json.loads(answer.read())
+
+
+def nightly(platform):
+    """The newest job that the DAG submitted; none yet."""
+    rows = platform.client().jobs(limit=100).jobs
+    return next((row for row in rows if row.name == "nightly"), None)
+
+
+def test_an_airflow_dag_submits_for_a_person_and_waits_by_its_trigger(platform, airflow):
+    run = airflow.run(seconds=0)
+    ended = airflow.until(
+        lambda: (task := airflow.task(run))["state"] in ("success", "failed") and task
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = [row for row in platform.client().jobs(limit=100).jobs if row.name == "nightly"]
-    assert [(row.user, row.state) for row in rows] == [("ada", "succeeded")]
+    assert ended["state"] == "success"
+    row = nightly(platform)
+    assert (row.user, row.state) == ("ada", "succeeded")
+
+
+def test_a_killed_airflow_task_cancels_its_job(platform, airflow):
+    run = airflow.run(seconds=1000)
+    airflow.until(lambda: airflow.task(run)["state"] == "deferred")
+    first = airflow.until(lambda: (row := nightly(platform)) and row.state == "running" and row)
+    airflow.fail(run)
+    assert platform.ended(first.job)["state"] == "cancelled"

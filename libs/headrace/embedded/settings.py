@@ -22,8 +22,8 @@ NVIDIA = Path("/proc/driver/nvidia/gpus")
 SIMULATED = "simulated:8xH100-80GB"
 LISTEN = "127.0.0.1:7400"
 METRICS_PORT = 7414  # on loopback, for Prometheus; as deploy/prometheus has it
-# The bus beside the gateway: 74 as there, 22 as in NATS' own 4222, which a NATS of somebody else has. It
-# is below the ports that the kernel gives to outgoing connections, and IANA has given it to nobody.
+# The bus beside the gateway: 74 as there, 22 as in NATS' own 4222, which a NATS of somebody else may
+# have. It is below the ports that Linux gives to outgoing connections unless it is told others.
 BUS_PORT = 7422
 
 _GPUS = re.compile(r"^(auto|simulated:([1-9]\d{0,2})x([A-Za-z0-9][A-Za-z0-9.-]{0,62}))$")

@@ -4,6 +4,7 @@ and, so that it is known to be one, on a node that does not.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
@@ -28,6 +29,7 @@ from headrace.node_agent.isolation.accounts import FIRST, Accounts
 from headrace.node_agent.isolation.cgroups import Cgroup2, _beside, probe_loopback
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision.confinement import pids_in
 from headrace.node_agent.supervision.protocol import SOCKET
 
 HERE = Path(__file__).parent
@@ -410,7 +412,8 @@ async def test_what_a_process_of_the_namespace_says_to_its_first_one_changes_not
     key, _ = await victim(node)
     enter = ["nsenter", f"--target={node.intent(key).pids[0]}", "--pid"]
     for number in ("TERM", "HUP", "USR1", "KILL"):
-        subprocess.run([*enter, "kill", f"-{number}", "1"], check=True)
+        inside = await asyncio.create_subprocess_exec(*enter, "kill", f"-{number}", "1")
+        assert await inside.wait() == 0
     os.kill(node.intent(key).pids[0], signal.SIGQUIT)
     end = await node.placement.ended(key)
     assert (end.reason, end.exit_code) == ("exited", 128 + signal.SIGQUIT)
@@ -430,13 +433,13 @@ async def test_a_shim_is_in_its_attempts_group_of_version_2_no_longer_than_a_sta
         keep_apart(node)
         await started(node)
         key, _ = await victim(node)
-        own = f"{base}/{node.folder(key).name}/cgroup.procs"
-        assert Path(own).read_text().split() == [str(pid) for pid in node.intent(key).pids]
-        before = Path(f"/proc/{node.launcher()}/cgroup").read_text()
-        assert Path(f"/proc/{node.shim(key)}/cgroup").read_text() == before
+        own = f"{base}/{node.folder(key).name}"
+        assert pids_in([own]) == node.intent(key).pids
+        before = kernel.read(f"/proc/{node.launcher()}/cgroup", 4096)
+        assert kernel.read(f"/proc/{node.shim(key)}/cgroup", 4096) == before
         await node.placement.stop(key)
         await node.placement.ended(key)
-        assert not Path(own).exists()
+        assert not os.access(own, os.F_OK)
     finally:
         await node.close()
         os.rmdir(base)

@@ -209,6 +209,11 @@ def _unified_home(folders: list[str]) -> str:
             top = os.path.dirname(folder)
             while os.path.exists(f"{os.path.dirname(top)}/cgroup.procs"):
                 top = os.path.dirname(top)
-            own = kernel.read("/proc/self/cgroup", 65_536).decode().rstrip("\n").rpartition("\n0::")[2]
+            own = (
+                kernel.read("/proc/self/cgroup", 65_536)
+                .decode()
+                .rstrip("\n")
+                .rpartition("\n0::")[2]
+            )
             return f"{top}{own.removeprefix('0::').rstrip('/')}"
     return ""

@@ -4,7 +4,8 @@ the shared places, and nothing of the platform.
 Rule: nothing outlives the first process of a PID namespace, its *init*: the kernel kills what is left in
 it before the parent learns of init's end. With an agent that is root the shim is init: it stays outside
 of the mounts, and belongs to root, so that no job can signal, trace or look through it. Mounts and IPC
-are made once, by the worker's first process before it is the worker, and joined by every later one.
+are made once, by a thread of the shim that the worker's first process is then started from (by that
+process itself where a thread cannot have an account of its own), and joined by every later one.
 A shim that is not root has its jobs' account, and stays out of their sight: it starts an init beside it,
 which has all rights in their user namespace, makes the mounts, and ends what is left when the shim ends.
 Source: pid_namespaces(7), mount_namespaces(7), user_namespaces(7).

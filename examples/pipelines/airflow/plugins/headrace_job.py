@@ -1,20 +1,24 @@
-"""An Airflow DAG that trains on the fleet, with a deferrable operator and its trigger.
+"""An operator for Airflow that runs a job on the fleet, and the trigger that waits for its end.
 
+It lies in Airflow's plugins folder, where the triggerer finds it; a DAG's own file it cannot import.
 `HEADRACE_URL`, `HEADRACE_TOKEN` (of a service account that acts for people) and `HEADRACE_PROJECT` are
 set for Airflow; `HEADRACE_PERSON` is in whose name it asks. The operator submits and leaves its worker;
-the trigger waits on the stream of the job's events. When the task is killed its job is cancelled; a try
-again of the same task finds its job by the key and submits none anew.
+the trigger waits on the stream of the job's events. When the task is killed, marked or cleared, its job
+is cancelled. A try again goes on with the job of an earlier try where that still runs, and else submits.
 """
 
+import hashlib
+import json
 import os
 from collections.abc import AsyncIterator
 from typing import Any
 
-from airflow.sdk import DAG, BaseOperator
+from airflow.sdk import BaseOperator
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from headrace.client import AsyncClient, Client
 from headrace.client.config import context as configured
+from headrace.client.model import ENDED, Answer
 
 
 def _arguments() -> tuple[str, ...]:
@@ -30,10 +34,7 @@ class JobEnded(BaseTrigger):
         self.job, self.after = job, after
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return f"{type(self).__module__}.{type(self).__qualname__}", {
-            "job": self.job,
-            "after": self.after,
-        }
+        return "headrace_job.JobEnded", {"job": self.job, "after": self.after}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         async with AsyncClient(*_arguments()) as client:
@@ -51,6 +52,8 @@ class JobEnded(BaseTrigger):
 class HeadraceJob(BaseOperator):
     """Runs a job file on the fleet."""
 
+    template_fields = ("job",)
+
     def __init__(self, job: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.job = job
@@ -58,11 +61,22 @@ class HeadraceJob(BaseOperator):
 
     def execute(self, context: Any) -> None:
         task = context["ti"]
-        key = f"airflow-{task.dag_id}-{task.run_id}-{task.task_id}-{task.map_index}"
-        answer = Client(*_arguments()).submit(self.job, key=key[:200])
-        self.submitted = answer.job
-        self.log.info("submitted %s", answer.job)
+        of = [task.dag_id, task.run_id, task.task_id, task.map_index, self.job]
+        key = "airflow-" + hashlib.sha256(json.dumps(of).encode()).hexdigest()
+        answer = self._running(key, task.try_number)
+        self.log.info("job %s", answer.job)
         self.defer(trigger=JobEnded(answer.job, answer.position), method_name="ended")
+
+    def _running(self, key: str, tries: int) -> Answer:
+        """The newest job of this task's tries; a new one when those before failed or were cancelled."""
+        client = Client(*_arguments())
+        for number in range(1, tries + 1):
+            answer = client.submit(self.job, key=f"{key}-{number}")  # the same key is the same job
+            self.submitted = answer.job
+            state = client.job(answer.job).job.state
+            if state not in ENDED or state == "succeeded":
+                break
+        return answer
 
     def ended(self, context: Any, event: dict[str, str]) -> str:
         del context
@@ -74,13 +88,3 @@ class HeadraceJob(BaseOperator):
         """Somebody ended the task while it ran here."""
         if self.submitted:
             Client(*_arguments()).cancel(self.submitted)
-
-
-with DAG("headrace_nightly", schedule=None) as dag:
-    HeadraceJob(
-        task_id="train",
-        job={"name": "nightly", "command": ["true"], "resources": {"gpus": 1}},
-    )
-
-if __name__ == "__main__":
-    dag.test()
