@@ -12,6 +12,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from headrace.embedded.files import write_file
+
 UNIT = "headrace-node.service"
 UNIT_FILE = Path("/etc/systemd/system") / UNIT
 LOCAL = Path("/etc/headrace/node.local")  # what this machine's administrator chose
@@ -68,8 +70,8 @@ def install(folder: Path, env: Mapping[str, str]) -> str:
     """
     LOCAL.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     lines = (f"{name}={_quoted(value)}\n" for name, value in sorted(env.items()))
-    LOCAL.write_text("".join(lines), encoding="utf-8")
-    UNIT_FILE.write_text(text(folder), encoding="utf-8")
+    for path, content in ((LOCAL, "".join(lines)), (UNIT_FILE, text(folder))):
+        write_file(path, content.encode(), mode=0o644, durable=True)
     for words in (("daemon-reload",), ("enable", "--now", UNIT)):
         try:
             _run("systemctl", *words)
