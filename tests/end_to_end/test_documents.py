@@ -1,8 +1,9 @@
 """What administrators apply and delete, on a real platform: refused while in use, and replayed."""
 
 import pytest
+import yaml
 
-from headrace.client import Refused
+from headrace.client import NotFound, Refused
 
 TEMPLATE = {
     "type": "template", "name": "quick", "project": "trial", "job": {"command": ["true"]},
@@ -36,3 +37,35 @@ def test_a_project_with_its_template_comes_goes_and_comes_again(platform):
     assert platform.ended(client.submit(OURS).job)["state"] == "succeeded"
     assert client.rebuild().differs == []
     client.delete("project", "trial")
+
+
+EVERY_KIND = (
+    ("department", {"type": "department", "name": "lab", "gpus": {"quota": 2}}),
+    ("project", {"type": "project", "name": "bench-a", "department": "lab", "gpus": {"quota": 1}}),
+    ("pool", {"type": "pool", "name": "aside", "nodes": {"label": "rack=r9"}}),
+    ("volume", {"type": "volume", "name": "kept", "path": "/tmp"}),
+    ("template", {"type": "template", "name": "quick", "project": "bench-a", "job": {"priority": "high"}}),
+    ("webhook", {"type": "webhook", "name": "told", "project": "bench-a",
+                 "url": "https://example.org/x", "events": ["job.finished"]}),
+)  # fmt: skip
+
+
+def test_every_document_comes_back_as_it_was_applied_and_changes_nothing_applied_again(platform):
+    client = platform.client("bench-a")
+    for kind, document in EVERY_KIND:
+        client.apply(document)
+        shown = platform.headrace("get", kind, document["name"], "-p", "bench-a").stdout
+        assert yaml.safe_load(shown) == document
+        assert "unchanged" in platform.headrace("apply", "-f", "-", stdin=shown).stdout
+    client.apply({"type": "volume", "name": "kept", "path": "/var/tmp"})
+    assert client.document("volume", "kept")["path"] == "/var/tmp"
+    for kind, document in reversed(EVERY_KIND):
+        client.delete(kind, document["name"], project=document.get("project", ""))
+        with pytest.raises(NotFound, match=f"no document of {kind} {document['name']}"):
+            client.document(kind, document["name"], project=document.get("project", ""))
+
+
+def test_a_document_that_is_too_large_is_refused_with_the_limit(platform):
+    job = {"command": ["x" * 300_000]}
+    with pytest.raises(Refused, match="a document has at most 262144 bytes"):
+        platform.client("default").apply({"type": "template", "name": "huge", "job": job})

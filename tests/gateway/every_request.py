@@ -54,6 +54,12 @@ REQUESTS = {
         None,
         HERE,
     ),
+    ("GET", "/v1/documents/{kind:str}/{name:str}"): (
+        "/v1/documents/template/t?project=vision",
+        None,
+        HERE,
+    ),
+    ("GET", "/v1/documents/scheduling"): ("/v1/documents/scheduling", None, FLEET),
     ("DELETE", "/v1/documents/scheduling"): ("/v1/documents/scheduling", None, FLEET),
     ("GET", "/v1/templates"): ("/v1/templates", None, None),
     ("GET", "/v1/templates/{name:str}"): ("/v1/templates/ddp", None, None),
