@@ -42,7 +42,7 @@ def flow(environment, tmp_path, command):
             yield process
         except BaseException:
             process.kill()
-            print(errors.read_text())  # noqa: T201 - beside what went wrong
+            print(errors.read_text())
             raise
 
 
