@@ -27,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults test-restore test-security \
+.PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults test-restore test-power test-security \
         test-containers test-cgroup2 test-gpu \
         test-frameworks test-pipelines test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
         bench-code bench-gateway conformance \
@@ -90,6 +90,9 @@ test-agent-faults: $(STAMP) ## what a node comes through: agents killed, machine
 
 test-restore: $(STAMP) ## logs and folders that were copied, moved, restored or broken, under nodes and jobs that run
 	$(BIN)/pytest --quiet -m restore tests
+
+test-power: $(STAMP) ## the power fails, at ten moments, under a platform on a disk of its own; needs root
+	$(BIN)/pytest --quiet -m "chaos or not chaos" tests/power
 
 test-security: $(STAMP) ## attacks on live platforms, as root and as a plain user; all of them need root and `make system-deps`
 	@$(BIN)/python -m tests.security
@@ -206,7 +209,7 @@ constraints: ## pin every dependency anew, with hashes
 	    --output-file deploy/constraints.txt pyproject.toml
 
 system-deps: ## Debian packages that the tests of containers, networks, frameworks, workspaces and Windows need
-	apt-get update -q && apt-get install -yq docker.io busybox-static iproute2 nftables
+	apt-get update -q && apt-get install -yq docker.io docker-compose busybox-static iproute2 nftables
 	apt-get install -yq --no-install-recommends openmpi-bin default-jre-headless g++ chromium wine64 \
 	    qemu-system-x86
 

@@ -23,13 +23,16 @@ import msgspec
 
 from headrace.embedded import secrets
 from headrace.embedded.accounts import private_folder
+from headrace.embedded.durability import sync
 from headrace.embedded.files import read_json, write_file
 from headrace.embedded.layout import Layout
 from headrace.embedded.services import SERVICES, role_dsn
+from headrace.events.platform import RESTORED
 from headrace.store.interface import StoreError
-from headrace.store.lineage import RESTORED, Known, Opening, Refused, open_log
+from headrace.store.lineage import Known, Opening, Refused, open_log
 
 ETC = Path("/etc/headrace")
+FILES = Path("/var/lib/headrace/files")
 PORTS = {
     "gateway": 7400, "admission": 7411, "quota": 7412, "placement": 7413, "metrics": 7414,
     "node": 7415,
@@ -42,6 +45,7 @@ def main() -> None:
     layout = Layout(options.folder.absolute())
     for folder in (layout.data_dir, layout.secrets):
         private_folder(folder)
+    _check_keys(layout)
     secrets.ensure(layout, SERVICES, options.node)
     known = _open_log(layout, options)
     options.role_prefix = known.prefix
@@ -54,12 +58,27 @@ def main() -> None:
     password = secrets.password(layout, secrets.OPERATOR)
     operator = role_dsn(options.pg_dsn, secrets.OPERATOR, password, known.prefix)
     _write_private(layout.secrets / "operator.dsn", operator, options.owner)
+    sync(layout.data_dir)  # the log knows these keys already: they must not be lost
     print(f"prepared {', '.join([*SERVICES, *options.node])} in {layout.data_dir}")
+
+
+def _check_keys(layout: Layout) -> None:
+    """Nothing in a log can be opened without the keys that it was begun with: none are made anew."""
+    master_key = layout.secrets / "master.key"
+    if _seen(layout).exists() and not master_key.exists():
+        raise SystemExit(
+            f"prepare: refused: {master_key} is missing, which the log was begun with: put it back"
+        )
+
+
+def _seen(layout: Layout) -> Path:
+    """Where it is kept how far this folder has seen the log."""
+    return layout.data_dir / "log.json"
 
 
 def _open_log(layout: Layout, options: argparse.Namespace) -> Known:
     """Open the log with the folder's keys; how far it is then is kept in the folder."""
-    seen = layout.data_dir / "log.json"
+    seen = _seen(layout)
     roles = (*SERVICES, secrets.OPERATOR)
     opening = Opening(
         passwords={f"headrace_{role}": secrets.password(layout, role) for role in roles},
@@ -97,6 +116,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--node", action="append", default=[], help="its name; may be repeated")
     parser.add_argument("--host", default="127.0.0.1", help="where /readyz and /metrics listen")
     parser.add_argument("--etc", type=Path, default=ETC, help="where the folders come to lie")
+    parser.add_argument(
+        "--files",
+        type=Path,
+        default=FILES,
+        help="where gateways keep the files of projects: one folder for all of them",
+    )
     parser.add_argument("--owner", type=int, help="the user id that will read them")
     return parser.parse_args()
 
@@ -111,6 +136,7 @@ def _service_env(layout: Layout, options: argparse.Namespace, name: str) -> dict
     if name == "gateway":
         env["HEADRACE_METRICS_URL"] = f"http://{options.host}:{PORTS['metrics']}/metrics"
         env["HEADRACE_TOKEN_FILE"] = str(options.etc / name / "admin.token")
+        env["HEADRACE_FILES_DIR"] = str(options.files)
     return env
 
 

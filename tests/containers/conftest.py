@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import tempfile
@@ -16,8 +17,12 @@ from tests.open_folders import open_folder
 
 from headrace.node_agent import agent
 from headrace.node_agent.executors import executors
+from headrace.node_agent.isolation import Processes
+from headrace.node_agent.isolation.cgroups import probe_loopback
 
 IMAGES_BYTES_MAX = 6_000_000  # room for three of those that are fetched here
+GROUP = f"test-{os.getpid()}"
+CGROUPFS = {"exec-opts": ["native.cgroupdriver=cgroupfs"]}  # also where systemd runs
 WHAT_IT_NEEDS = "make system-deps (as root) installs docker.io and busybox-static"
 
 
@@ -26,6 +31,15 @@ def tmp_path() -> Iterator[Path]:
     """Where jobs of this test's platform may write, whichever account they run as."""
     with open_folder() as folder:
         yield folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _group() -> Iterator[None]:
+    """The node's, which the engine makes in every hierarchy of version 1: none is left."""
+    yield
+    for hierarchy in ("/sys/fs/cgroup", *Path("/sys/fs/cgroup").glob("*/")):
+        with contextlib.suppress(FileNotFoundError):
+            Path(hierarchy, f"headrace-{GROUP}").rmdir()
 
 
 @pytest.fixture(scope="session")
@@ -55,6 +69,8 @@ async def node(
 async def node_on(engine: DockerEngine, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Node:
     monkeypatch.setattr(agent, "BEFORE_HELLO_S", 0.1)  # nobody answers for an unknown node
     node = Node(folder)
+    node.loopback = probe_loopback(GROUP, Processes())
+    assert node.loopback
     node.hidden = (os.path.dirname(engine.address.removeprefix("unix://")),)
     node.machine = lambda given: executors(given, engine.address, images_bytes_max=IMAGES_BYTES_MAX)
     await node.placement.open()
@@ -75,7 +91,7 @@ def made_engine(settings: dict[str, Any], files: dict[str, Path] | None = None) 
         pytest.fail(f"NOTHING WAS TESTED: {lack}")
     folder = Path(tempfile.mkdtemp(prefix="headrace-docker-"))
     folder.chmod(0o711)  # mapped users pass through
-    engine = DockerEngine(folder, settings, files)
+    engine = DockerEngine(folder, CGROUPFS | settings, files)
     try:
         engine.start()
         engine.make_image()

@@ -118,7 +118,7 @@ async def test_the_record_says_what_holds_a_container(node: Node) -> None:
     engines, limits, *rest = end.isolation.split("+")
     assert engines == "docker"
     assert limits in {"cgroup1", "cgroup2"}
-    assert rest == ["account", "devices", "namespaces", "seccomp"]
+    assert rest == ["account", "devices", "loopback", "namespaces", "seccomp"]
     assert {report.isolation for report in node.placement.of(key)} == {end.isolation}
 
 

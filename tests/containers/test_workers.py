@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import socket
 from pathlib import Path
 
@@ -15,9 +13,7 @@ from tests.node_agent.rig import Node
 from headrace.events.asked import Mount
 from headrace.events.gangs import Share
 from headrace.node_agent.devices.simulated import uuid_of
-from headrace.node_agent.isolation import Processes
 from headrace.node_agent.isolation.accounts import Accounts
-from headrace.node_agent.isolation.cgroups import probe_loopback
 from headrace.node_agent.supervision import tree
 
 pytestmark = [pytest.mark.containers, pytest.mark.timeout(120)]
@@ -98,16 +94,7 @@ SERVES = "echo up; exec nc -ll -p {0} -e echo served"
 ASKS = "nc -w 2 127.0.0.1 {0} < /dev/null"
 
 
-def remove_group(name: str) -> None:
-    """In every hierarchy: the engine makes it in all of them."""
-    for hierarchy in Path("/sys/fs/cgroup").glob("*/"):
-        with contextlib.suppress(FileNotFoundError):
-            (hierarchy / name).rmdir()
-
-
 async def test_its_loopback_ports_are_reached_by_its_own_account_only(node: Node) -> None:
-    node.loopback = probe_loopback(f"test-{os.getpid()}", Processes())
-    assert node.loopback
     node.accounts = Accounts(users={"ada": "daemon", "bob": "bin"})
     await node.kill_agent()
     await node.start()
@@ -127,7 +114,6 @@ async def test_its_loopback_ports_are_reached_by_its_own_account_only(node: Node
         said[user] = (await node.placement.logs(asking)).data
     await node.placement.stop(serving, grace_s=0)
     await node.placement.ended(serving)
-    remove_group(Path(node.loopback).name)
 
     assert "+loopback" in end.isolation
     assert said["ada"] == b"served\n"
@@ -209,6 +195,15 @@ async def test_a_setup_that_fails_is_said_to_be_that(node: Node) -> None:
     end = await node.placement.ended(key)
 
     assert (end.reason, end.exit_code, end.message) == ("start-failed", 5, "setup: exit code 5")
+
+
+async def test_a_setup_that_may_not_write_is_told_where_it_may(node: Node) -> None:
+    key = await node.placement.want("job-1", "true", image=IMAGE, setup=("touch", "/bin/tool"))
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("start-failed", 1)
+    assert end.message.startswith("setup: exit code 1: the job's account writes below $HOME")
 
 
 async def test_a_worker_that_is_stopped_learns_why_and_has_its_grace(node: Node) -> None:

@@ -66,6 +66,11 @@ async def test_a_stream_may_begin_anywhere_and_is_ensured_again_as_it_is(buses, 
     assert (again.first, again.last, again.messages) == (41, 41, 1)
 
 
+async def test_a_stream_says_of_which_log_it_has_events(buses, bus, kept):
+    assert (await bus.ensure_stream(buses.spec(lineage="one"))).lineage == "one"
+    assert (await bus.stream_state(buses.prefix)).lineage == "one"
+
+
 async def test_there_is_no_state_of_a_stream_that_is_not_there(buses, bus, kept):
     assert await bus.stream_state(buses.prefix) is None
     await bus.delete_stream(buses.prefix)

@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from headrace.embedded import binaries, processes
@@ -19,12 +19,15 @@ READY_S_MAX = 60.0
 END_S_MAX = 60.0
 
 
-def prepare(folder: Path, dsn: str, nats_url: str, *nodes: str) -> subprocess.CompletedProcess[str]:
-    """Run `deploy/prepare.py` for processes on this machine."""
+def prepare(
+    folder: Path, dsn: str, nats_url: str, *nodes: str, said: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """Run `deploy/prepare.py` for processes on this machine, with what else is `said`."""
     named = [word for node in nodes for word in ("--node", node)]
     command = [sys.executable, str(DEPLOY / "prepare.py"), str(folder), "--pg-dsn", dsn]
+    command += ["--files", str(folder / "files")]
     return subprocess.run(
-        [*command, "--nats-url", nats_url, "--etc", str(folder), *named],
+        [*command, "--nats-url", nats_url, "--etc", str(folder), *named, *said],
         capture_output=True,
         text=True,
     )

@@ -1,6 +1,7 @@
 """The files of deploy/ against what they talk about: units, services, metrics, ports."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -70,6 +71,38 @@ def test_every_process_in_compose_sees_its_own_folder_only():
         assert from_state[0].endswith(":ro")
 
 
+def test_what_has_to_outlive_a_container_is_in_a_volume():
+    kept = {
+        "postgres": "/var/lib/postgresql",
+        "nats": "/data",
+        "gateway": "/var/lib/headrace/files",
+        "n1": "/var/lib/headrace/node",
+    }
+    for name, folder in kept.items():
+        volumes = dict(reversed(v.split(":")[:2]) for v in COMPOSE["services"][name]["volumes"])
+        assert volumes[folder] in COMPOSE["volumes"]
+    assert COMPOSE["services"]["n1"]["environment"]["HEADRACE_NODE_DIR"] == kept["n1"]
+
+
+def test_everything_in_compose_comes_back_and_says_whether_it_is_ready():
+    running = {name: s for name, s in COMPOSE["services"].items() if name != "prepare"}
+
+    assert {name for name, s in running.items() if s.get("restart") != "always"} == set()
+    assert {name for name, s in running.items() if not s.get("healthcheck")} == set()
+
+
+@pytest.mark.skipif(not shutil.which("docker-compose"), reason="no docker-compose here")
+def test_compose_of_version_1_understands_it_too():
+    done = subprocess.run(
+        ["docker-compose", "--file", DEPLOY / "compose.yaml", "config", "--quiet"],
+        env={"PATH": os.environ["PATH"], "HEADRACE_PG_PASSWORD": "x"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 0, done.stderr
+
+
 def test_prometheus_asks_every_service_in_compose_where_it_listens():
     scrape = yaml.safe_load((DEPLOY / "prometheus" / "headrace.yaml").read_text())
     targets = scrape["scrape_configs"][0]["static_configs"][0]["targets"]
@@ -107,9 +140,10 @@ def test_the_unit_that_joining_installs_is_the_one_shown_here():
 def test_nats_understands_its_configuration(tmp_path):
     (tmp_path / "trust").mkdir()
     (tmp_path / "trust" / "trust.conf").touch()
-    shutil.copy(DEPLOY / "nats" / "headrace.conf", tmp_path)
+    for name in ("headrace.conf", "compose.conf"):
+        shutil.copy(DEPLOY / "nats" / name, tmp_path)
 
-    command = [binaries.nats_server(), "--config", tmp_path / "headrace.conf", "-t"]
+    command = [binaries.nats_server(), "--config", tmp_path / "compose.conf", "-t"]
     done = subprocess.run(command, capture_output=True, text=True)
 
     assert done.returncode == 0, done.stdout + done.stderr

@@ -3,8 +3,10 @@
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.deploy import platform
@@ -48,6 +50,63 @@ def test_processes_started_from_their_folders_run_a_job(folder, ports, database)
     assert "| it runs" in done.stdout, done.stdout + done.stderr
     assert done.returncode == 0
     assert verify(folder).startswith("verified 1 .. ")
+
+
+def test_every_gateway_has_what_jobs_left_behind(folder, ports, database, tmp_path):
+    nats_port, gateway_port = ports
+    prepared = platform.prepare(folder, database, f"nats://127.0.0.1:{nats_port}", "n1")
+    assert prepared.returncode == 0, prepared.stderr
+    let_choose_ports(folder, gateway_port)
+    shutil.copytree(folder / "gateway", folder / "second")
+    env = folder / "second" / "env"
+    env.write_text(env.read_text().replace(f"127.0.0.1:{gateway_port}", "127.0.0.1:0"))
+    job = tmp_path / "job.yaml"
+    job.write_text(
+        "name: leaves\ncommand: echo kept > $HEADRACE_OUTPUT_DIR/it\n"
+        "outputs: [it]\nresources: {gpus: 1}\n"
+    )
+
+    with contextlib.ExitStack() as up:
+        up.enter_context(platform.nats_server(folder, nats_port))
+        files = [up.enter_context(platform.started(folder, s, s)) for s in platform.SERVICES]
+        second = up.enter_context(platform.started(folder, "second", "gateway"))
+        node = platform.started(
+            folder,
+            "n1",
+            "node_agent",
+            HEADRACE_NODE_DIR=str(folder / "node"),
+            HEADRACE_NODE_GPUS="simulated:1xH100-80GB",
+        )
+        for file in (*files, second, up.enter_context(node)):
+            platform.wait(lambda file=file: readiness(file).get("status") == 200, f"{file} ready")
+        ran = headrace(folder, gateway_port, "submit", "--wait", str(job))
+        fetched = [
+            headrace(folder, port, "outputs", "leaves", "-o", str(tmp_path / str(port)))
+            for port in (gateway_port, int(second.read_text()))
+        ]
+        subprocess.run([sys.executable, "-m", "headrace.node_agent", "--stop-all", folder / "node"])
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert [done.returncode for done in fetched] == [0, 0], [done.stderr for done in fetched]
+    assert [path.read_text() for path in tmp_path.glob("*/**/it")] == ["kept\n", "kept\n"]
+
+
+def test_a_gateway_without_a_folder_that_stays_does_not_start(folder, database):
+    platform.prepare(folder, database, "nats://bus:4222")
+    env = folder / "gateway" / "env"
+    env.write_text("".join(line for line in env.open() if "HEADRACE_FILES_DIR" not in line))
+    command = ["/bin/sh", platform.DEPLOY / "start.sh", folder / "gateway", "gateway"]
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+
+    done = subprocess.run(
+        command,
+        env={"PATH": path, "HEADRACE_RUN_DIR": str(folder), "HEADRACE_INSTANCE": "g"},
+        capture_output=True,
+        text=True,
+    )
+
+    assert done.returncode == 1
+    assert "HEADRACE_FILES_DIR must be set" in done.stderr
 
 
 def test_preparing_again_keeps_every_key_and_adds_a_node(folder, database):

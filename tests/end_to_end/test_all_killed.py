@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from tests.end_to_end.load import Load, live
 from headrace.verification import check_journal
 
 ROUNDS = int(os.environ.get("HEADRACE_CHAOS_ROUNDS", "20"))
+SEED = int(os.environ.get("HEADRACE_CHAOS_SEED", "2"))
+ROUNDS_S_MAX = float(os.environ.get("HEADRACE_CHAOS_S_MAX", "inf"))  # no round begins after that
 ROUND_S_MAX = 60.0
 UNTIL_CUT_S_MAX = 1.5  # of load, before everything is killed
 WORKS = """
@@ -72,11 +75,11 @@ def test_everything_killed_at_once_loses_no_job_and_runs_none_twice(new_platform
 @pytest.mark.chaos
 @pytest.mark.timeout(ROUNDS * ROUND_S_MAX)
 def test_everything_killed_at_once_again_and_again(new_platform, tmp_path):
-    killed_together(new_platform, tmp_path, rounds=ROUNDS, seed=2)
+    killed_together(new_platform, tmp_path, rounds=ROUNDS, seed=SEED)
 
 
 def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> None:
-    platform = new_platform("--nodes", "2", "--gpus", "simulated:8xH100-80GB")
+    platform = new_platform("--nodes", "1", "--gpus", "simulated:16xH100-80GB")
     journal = folder / "ran"
     journal.touch()
     journal.chmod(0o666)
@@ -84,13 +87,20 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
     job = {"name": "load", "command": command, "resources": {"gpus": 1}}
     job["retry"] = {"on": ["node-lost"], "attempts": 100}  # each round takes from whoever runs
     url, chance = platform.url, random.Random(seed)
+    took = Counter[str]()
     began_s = time.monotonic()
     with Load(platform, job) as load:
         for number in range(rounds):
-            wait_for_load(platform, journal)
+            if time.monotonic() - began_s > ROUNDS_S_MAX:
+                rounds = number
+                break
+            with timed(took, "until jobs run"):
+                wait_for_load(platform, journal)
             time.sleep(chance.random() * UNTIL_CUT_S_MAX)  # when it comes, is the test
-            count = kill_everything(platform, chance)
-            platform.up("--listen", url.partition("//")[2])
+            with timed(took, "until all are killed"):
+                count = kill_everything(platform, chance)
+            with timed(took, "until it is up"):
+                platform.up("--listen", url.partition("//")[2])
             doubled = Ran(journal.read_text().splitlines()).doubled()
             assert doubled == [], f"round {number}, {count} killed"
     platform.wait_ready()
@@ -104,6 +114,8 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
                 bad[event.data["job"]] = event.data
     ran = Ran(journal.read_text().splitlines())
     jobs = load.tasks()
+    if rounds:
+        print({what: f"{ms / rounds / 1_000:.1f} s a round" for what, ms in took.items()})
     print(
         f"{rounds} rounds in {time.monotonic() - began_s:.0f} s: {len(jobs)} jobs, {len(ran.lines)} lines,",
         f"{len([1 for job in jobs if ended[job] != 1 or job in bad])} lost, {len(ran.doubled())} doubled,",
@@ -117,6 +129,13 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
     platform.verify()
 
 
+@contextlib.contextmanager
+def timed(took: Counter[str], what: str) -> Iterator[None]:
+    began_s = time.monotonic()
+    yield
+    took[what] += round((time.monotonic() - began_s) * 1_000)
+
+
 def wait_for_load(platform, journal: Path) -> None:
     """Until jobs run again since the last time."""
     size = journal.stat().st_size
@@ -128,11 +147,12 @@ def wait_for_load(platform, journal: Path) -> None:
 
 
 def kill_everything(platform, chance: random.Random) -> int:
-    """SIGKILL all that belongs to the platform, in every second round its workers too: after what
-    supervises them, which else would tell that its worker was killed. How many there were.
+    """SIGKILL all that belongs to the platform, in any order, in every second round its workers too. How
+    many there were.
     """
     with_workers, killed = chance.random() < 0.5, set()
     while found := [pid for pid in of_platform(platform, with_workers) if pid not in killed]:
+        chance.shuffle(found)
         for pid in found:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -141,8 +161,8 @@ def kill_everything(platform, chance: random.Random) -> int:
 
 
 def of_platform(platform, with_workers: bool) -> list[int]:
-    """The living processes that were started with anything of this platform, workers last."""
-    marker, supervising, working = str(platform.home), [], []
+    """The living processes that were started with anything of this platform."""
+    marker, found = str(platform.home), []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):
             environ = Path(f"/proc/{process.pid}/environ").read_bytes()
@@ -151,5 +171,6 @@ def of_platform(platform, with_workers: bool) -> list[int]:
                 continue
             if "janitor" not in title:  # the fixture's own
                 is_worker = b"HEADRACE_ATTEMPT_KEY=" in environ
-                (working if is_worker else supervising).append(process.pid)
-    return supervising + (working if with_workers else [])
+                if with_workers or not is_worker:
+                    found.append(process.pid)
+    return found

@@ -1,5 +1,6 @@
 """The platform comes up, stays up whatever is killed, and goes down without a trace."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -10,6 +11,8 @@ import urllib.request
 
 import asyncpg
 
+from headrace.bus.nats import NatsBus
+from headrace.cli.exits import REFUSED
 from headrace.embedded import processes
 from headrace.embedded.platform import state as platform_state
 from headrace.embedded.services import SERVICES
@@ -205,12 +208,45 @@ async def test_servers_of_ones_own_are_used_and_left_running(new_platform, datab
     await connection.close()
 
 
+def test_a_second_platform_on_one_bus_is_refused_with_the_ways_out(new_platform, own_nats):
+    first = new_platform("--nodes", "0", HEADRACE_NATS_URL=own_nats.url)
+    first.wait(lambda: asyncio.run(has_log(own_nats.url)), "its log is on the bus")
+    (first.home / "second").mkdir()
+    second = Platform(first.home / "second")
+    second.env["HEADRACE_NATS_URL"] = own_nats.url
+    with removed_at_the_end(second):
+        up = ("up", "--detach", "--nodes", "0", "--listen", "127.0.0.1:0")
+        done = second.headrace(*up, "--data-dir", str(second.data_dir), check=False)
+        assert done.returncode == REFUSED, done.stdout
+        assert done.stderr.startswith("refused: HEADRACE_NATS_URL — ")
+        assert "keeps the log of another platform" in done.stderr
+        assert "give each a server, or an account, of its own" in done.stderr
+        assert done.stderr.count("\n") == 1, done.stderr
+    first.wait_ready()
+    first.down()
+    assert "Headrace is up" in first.up(), "the bus is still its own"
+
+
+async def has_log(url):
+    """Whether a platform keeps its log's copy on this bus."""
+    bus = await NatsBus.connect(url)
+    try:
+        return await bus.stream_state("LOG") is not None
+    finally:
+        await bus.close()
+
+
 def test_down_leaves_nothing_behind_and_up_finds_everything_again(new_platform):
     platform = new_platform("--nodes", "1", "--gpus", "simulated:1xT4-16GB")
     before = platform.wait_ready()
     everything = platform.processes()
     token = platform.token
-    assert stat.S_IMODE(platform.data_dir.stat().st_mode) == 0o700
+    # root's is passed through by Postgres' account, on the way to its own folder
+    assert stat.S_IMODE(platform.data_dir.stat().st_mode) == (0o700 if os.geteuid() else 0o711)
+    private = set(platform.data_dir.iterdir()) - {platform.data_dir / "postgres"}
+    assert {path.name: stat.S_IMODE(path.stat().st_mode) & 0o077 for path in private} == (
+        dict.fromkeys((path.name for path in private), 0)
+    )
     platform.down()
     assert not [name for name, process in everything.items() if processes.alive(process)]
     assert not processes_naming(str(platform.home))

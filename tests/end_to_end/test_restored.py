@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from headrace.embedded import identity
+from headrace.embedded import identity, processes
+from headrace.testing.running import removed_at_the_end
 
 from .conftest import Platform, running_platform
 
+END_S_MAX = 60.0
 HELD = "while [ ! -e {flag} ]; do sleep 0.05; done"
 
 
@@ -78,7 +81,7 @@ def test_a_copied_folder_is_refused_and_deleting_it_leaves_the_original(tmp_path
             assert "--fork" in said
         said = refused(platform, "up", "--detach", "--moved", "--data-dir", str(copy))
         assert f"the original is still at {platform.data_dir}" in said
-        platform.headrace("down", "--delete-data", "--data-dir", str(copy))
+        platform.headrace("down", "--delete-data", "--yes", "--data-dir", str(copy))
         assert not copy.exists()
         assert platform.report().ready
         flag.touch()
@@ -103,11 +106,22 @@ def test_a_renamed_folder_goes_on_and_a_moved_one_with_a_word(tmp_path: Path) ->
         elsewhere.rename(platform.data_dir)  # other files by the same name
         said = refused(platform, "up", "--detach", "--data-dir", str(platform.data_dir))
         assert "--moved, if it was moved or restored" in said
+
+        # The job runs on in the folder that is no more: begun anew, it would have its GPU twice.
+        said = refused(platform, "up", "--detach", "--moved", "--data-dir", str(platform.data_dir))
+        assert f"jobs still run where it was ({job})" in said
+        left = processes.identify(int(said.partition("kill ")[2].split()[0]))
+        assert left is not None
+        processes.send(left, signal.SIGTERM)
+        assert processes.wait_exit(left, END_S_MAX)
+
         platform.up("--moved")
         platform.wait(lambda: not _apart(platform, job), "the node follows")
+        platform.wait(lambda: starts(platform, job) == 2, "it starts anew")
         flag.touch()
         assert platform.ended(job)["state"] == "succeeded"
-        assert starts(platform, job) == 1
+        words = [line.split()[0] for line in platform.journal.read_text().splitlines()]
+        assert words[:2] == ["start", "end"], "it ended before it started anew"
         platform.verify()
 
 
@@ -117,26 +131,28 @@ def test_a_fork_has_no_part_in_the_originals_nodes_bus_and_jobs(tmp_path: Path) 
     with running_platform("--nodes", "1", "--gpus", "simulated:2xH100-80GB") as platform:
         job = submitted(platform, flag, 1)
         platform.down("--keep-jobs")
+        (platform.home / "fork").mkdir()
         fork = Platform(platform.home / "fork")
         copied(platform.data_dir, fork.data_dir)
         platform.up()
 
-        said = fork.up("--fork", "--listen", "127.0.0.1:0")
-        assert "Headrace is up" in said
-        lineages = [identity.read(one.layout) for one in (platform, fork)]
-        assert lineages[0] is not None
-        assert lineages[1] is not None
-        assert lineages[0].lineage != lineages[1].lineage
-        for secret in ("grant.key", "admin.token", "account.seed"):
-            mine, theirs = (one.layout.secrets / secret for one in (platform, fork))
-            assert mine.read_bytes() != theirs.read_bytes(), secret
-        fork.wait(
-            lambda: fork.described(job)["job"]["state"] == "cancelled", "no job goes on there"
-        )
-        own = fork.headrace("run", "--gpus", "1", "--", "echo", "own").stdout
-        assert "own" in own
-        fork.verify()
-        fork.down("--delete-data")
+        with removed_at_the_end(fork):
+            said = fork.up("--fork", "--listen", "127.0.0.1:0")
+            assert "Headrace is up" in said
+            lineages = [identity.read(one.layout) for one in (platform, fork)]
+            assert lineages[0] is not None
+            assert lineages[1] is not None
+            assert lineages[0].lineage != lineages[1].lineage
+            for secret in ("grant.key", "admin.token", "account.seed"):
+                mine, theirs = (one.layout.secrets / secret for one in (platform, fork))
+                assert mine.read_bytes() != theirs.read_bytes(), secret
+            fork.wait(
+                lambda: fork.described(job)["job"]["state"] == "cancelled", "no job goes on there"
+            )
+            own = fork.headrace("run", "--gpus", "1", "--", "echo", "own").stdout
+            assert "own" in own
+            fork.verify()
+            fork.down("--delete-data")
 
         assert platform.described(job)["job"]["state"] == "running"
         flag.touch()
@@ -191,7 +207,6 @@ def status(platform: Platform) -> str:
 
 
 def copied(source: Path, target: Path) -> None:
-    target.parent.mkdir(mode=0o711, exist_ok=True)
     subprocess.run(["cp", "-a", str(source), str(target)], check=False, capture_output=True)
 
 

@@ -48,7 +48,7 @@ def offered(which: str) -> Isolation:
         return isolation
     tree = _mounts(kernel.read("/proc/self/mountinfo", 1_048_576).decode()).get("cgroup2")
     try:
-        os.mkdir(f"{tree}/headrace-{name}")
+        os.mkdir(f"{tree}/headrace-{name}", 0o711)
     except OSError as error:
         pytest.skip(f"this host grants no group of version 2: {error}")
     return Cgroup2(f"{tree}/headrace-{name}")

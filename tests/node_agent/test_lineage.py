@@ -9,6 +9,10 @@ from tests.node_agent.rig import Node, until
 from tests.node_agent.test_faults import SH, UNTIL_TOLD, tell
 
 OLD, NEW = "a" * 32, "b" * 32
+SLOW_TO_END = (
+    "trap 'touch asked; while [ ! -e go ]; do sleep 0.05; done; exit 7' TERM;"
+    " while :; do sleep 0.05; done"
+)
 
 
 async def followed(node: Node, *, position: int = 5) -> None:
@@ -47,6 +51,22 @@ async def test_what_the_older_log_does_not_know_runs_on_until_it_is_ordered_to_e
     node.placement.wanted[key] = wanted
     await node.placement.stop(key)
     assert (await node.placement.ended(key)).reason == "stopped"
+
+
+async def test_that_it_has_ended_is_heard_also_when_it_took_a_while(node: Node) -> None:
+    await node.placement.begin(OLD, 1, position=100)
+    key = await node.placement.want("job-1", SH, "-c", SLOW_TO_END)
+    await node.placement.started(key)
+    wanted = node.placement.wanted.pop(key)
+    await followed(node)
+    node.placement.wanted[key] = wanted
+    await node.placement.stop(key, grace_s=60)
+    await until((node.folder(key) / "work" / "asked").exists, "it is asked to end")
+    beats = len(node.placement.signals)
+    await until(lambda: len(node.placement.signals) > beats + 1, "it was looked at while it ends")
+    assert node.placement.running == (key,)
+    tell(node, key)
+    await until(lambda: node.placement.running == (), "its end is said")
 
 
 @pytest.mark.parametrize("is_swept", [False, True])

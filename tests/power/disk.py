@@ -27,11 +27,11 @@ class Disk:
     boots anew after each cut.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, size: int = SIZE) -> None:
         self._image, self.path = folder / "image", folder / "disk"
         self._boot = folder / "boot"
         with self._image.open("wb") as file:
-            file.truncate(SIZE)
+            file.truncate(size)
         self.path.mkdir()
         _run("mkfs.ext4", "-q", "-F", str(self._image))
         self._mount()
@@ -91,9 +91,9 @@ class Disk:
 
 
 @contextlib.contextmanager
-def disk(folder: Path) -> Iterator[Disk]:
-    """A new one, gone afterwards."""
-    made = Disk(folder)
+def disk(folder: Path, size: int = SIZE) -> Iterator[Disk]:
+    """A new one of so many bytes, gone afterwards."""
+    made = Disk(folder, size)
     try:
         yield made
     finally:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 
 import msgspec
+import pytest
 
 from headrace.bus.memory import MemoryBus
 from headrace.events.asked import Gang
 from headrace.events.gangs import GuardTripped
 from headrace.events.jobs import JobAdmitted
+from headrace.events.platform import LogBegan
 from headrace.runtime import log_messages
 from headrace.runtime.relay import POLL_S, Relay
 
@@ -122,6 +124,42 @@ async def test_the_copy_of_a_log_that_is_no_more_is_replaced():
     await relays.start("next")
     await until(lambda: list(relays.copy()) == [1, 2, 3])
     assert list(relays.copy().values()) == relays.rig.log.events
+
+
+def begun(lineage, how="new"):
+    return LogBegan(lineage=lineage, epoch=1, how=how)
+
+
+@virtual
+async def test_the_copy_of_an_earlier_line_of_history_is_replaced_also_when_it_is_shorter():
+    relays = Relays()
+    await relays.rig.append(begun("one"), eligible(1), eligible(2))
+    await relays.start()
+    await relays.caught_up()
+    assert relays.rig.broker.streams["LOG"].spec.lineage == "one"
+    relays.running[0].cancel()
+    relays.rig.lose_the_log()
+    await relays.rig.append(begun("one"), begun("two", "restored"), *map(eligible, range(5)))
+    await relays.start("next")
+    await relays.caught_up()
+    assert list(relays.copy().values()) == relays.rig.log.events
+    assert relays.rig.broker.streams["LOG"].spec.lineage == "two"
+
+
+@virtual
+@pytest.mark.parametrize("how", ["new", "forked"])
+async def test_another_platforms_copy_is_left_alone(how, caplog):
+    relays = Relays()
+    await relays.rig.append(begun("one"), eligible(1))
+    await relays.start()
+    theirs = await relays.caught_up()
+    relays.running[0].cancel()
+    if how == "new":
+        relays.rig.lose_the_log()
+    await relays.rig.append(begun("two", how), eligible(2))
+    await relays.start("next")
+    await until(lambda: "the log of another platform (lineage one)" in caplog.text)
+    assert relays.copy() == theirs
 
 
 @virtual

@@ -11,10 +11,10 @@ from tests.contract import logs as kinds
 from tests.contract.services import event
 
 from headrace.events import decode
-from headrace.events.platform import LogBegan
+from headrace.events.platform import FORKED, RESTORED, LogBegan
 from headrace.store import roles
 from headrace.store.interface import NotAllowed, SchemaTooNew
-from headrace.store.lineage import FORKED, RESTORED, Known, Opening, Refused, digest_of, open_log
+from headrace.store.lineage import Known, Opening, Refused, digest_of, open_log
 from headrace.store.postgres import PostgresStore
 
 OURS, THEIRS = digest_of(b"a" * 32), digest_of(b"b" * 32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from tests.verification.histories import (
     ACT,
     ADMITTED,
@@ -29,7 +30,7 @@ from headrace.events.accounts import AccountAssigned
 from headrace.events.gangs import GangEvicted
 from headrace.events.jobs import JobCancelling, JobHeld
 from headrace.events.nodes import NodeChanged
-from headrace.events.platform import ServiceLed
+from headrace.events.platform import LogBegan, ServiceLed
 from headrace.events.queues import Allowance, QueueConfigured
 from headrace.verification import Checker, check_accepted
 
@@ -177,6 +178,14 @@ def test_an_operators_fence_is_proof() -> None:
 
     assert broken(*RUNNING, fenced, released()) == []
     assert broken(*RUNNING, NodeChanged(node="n1", change="cordon"), released()) == ["I4"]
+
+
+def test_a_fork_is_proof_and_a_restored_log_is_none() -> None:
+    began = LogBegan(lineage="l", epoch=2, how="forked", before="k")
+
+    assert broken(*RUNNING, began, released()) == []
+    restored = msgspec.structs.replace(began, how="restored")
+    assert broken(*RUNNING, restored, released()) == ["I4"]
 
 
 def test_a_job_does_not_end_while_it_holds_devices() -> None:

@@ -6,7 +6,8 @@
     incoming/          what is being received
 
 Rule: a name appears when its content was compared with it, never before. There is nothing else to
-keep in step: the folder may be copied, thinned out or lost at any time.
+keep in step: the folder may be copied, thinned out or lost at any time. Where it is to be durable, a
+content is on the disk before its name appears, and the names of all before that of the manifest.
 """
 
 from __future__ import annotations
@@ -45,10 +46,12 @@ class Damaged(OSError):
 
 
 class Objects:
-    """The folder of one project. Not for several threads at once but where it says so."""
+    """The folder of one project. Not for several threads at once but where it says so. `durable`: a
+    manifest that was kept survives a power cut, with all its contents.
+    """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, *, durable: bool = False) -> None:
+        self.root, self._durable = root, durable
         self._objects, self._packed = root / "objects", root / "packed"
         self._trees, self._incoming = root / "trees", root / "incoming"
 
@@ -120,6 +123,8 @@ class Objects:
     def adopt(self, path: str, digest: str) -> None:
         """Take a file of this file system as a content that was compared with its name."""
         self._make_room_for(digest)
+        if self._durable:
+            _sync(path)
         os.replace(path, self.path_of(digest))
 
     def read(self, digest: str, offset: int, bytes_max: int) -> bytes:
@@ -139,7 +144,11 @@ class Objects:
         missing = self.missing(manifest.digests())
         if not missing:
             self._trees.mkdir(parents=True, exist_ok=True)
+            if self._durable:
+                self._sync_names(manifest)
             self._write(str(self._trees / name_of(data)), data)
+            if self._durable:
+                _sync(str(self._trees))
         return missing
 
     def tree(self, name: str, bytes_max: int = BUNDLE_BYTES_MAX) -> Manifest | None:
@@ -209,6 +218,8 @@ class Objects:
         new = self.new_incoming()
         with open(os.open(new, _OPEN_NEW | os.O_EXCL, 0o600), "wb") as file:
             file.writelines(pack_of(contents))
+        if self._durable:
+            _sync(new)
         for digest in contents:
             path = self.pack_of(digest)
             try:
@@ -221,6 +232,16 @@ class Objects:
                 os.rename(f"{new}.link", path)
         os.unlink(new)
 
+    def _sync_names(self, manifest: Manifest) -> None:
+        """The folders in which the names of its contents are, whoever put them there, and those above."""
+        folders = set(map(str, (self._objects, self._packed, self.root, *self.root.parents[:2])))
+        for digest in manifest.digests():
+            folders.add(os.path.dirname(self.path_of(digest)))
+            folders.add(os.path.dirname(self.pack_of(digest)))
+        for folder in folders:
+            with contextlib.suppress(FileNotFoundError):
+                _sync(folder)
+
     def _make_room_for(self, digest: str) -> None:
         os.makedirs(os.path.dirname(self.path_of(digest)), mode=0o700, exist_ok=True)
 
@@ -232,12 +253,23 @@ class Objects:
             left = memoryview(data)
             while left:
                 left = left[os.write(file, left) :]
+            if self._durable:
+                os.fsync(file)
             os.rename(new, path)
         except OSError:
             os.unlink(new)  # half of it would only take the room that is missing
             raise
         finally:
             os.close(file)
+
+
+def _sync(path: str) -> None:
+    """Wait until this file, or the names in this folder, survive a power cut. Raises `OSError`."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _read(path: str, offset: int, bytes_max: int) -> bytes:

@@ -52,7 +52,8 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     that strangers may publish into is not `acknowledged`: the server sends an acknowledgement to
     whatever subject the sender names, with rights that the sender does not have. It gives `receipts`
     instead: the headers of a message that was stored, on the message's own subject with the first of
-    these two prefixes replaced by the second, which no sender can choose.
+    these two prefixes replaced by the second, which no sender can choose. `lineage` says for good of
+    which log it has events.
     """
 
     name: str
@@ -66,6 +67,7 @@ class StreamSpec(msgspec.Struct, frozen=True, kw_only=True):
     first_sequence: int = 1
     acknowledged: bool = True
     receipts: tuple[str, str] | None = None  # prefixes of subjects, without the last dot
+    lineage: str = ""
 
 
 class StreamState(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +79,7 @@ class StreamState(msgspec.Struct, frozen=True, kw_only=True):
     last: int
     messages: int
     bytes: int
+    lineage: str = ""
 
 
 class Subscription(Protocol):

@@ -46,7 +46,13 @@ class MemoryStream:
         """What the stream holds now."""
         first = next(iter(self.messages), self._last + 1)
         messages = len(self.messages)
-        return StreamState(first=first, last=self._last, messages=messages, bytes=self._bytes)
+        return StreamState(
+            first=first,
+            last=self._last,
+            messages=messages,
+            bytes=self._bytes,
+            lineage=self.spec.lineage,
+        )
 
     def store(self, message: Message, expected_last: int | None) -> int:
         """Add a message; its sequence."""

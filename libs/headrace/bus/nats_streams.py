@@ -38,6 +38,7 @@ BACKOFF_S = 1.0  # when the stream or consumer is away, and before a failed mess
 ACK_WAIT_S = 6.0  # a message whose consumer died comes again; whoever works on it says so
 # The least that the server takes: who names a message first could have another's of that name dropped.
 DUPLICATE_WINDOW_S = 0.1
+_LINEAGE = "headrace-lineage"  # in a stream's metadata
 _WRONG_LAST_SEQUENCE = (10071, 10164)
 
 _LOG = logging.getLogger("headrace.bus")
@@ -68,6 +69,7 @@ class NatsStreams:
             duplicate_window=DUPLICATE_WINDOW_S,
             no_ack=not spec.acknowledged,
             republish=_republishing(spec.receipts),
+            metadata={_LINEAGE: spec.lineage} if spec.lineage else None,
         )
         try:
             await self.context.add_stream(config)
@@ -87,7 +89,11 @@ class NatsStreams:
             return None
         state = info.state
         return StreamState(
-            first=state.first_seq, last=state.last_seq, messages=state.messages, bytes=state.bytes
+            first=state.first_seq,
+            last=state.last_seq,
+            messages=state.messages,
+            bytes=state.bytes,
+            lineage=(info.config.metadata or {}).get(_LINEAGE, ""),
         )
 
     async def delete(self, name: str) -> None:

@@ -9,7 +9,9 @@ HEARD_S = 10.0  # after which an instance that said nothing is not there
 
 
 class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One instance: whether it leads its service (in which term), and how far it has read the log."""
+    """One instance: whether it leads its service (in which term), and how far it has read the log;
+    `files` names the folder in which a gateway keeps the files of projects.
+    """
 
     service: str
     instance: str
@@ -17,3 +19,4 @@ class Presence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     leading: bool = False
     epoch: int = 0
     memory_bytes: int = 0  # resident
+    files: str = ""

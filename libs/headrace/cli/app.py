@@ -44,6 +44,9 @@ VERBS = {
     "resume": Verb("changing", "let paused jobs go on"),
     "events": Verb("following", "the log, from any moment on"),
     "apply": Verb("admin", "create or change projects, pools, volumes, templates, …"),
+    "get": Verb(
+        "getting", "a project, pool, volume, … as it was applied, to change and apply again"
+    ),
     "delete": Verb("deleting", "delete what was applied, or a node"),
     "projects": Verb("reading", "departments and projects: quota, share, use"),
     "usage": Verb("accounts", "GPU hours and their cost, by project, user, day, …"),

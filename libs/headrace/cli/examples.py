@@ -28,6 +28,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "resume": ("headrace resume hello",),
     "events": ("headrace events --job hello --since 10m", "headrace events -f --type gang."),
     "apply": ("headrace apply -f fleet.yaml",),
+    "get": ("headrace get project default", "headrace get project default | headrace apply -"),
     "delete": ("headrace delete project trial --yes", "headrace delete node n3"),
     "projects": ("headrace projects -o wide",),
     "usage": ("headrace usage --by project,user --since 7d",),

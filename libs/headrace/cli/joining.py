@@ -116,11 +116,27 @@ def _carry_out(where: Path, wanted: order.Order, env: dict[str, str], *, as_serv
     if joined.returncode != DONE:
         return joined.returncode
     order.replace(where / JOINED_WITH, json.dumps(env).encode())
+    _sync_with_parents(where)
     if as_service:
         print(printable(install(where, env)))
         return DONE
     print(printable(f"  to start it again: {run_line(where)}"), flush=True)
     return _become_agent(told)
+
+
+def _sync_with_parents(folder: Path) -> None:
+    """The files in it are on the disk; so are now its own name, and those of the folders above it: the
+    token is used up, and a power cut must not cost the membership. Raises `OSError`.
+    """
+    for each in (folder, *folder.parents):
+        try:
+            file = os.open(each, os.O_RDONLY)
+        except PermissionError:  # somebody else's, and older than what was made here
+            continue
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
 
 
 def run_options(parser: ArgumentParser) -> None:

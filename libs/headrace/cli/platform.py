@@ -21,6 +21,7 @@ from headrace.cli.output import show
 from headrace.embedded import EmbeddedError, daemon, ending, identity, processes, secrets, settings
 from headrace.embedded import status as _status
 from headrace.embedded.announcement import announce
+from headrace.embedded.durability import check_room
 from headrace.embedded.files import write_file
 from headrace.embedded.layout import Layout, default_data_dir
 from headrace.embedded.platform import State, state
@@ -267,6 +268,7 @@ def _up(layout: Layout, options: settings.Wanted, story: Story, *, detach: bool)
     layout.create()
     running = state(layout) if not story.word else None
     if running is None:
+        check_room(layout.data_dir, is_first=not layout.has_postgres())
         with layout.locked():
             identity.settle(layout, story.word, is_restored=story.is_restored, rotate=story.rotate)
             wanted = settings.settle(layout, options)

@@ -58,6 +58,8 @@ def _wrongs(status: Status) -> list[str]:
     found = [f"nobody leads {service}" for service in DECIDING if service not in leaders]
     if not status.bus.connected:
         found.append("the gateway is not connected to the bus")
+    if len({row.files for row in status.instances if row.files}) > 1:
+        found.append("gateways keep files in different folders: HEADRACE_FILES_DIR is one for all")
     if 0 < status.certificate_ends_us < time.time_ns() // 1000 + SOON_US:
         found.append(f"the certificate ends at {moment(status.certificate_ends_us)}")
     return found

@@ -102,6 +102,7 @@ class AsyncClient:
     approve_node = _awaited(Client.approve_node)
     projects = _awaited(Client.projects)
     apply = _awaited(Client.apply)
+    document = _awaited(Client.document)
     delete = _awaited(Client.delete)
     set_secret = _awaited(Client.set_secret)
     create_publisher = _awaited(Client.create_publisher)

@@ -235,6 +235,14 @@ class Client(Reports, People, Entering):
         """Create or change a department or project; `change` says what became of it."""
         return self._once("PUT", "/v1/documents", document)
 
+    def document(self, kind: str, name: str = "", *, project: str = "") -> dict[str, Any]:
+        """The document of a department, project, pool, volume, template or webhook (the last two of
+        `project`), or of `scheduling`, as it was applied. Raises `NotFound`.
+        """
+        words = "/".join(part(word) for word in (kind, name) if word)
+        path = path_with(f"/v1/documents/{words}", {"project": project})
+        return self._get(path, dict[str, Any])
+
     def delete(self, kind: str, name: str = "", *, project: str = "") -> Answer:
         """Delete a department, project, pool, volume, template or webhook (the last two of
         `project`), or the document of `scheduling`, which has no name.

@@ -22,6 +22,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     A refused one carries the refusal's fields (`field`, `value`, `rule`, `instead`) and the line.
     `secret` signs a webhook's messages. `jwt` is a credential for the bus; a member's comes with the address of the `bus` (without a host:
     the gateway's) and the Ed25519 key (base64) of who signs the grants it may obey.
+    What was neither taken nor refused, for now, may be asked again `again_after_s` seconds later.
     """
 
     accepted: bool
@@ -39,6 +40,7 @@ class Answer(msgspec.Struct, kw_only=True, omit_defaults=True):
     grant_key: str = ""
     message: str = ""
     refusal: dict[str, str] | None = None
+    again_after_s: int = 0
 
 
 def signed_text(node: str, at_s: int) -> bytes:
@@ -263,7 +265,7 @@ class BusStatus(msgspec.Struct, kw_only=True):
 
 class InstanceRow(msgspec.Struct, kw_only=True):
     """One instance of a service, heard in the last seconds: whether it leads, and by how many events
-    it is behind the log.
+    it is behind the log. `files` names the folder with files of projects, of which gateways share one.
     """
 
     service: str
@@ -273,6 +275,7 @@ class InstanceRow(msgspec.Struct, kw_only=True):
     position: int
     lag: int
     memory_bytes: int
+    files: str = ""
 
 
 class Operations(msgspec.Struct, kw_only=True):

@@ -7,6 +7,7 @@ never run as a user who has more rights than needed. Root drops to an existing p
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import pwd
 import stat
@@ -77,8 +78,14 @@ def private_folder(path: Path, account: Account | None = None, *, mode: int = 0o
             raise EmbeddedError(f"{path} belongs to uid {found.st_uid}; it must be ours alone")
         path.chmod(mode)
     except OSError as error:
-        raise EmbeddedError(f"cannot use the folder {path}: {error.strerror}") from error
+        raise EmbeddedError(f"cannot use the folder {path}: {_why(error)}") from error
     return path
+
+
+def _why(error: OSError) -> str:
+    if error.errno == errno.EROFS:
+        return f"{error.strerror}: mount it writable, or take another --data-dir"
+    return error.strerror or str(error)
 
 
 def open_folder(path: Path, mode: int) -> None:

@@ -80,7 +80,8 @@ async def _supervise(platform: Platform, layout: Layout, on_ready: Callable[[str
         _LOG.error("%s", error)
         status = 1
     waiting.cancel()
-    kept = settings.read(layout).are_jobs_kept
+    # A start that fails, or is refused, was no order to end what ran before it.
+    kept = bool(status) or settings.read(layout).are_jobs_kept
     wish = read_json(wish_file(layout), Wish) or Wish(keep_jobs=kept)
     await platform.stop(keep_jobs=wish.keep_jobs)
     with contextlib.suppress(EmbeddedError, OSError):

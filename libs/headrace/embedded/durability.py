@@ -1,4 +1,6 @@
-"""What was made is on the disk before anybody relies on it."""
+"""There is room on the disk before anything is made, and what was made is on it before anybody relies
+on it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,23 @@ from pathlib import Path
 
 from headrace.embedded import EmbeddedError
 
+FIRST_BYTES_MIN = 256 * 2**20  # what a first start makes (60 MB), and its log for a while
+LATER_BYTES_MIN = 32 * 2**20  # a segment of Postgres' own log (16 MB), and what recovery writes
+
 _LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def check_room(folder: Path, *, is_first: bool) -> None:
+    """Refuse to start what would stop half-way on a full disk. Raises `EmbeddedError`."""
+    found = os.statvfs(folder)
+    free_bytes = found.f_bavail * found.f_frsize
+    needed_bytes = FIRST_BYTES_MIN if is_first else LATER_BYTES_MIN
+    if free_bytes < needed_bytes:
+        otherwise = ", or take another --data-dir" if is_first else "; nothing in it was changed"
+        raise EmbeddedError(
+            f"refused: {folder} — its disk is full: {free_bytes >> 20} MiB are free, and"
+            f" {needed_bytes >> 20} MiB are needed to start: free some{otherwise}"
+        )
 
 
 def sync(*folders: Path) -> None:

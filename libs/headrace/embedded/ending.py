@@ -9,10 +9,14 @@ import logging
 import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
 
 from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
 from headrace.embedded.postgres import Postgres
+from headrace.embedded.processes import boot_id
 from headrace.embedded.services import SERVICES, inherited
 from headrace.embedded.units import python_command, recorded, stop_recorded
 
@@ -20,6 +24,13 @@ ATTEMPTS_END_S_MAX = 60.0  # every attempt of a node gets its grace, then is kil
 PARALLEL_MAX = 8
 
 _LOG = logging.getLogger("headrace.up")
+
+
+class _Intent(msgspec.Struct):
+    """Of the first line of an attempt's record: whose pid it is, and in which boot."""
+
+    boot: str
+    pid: int
 
 
 def end_everything(layout: Layout, *, keep_jobs: bool, again: bool = False) -> None:
@@ -46,6 +57,34 @@ def open_jobs(layout: Layout) -> list[str]:
         f for f in folders if (f / "intent.json").exists() and not (f / "exit.json").exists()
     )
     return sorted({folder.name.rsplit(".", 2)[0].replace(".", "/") for folder in is_open})
+
+
+def left_elsewhere(layout: Layout) -> dict[str, int]:
+    """The jobs of which an attempt, by this folder's copy of its record, runs on in the folder that it
+    was copied from, with the pid of what supervises it. This folder would not hear of its end.
+    """
+    found = {}
+    for folder in layout.nodes.glob("*/attempts/*"):
+        pid = _pid_of(folder / "intent.json") if not (folder / "exit.json").exists() else 0
+        there = Path(f"/proc/{pid}/cwd")
+        try:
+            name = there.readlink().name.removesuffix(" (deleted)")
+            is_here = there.stat().st_ino == folder.stat().st_ino
+        except OSError:
+            continue
+        if name == folder.name and not is_here:
+            found[name.rsplit(".", 2)[0].replace(".", "/")] = pid
+    return found
+
+
+def _pid_of(intent: Path) -> int:
+    """The supervisor of an attempt that was begun in this boot; 0 of any other."""
+    try:
+        with intent.open("rb") as file:
+            said = msgspec.json.decode(file.readline(), type=_Intent)
+    except (OSError, msgspec.DecodeError):
+        return 0
+    return said.pid if said.boot == boot_id() else 0
 
 
 def stop_together(layout: Layout, names: Iterable[str]) -> list[str]:

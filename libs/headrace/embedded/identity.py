@@ -16,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.embedded import EmbeddedError, processes
+from headrace.embedded.ending import left_elsewhere
 from headrace.embedded.files import read_json, write_file
 from headrace.embedded.layout import Layout
 from headrace.embedded.units import recorded
@@ -144,6 +145,12 @@ def _check_word(layout: Layout, known: Identity, word: str) -> None:
         if alive:
             raise EmbeddedError(
                 f"refused: --moved — it still runs where it was ({', '.join(alive)}): end that first"
+            )
+        if left := left_elsewhere(layout):
+            pids = " ".join(str(pid) for pid in left.values())
+            raise EmbeddedError(
+                f"refused: --moved — jobs still run where it was ({', '.join(left)}), and their end would"
+                f" not be heard here: kill {pids} ends them, and they start anew"
             )
 
 

@@ -14,19 +14,25 @@ from urllib.parse import urlsplit, urlunsplit
 import asyncpg
 import msgspec
 
+from headrace.bus.interface import BusError
+from headrace.events.platform import others_log_text
 from headrace.store.interface import StoreError
-from headrace.store.lineage import Known, Opening, Refused, open_log
+from headrace.store.lineage import Known, Opening, Refused, lines_of, open_log
 
 MIGRATION_S_MAX = 600.0
 CONNECT_S_MAX = 30.0
 
 
 class Order(msgspec.Struct):
-    """What is to be migrated. `create`: make the database when it is missing."""
+    """What is to be migrated. `create`: make the database when it is missing. `nats_url` is of a bus of
+    the user's own, where the platform's log is to be the only one.
+    """
 
     dsn: str
     opening: Opening
     create: bool
+    nats_url: str = ""
+    nats_creds: str = ""
 
 
 def main() -> None:
@@ -37,14 +43,30 @@ def main() -> None:
         sys.stdout.buffer.write(msgspec.json.encode(known))
     except Refused as error:
         raise SystemExit(f"refused: {error}") from None
-    except (StoreError, asyncpg.PostgresError, OSError) as error:
+    except (BusError, StoreError, asyncpg.PostgresError, OSError) as error:
         raise SystemExit(f"{type(error).__name__}: {error}") from None
 
 
 async def _migrate(order: Order) -> Known:
     if order.create:
         await _create_database(order.dsn)
-    return await open_log(order.dsn, order.opening)
+    known = await open_log(order.dsn, order.opening)
+    if order.nats_url:
+        await _check_bus(order)
+    return known
+
+
+async def _check_bus(order: Order) -> None:
+    """Two platforms on one bus would answer each other's requests."""
+    from headrace.bus.nats import NatsBus
+
+    bus = await NatsBus.connect(order.nats_url, creds_path=order.nats_creds, name="up")
+    try:
+        copy = await bus.stream_state("LOG")
+    finally:
+        await bus.close()
+    if copy is not None and copy.lineage not in ("", *await lines_of(order.dsn)):
+        raise Refused(f"HEADRACE_NATS_URL — {others_log_text(copy.lineage)}")
 
 
 async def _create_database(dsn: str) -> None:

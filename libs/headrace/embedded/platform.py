@@ -236,6 +236,11 @@ class Platform:
             },
             "create": not self._settings.external_postgres,
         }
+        if self._settings.external_nats:
+            order |= {
+                "nats_url": self._servers.nats_url,
+                "nats_creds": self._servers.nats_creds or "",
+            }
         done = subprocess.run(
             python_command("headrace.embedded.migration"),
             input=msgspec.json.encode(order),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from headrace.events.base import Decision, Fact
 
 LOG_OWNER = "log"  # owns what no service may append: only an administrator of the database does
+RESTORED, FORKED = "restored", "forked"  # how a line of history may begin, besides new
 
 
 class LogBegan(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="log.began.v1"):
@@ -26,6 +28,24 @@ class LogBegan(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="log.beg
     how: str = "new"
     before: str = ""
     master_key: str = ""
+
+
+def own_lines(began: Iterable[LogBegan]) -> list[str]:
+    """The lines of history that are this log's alone, the one that it is in last: what comes before a
+    fork is the original's too. `began` in the log's order.
+    """
+    lines: list[str] = []
+    for line in began:
+        lines = [line.lineage] if line.how == FORKED else [*lines, line.lineage]
+    return lines
+
+
+def others_log_text(lineage: str) -> str:
+    """What to do about a bus on which another platform keeps its log's copy."""
+    return (
+        f"the bus keeps the log of another platform (lineage {lineage[:8]}): give each a server, or an"
+        " account, of its own; if that platform is gone, delete its stream there (nats stream rm LOG)"
+    )
 
 
 class ServiceLed(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="service.led.v1"):

@@ -43,6 +43,7 @@ class PoolApplyRequested(
     name: str
     pool: Pool
     user: str = ""
+    document: str = ""  # as it was applied, in JSON
 
 
 class PoolConfigured(

@@ -76,6 +76,7 @@ class QueueApplyRequested(
     name: str
     queue: Queue
     user: str = ""
+    document: str = ""  # as it was applied, in JSON
 
 
 class QueueConfigured(

@@ -43,6 +43,7 @@ class SchedulingApplyRequested(
     stream: ClassVar[str] = "scheduling"
     scheduling: Scheduling
     user: str = ""
+    document: str = ""  # as it was applied, in JSON
 
 
 class SchedulingConfigured(

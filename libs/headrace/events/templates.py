@@ -40,6 +40,7 @@ class TemplateApplyRequested(
     template: Template
     project: str = ""
     user: str = ""
+    document: str = ""  # as it was applied, in JSON
 
 
 class TemplateConfigured(

@@ -32,6 +32,7 @@ class VolumeApplyRequested(
     name: str
     volume: Volume
     user: str = ""
+    document: str = ""  # as it was applied, in JSON
 
 
 class VolumeConfigured(

@@ -38,6 +38,7 @@ class WebhookApplyRequested(
     secret: bytes
     secret_key: str
     user: str = ""
+    document: str = ""  # as it was applied, in JSON
 
 
 class WebhookConfigured(

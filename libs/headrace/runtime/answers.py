@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from headrace.bus.interface import BusError
 from headrace.events import CATALOGUE, Decision, Entry, Refusal, decode, project_of
-from headrace.runtime.inbox import refusal_answer
+from headrace.runtime.inbox import no_room_answer, refusal_answer
 from headrace.runtime.pending import PendingFact, Reply
 from headrace.runtime.reader import entry_of
 from headrace.runtime.service import Runtime, Service
@@ -78,6 +78,16 @@ class Answers:
                 given += [(reply, answer) for reply in replies]
         if given:
             self._start(self._send_all(given))
+
+    async def without_room(self, requests: Sequence[PendingFact]) -> None:
+        """The log takes nothing now: tell those who asked, also those whose request it has already and
+        whose decision it has not.
+        """
+        given = [(fact.reply, no_room_answer()) for fact in requests if fact.reply is not None]
+        for position, replies in self._waiting.items():
+            given += [(reply, _undecided(position)) for reply in replies]
+        self._waiting.clear()
+        await self._send_all(given)
 
     def forget(self) -> None:
         """Leadership ended: whoever asks again is answered by the next leader."""
@@ -157,6 +167,15 @@ class Answers:
             await reply(answer)
         except BusError as error:  # the asker repeats with the same key
             _LOG.info("answer not sent error=%s", error)
+
+
+def _undecided(position: int) -> dict[str, Any]:
+    """0 in the answer: there is no decision that it could name."""
+    line = (
+        f"the log's disk is full: the request is at position {position} and is decided when there is room;"
+        " repeat it with the same key to hear how"
+    )
+    return no_room_answer(line)
 
 
 def _recorded(position: int) -> dict[str, Any]:

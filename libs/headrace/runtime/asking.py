@@ -19,6 +19,8 @@ from headrace.documents.refusing import shown
 from headrace.events import Fact, Refusal
 from headrace.runtime.service import Receive, Request, Runtime
 
+DOCUMENT_BYTES_MAX = 262_144  # a fact has it as it was applied beside what it says
+
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of a request."""
@@ -80,6 +82,9 @@ def decoded(body: bytes, kind: type[A]) -> A | Refusal:
 
 def document(body: bytes, read: Callable[[object], T | Refusal]) -> T | Refusal:
     """What the document in the body describes."""
+    if len(body) > DOCUMENT_BYTES_MAX:
+        rule = f"a document has at most {DOCUMENT_BYTES_MAX} bytes as JSON"
+        return Refusal(field="document", value=f"{len(body)} bytes", rule=rule)
     fields = read_json(body)
     return fields if isinstance(fields, Refusal) else read(fields)
 

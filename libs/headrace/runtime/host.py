@@ -34,6 +34,7 @@ from headrace.store.interface import (
     Behind,
     Fenced,
     GuardRefused,
+    NoRoom,
     Store,
     Stored,
     Term,
@@ -198,6 +199,8 @@ class Host:
             )
         except Behind:  # an append that seemed lost had succeeded: read it, then decide again
             return await self._catch_up()
+        except NoRoom as error:
+            return await self._without_room(error)
         except Unavailable as error:
             _LOG.warning("%s append outcome unknown reason=%s", self._name, _reason(error))
             await asyncio.sleep(RETRY_S)
@@ -209,6 +212,15 @@ class Host:
             return await self._append(attempt_of(self, [], self.now_us()))
         self._crashpoint("runtime.after_append")
         return await self._committed(attempt, appended)
+
+    async def _without_room(self, error: NoRoom) -> list[Entry]:
+        """Nothing was appended. Requests are answered so and dropped; what this service itself has to
+        say waits until there is room.
+        """
+        _LOG.error("%s appends nothing reason=%s", self._name, _reason(error))
+        await self.answers.without_room(self.pending.take_requests())
+        await asyncio.sleep(RETRY_S)
+        return await self._catch_up()
 
     async def _committed(self, attempt: Attempt, appended: Appended) -> list[Entry]:
         """Tell the others first: they need not wait for what this service makes of it."""

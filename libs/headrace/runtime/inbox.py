@@ -39,7 +39,7 @@ from headrace.runtime.pipelines.cloud_events import (
 from headrace.runtime.posts import Posts
 from headrace.runtime.service import Posting, Receive, Request, Runtime
 from headrace.runtime.suggestions import Suggestions
-from headrace.store.interface import EVENT_BYTES_MAX
+from headrace.store.interface import EVENT_BYTES_MAX, NoRoom
 
 NAME_RULE = "has 1 to 63 of a-z 0-9 and '-', not starting with '-'"
 KEY_LENGTH_MAX = 200
@@ -47,6 +47,8 @@ SOURCE_LENGTH_MAX = 200
 GATEWAY_SOURCE = "/gateway/"  # and who asks; a publisher's requests cannot come from there
 GATEWAY = "gateway"  # the door at which what is said of who asks is believed
 DEAD_BYTES_MAX = 16_384  # kept of a message that cannot be understood
+ROOM_AFTER_S = 30  # before it is worth asking a full disk again
+NOT_TAKEN = "the log's disk is full: nothing was taken; try again when there is room"
 POST_ANSWER_S = 30.0  # how long a kept message waits for its decision before it comes again
 
 _LOG = logging.getLogger("headrace.inbox")
@@ -142,6 +144,10 @@ class Inbox:
         known = self._host.position
 
         async def reply(answer: dict[str, Any]) -> None:
+            if answer.get("again_after_s"):  # it was not judged: it stays where it is kept
+                if not answered.done():
+                    answered.set_exception(BusError(answer["message"]))
+                return
             # refused at the door, or decided before it came again: no new event will say so
             if answer["position"] <= known:
                 await self._tell_project(message, answer)
@@ -169,7 +175,12 @@ class Inbox:
         envelope, unreadable = _envelope_of(message, door)
         with telemetry.span(f"receive {name}", envelope.traceparent, kind="consumer") as span:
             request = _request_of(message, envelope, name, span.traceparent)
-            outcome = unreadable or await self._understood(request, envelope, door)
+            try:
+                outcome = unreadable or await self._understood(request, envelope, door)
+            except NoRoom as error:
+                _LOG.error("a request is not taken reason=%s", error)
+                await reply(no_room_answer())
+                return
         if isinstance(outcome, Refusal):
             self._host.counters["requests_refused_at_door"] += 1
             await self._keep_dead(message, outcome)
@@ -242,6 +253,11 @@ def refusal_answer(refusal: Refusal, position: int = 0) -> dict[str, Any]:
         "refusal": msgspec.to_builtins(refusal),
         "message": str(refusal),
     }
+
+
+def no_room_answer(line: str = NOT_TAKEN) -> dict[str, Any]:
+    """What the asker gets while the log's disk is full."""
+    return {"accepted": False, "position": 0, "message": line, "again_after_s": ROOM_AFTER_S}
 
 
 async def tell_answer(

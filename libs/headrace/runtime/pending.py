@@ -96,6 +96,15 @@ class PendingFacts:
                 return fact
         return None
 
+    def take_requests(self) -> list[PendingFact]:
+        """Take off the facts whose askers wait for an answer: they are known not to be in the log."""
+        requests = [fact for fact in self._facts if fact.reply is not None]
+        self._facts = deque(fact for fact in self._facts if fact.reply is None)
+        for fact in requests:
+            fact.position.cancel()
+            self._left(fact)
+        return requests
+
     def cancel(self) -> None:
         """Leadership ended: whoever waits is told by cancellation."""
         for fact in self._facts:

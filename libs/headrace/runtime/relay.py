@@ -25,6 +25,7 @@ from headrace.bus.interface import (
     WrongSequence,
 )
 from headrace.events import Refusal
+from headrace.events.platform import LogBegan, others_log_text, own_lines
 from headrace.runtime import log_messages, posts
 from headrace.runtime.inbox import refusal_answer, tell_answer
 from headrace.runtime.pacing import Rests
@@ -110,14 +111,23 @@ class Relay:
         for spec in (*KEPT, *self._posting.values()):
             await self._bus.ensure_stream(spec)
         self._checked_s = asyncio.get_running_loop().time()
+        lines = own_lines(
+            msgspec.json.decode(event.data, type=LogBegan)
+            for event in await self._store.read_stream("log")
+        )
+        lineage = lines[-1] if lines else ""
         head = (await self._store.head()).position
         state = await self._bus.stream_state("LOG")
-        if state is not None and state.last > head:  # of a log that is no more
-            await self._bus.delete_stream("LOG")
+        if state is not None and state.lineage not in ("", *lines):
+            raise BusError(others_log_text(state.lineage))
+        if state is not None and (state.last > head or state.lineage not in ("", lineage)):
+            await self._bus.delete_stream(
+                "LOG"
+            )  # of a log, or a line of its history, that is no more
             state = None
         if state is None:
             first = max(1, head - TAIL_EVENTS_MAX + 1)
-            state = await self._bus.ensure_stream(log_stream(first))
+            state = await self._bus.ensure_stream(log_stream(first, lineage))
         self._position = state.last
         self._must_read = True
 
@@ -235,7 +245,7 @@ class Relay:
         await tell_answer(self._bus, project, refusal_answer(refusal), at_us=time.time_ns() // 1000)
 
 
-def log_stream(first: int) -> StreamSpec:
+def log_stream(first: int, lineage: str = "") -> StreamSpec:
     """The log's copy on the bus, whose sequences are positions from `first` on."""
     return StreamSpec(
         name="LOG",
@@ -243,6 +253,7 @@ def log_stream(first: int) -> StreamSpec:
         age_s_max=7 * DAY_S,
         bytes_max=4 * GIBIBYTE,
         first_sequence=first,
+        lineage=lineage,
     )
 
 

@@ -18,6 +18,7 @@ from headrace.store.interface import (
     Fenced,
     Forked,
     GuardRefused,
+    NoRoom,
     NotAllowed,
     StoreError,
     Unavailable,
@@ -39,6 +40,7 @@ _REFUSALS: dict[str, type[StoreError]] = {
     "42501": NotAllowed,  # insufficient privilege
 }
 _GUARD_REFUSED = "ZH004"
+_DISK_FULL = "53100"
 _PASSING = {  # classes of errors that may be gone when tried again
     "08",  # connection
     "25",  # transaction state, read-only standby
@@ -166,6 +168,8 @@ def translated(error: asyncpg.PostgresError) -> StoreError:
         return GuardRefused(str(getattr(error, "detail", "")))
     if state in _REFUSALS:
         return _REFUSALS[state](str(error))
+    if state == _DISK_FULL:
+        return NoRoom(f"the log's disk is full: {_said(error)}")
     if state[:2] in _PASSING:
         return Unavailable(f"the log cannot be reached: {_said(error)}")
     return StoreError(f"the log refused: {_said(error)} ({state})")

@@ -60,6 +60,10 @@ class Unavailable(StoreError):
     """The log cannot be reached, or the outcome of an append is unknown: read on, then decide."""
 
 
+class NoRoom(Unavailable):
+    """The disk of the log is full: nothing was appended, and reading goes on."""
+
+
 class SchemaTooNew(StoreError):
     """The database was migrated by a newer Headrace than this one."""
 

@@ -17,13 +17,12 @@ import asyncpg
 import msgspec
 
 from headrace.events import Header, encode, stream_of, tag_of
-from headrace.events.platform import LogBegan
+from headrace.events.platform import FORKED, LogBegan, own_lines
 from headrace.store import roles
 from headrace.store.connection import connect, translated
 from headrace.store.interface import GENESIS, READ_EVENTS_MAX, Stored, StoreError, follows
 from headrace.store.migrate import MIGRATE_S, check_not_newer, migrate
 
-RESTORED, FORKED = "restored", "forked"
 LOOKED_AT_EVENTS = 100_000  # the last events among which a hole is looked for at every start
 ROLE_LENGTH_MAX = 63
 
@@ -97,6 +96,21 @@ async def open_log(dsn: str, opening: Opening) -> Known:
         raise translated(error) from None
     finally:
         await connection.close()
+
+
+async def lines_of(dsn: str) -> list[str]:
+    """The `own_lines` of an opened log. Raises `Unavailable`, `StoreError`."""
+    connection = await connect(dsn, statement_s=MIGRATE_S, lock_s=MIGRATE_S)
+    try:
+        rows = await connection.fetch(
+            "SELECT data FROM headrace.event WHERE stream = 'log' AND type = $1 ORDER BY position",
+            _BEGAN,
+        )
+    except asyncpg.PostgresError as error:
+        raise translated(error) from None
+    finally:
+        await connection.close()
+    return own_lines(msgspec.json.decode(row["data"], type=LogBegan) for row in rows)
 
 
 async def _found(connection: Any) -> _Found:

@@ -46,7 +46,7 @@ from headrace.events.pauses import (
     JobPausing,
     JobResuming,
 )
-from headrace.events.platform import ServiceLed, UsageAccounted
+from headrace.events.platform import LogBegan, ServiceLed, UsageAccounted
 from headrace.events.queues import QueueConfigured, QueueDeleted
 from headrace.verification.accounts import AssignedAccounts
 from headrace.verification.bookings import Bookings
@@ -102,6 +102,7 @@ class Checker:
             NodeChanged: self._node_changed,
             QueueConfigured: self._configured,
             QueueDeleted: self._deleted,
+            LogBegan: lives.began,
             ServiceLed: self._led,
             UsageAccounted: lives.accounted,
             **self._of_pauses(),

@@ -18,7 +18,7 @@ from headrace.events.guards import guards_of
 from headrace.events.platform import LogBegan, ServiceLed
 from headrace.store.interface import GENESIS, Ledger, Stored
 from headrace.store.ledger_rows import GuardRow, SnapshotRow
-from headrace.store.roles import DECIDING, event_roles
+from headrace.store.roles import ANY_OWNER, DECIDING, event_roles
 from headrace.verification.replay import Replay
 from headrace.verification.requests import KEY_US, Requests
 from headrace.verification.violation import Violation
@@ -53,7 +53,8 @@ class LedgerCheck:
             self._epochs[event.service] = event.epoch
             self._last[event.service] = stored.position
         elif not isinstance(event, LogBegan):  # which no service appends
-            self._last[type(event).owner] = stored.position
+            owner = type(event).owner
+            self._last[entry.header.actor if owner == ANY_OWNER else owner] = stored.position
         self._book(entry)
         rows = self._snapshots.pop(stored.position, ())
         return [_wrong(stored.position, what) for row in rows for what in self._snapshot(row)]

@@ -29,7 +29,7 @@ from headrace.events.pauses import (
     AttemptPauseFailed,
     AttemptResumed,
 )
-from headrace.events.platform import UsageAccounted
+from headrace.events.platform import FORKED, LogBegan, UsageAccounted
 from headrace.verification.grants import Found, Grants
 from headrace.verification.life import NEVER, Grant, Life
 
@@ -192,6 +192,12 @@ class Lives(Grants):
     def changed(self, entry: Entry, event: NodeChanged) -> Iterator[Found]:
         if event.change in ("fence", "forget"):
             self._all_gone(entry, event.node)
+        return iter(())
+
+    def began(self, entry: Entry, event: LogBegan) -> Iterator[Found]:
+        """All nodes belong to the log before the fork: what runs there is not this log's any more."""
+        for node in list(self._on_node) if event.how == FORKED else ():
+            self._all_gone(entry, node)
         return iter(())
 
     def stale(self, entry: Entry) -> Iterator[Found]:

@@ -69,7 +69,11 @@ def apply_template(template: Template, request: Request) -> Fact | Refusal:
         rule = f"this door is for project {request.project}"
         return Refusal(field="project", value=template.project, rule=rule)
     return TemplateApplyRequested(
-        name=template.name, project=template.project, template=template, user=request.actor
+        name=template.name,
+        project=template.project,
+        template=template,
+        user=request.actor,
+        document=request.body.decode(),
     )
 
 

@@ -14,7 +14,9 @@ OWNED = "volumes belong to the whole fleet"
 @receives_document(read_volume, OWNED)
 def apply_volume(volume: Volume, request: Request) -> Fact | Refusal:
     """`volume.apply`: its document."""
-    return VolumeApplyRequested(name=volume.volume, volume=volume, user=request.actor)
+    return VolumeApplyRequested(
+        name=volume.volume, volume=volume, user=request.actor, document=request.body.decode()
+    )
 
 
 @receives(Named, OWNED)

@@ -47,6 +47,7 @@ async def apply_webhook(request: Request, runtime: Runtime, keys: ProjectKeys) -
         secret=seal(key, os.urandom(SECRET_BYTES), context(asked.project, asked.name)),
         secret_key=key_id,
         user=request.actor,
+        document=request.body.decode(),
     )
 
 

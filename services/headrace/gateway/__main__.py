@@ -58,7 +58,7 @@ def main() -> None:
 
 
 async def _run(environment: Environment) -> None:
-    lost = asyncio.Event()
+    lost, files_dir = asyncio.Event(), _files_dir()
     trust = Trust.read(
         os.environ, nats_url=environment.nats_url, grant_key=environment.key("grant.pub")
     )
@@ -77,7 +77,7 @@ async def _run(environment: Environment) -> None:
         follower=Follower(store, bus, time.monotonic),
         token=_token(),
         vault_key=environment.key("vault.pub"),
-        files_dir=Path(os.environ.get("HEADRACE_FILES_DIR") or environment.run_dir / "files"),
+        files_dir=files_dir,
         trust=trust,
         provider=_provider(),
         metrics_token=environment.metrics_token(),
@@ -101,6 +101,7 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     following = asyncio.create_task(gateway.follower.run())
     erasing = asyncio.create_task(erasing_files(gateway.follower, gateway.keeper))
     saying = asyncio.create_task(gateway.uses.run())
+    files = gateway.keeper.identity()
     being = asyncio.create_task(
         say_presence(
             gateway.bus,
@@ -109,6 +110,7 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
                 instance=environment.instance,
                 position=gateway.follower.projection.position,
                 memory_bytes=resident_bytes(),
+                files=files,
             ),
         )
     )
@@ -131,6 +133,18 @@ async def _serve(gateway: Gateway, environment: Environment, lost: asyncio.Event
     if following.done():
         following.result()
     following.cancel()
+
+
+def _files_dir() -> Path:
+    """Where the files of projects are kept. There is no default: it has to outlive this process, and to be
+    the same for all gateways.
+    """
+    path = os.environ.get("HEADRACE_FILES_DIR", "")
+    if not path:
+        raise SystemExit(
+            "headrace gateway: HEADRACE_FILES_DIR must be set: a folder that stays, one for all gateways"
+        )
+    return Path(path)
 
 
 def _provider() -> Provider | None:

@@ -17,7 +17,8 @@ from litestar.response import Response
 from headrace.client.model import Answer
 from headrace.documents.wording import meant
 from headrace.gateway.errors import BadRequest, GatewayError, NotReady
-from headrace.store.interface import Unavailable
+from headrace.runtime.inbox import NOT_TAKEN, ROOM_AFTER_S
+from headrace.store.interface import NoRoom, Unavailable
 from headrace.telemetry.logs import error_of
 
 BODY_BYTES_MAX = 1_000_000  # below what the bus takes, headers included
@@ -32,7 +33,6 @@ VALUE_SHOWN_MAX = 200  # characters
 _BODY = "data"  # as the framework calls it
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`")
 
-ROOM_AFTER_S = 30  # before it is worth asking a full disk again
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _LOG = logging.getLogger("headrace.gateway")
 
@@ -76,6 +76,9 @@ def failure_of(error: Exception, path: str) -> tuple[int, Answer, int]:
     """
     if isinstance(error, GatewayError):
         return error.status, error.answer(), error.retry_after_s
+    if isinstance(error, NoRoom):
+        _LOG.error("log has no room reason=%s", error)
+        return 503, Answer(accepted=False, message=NOT_TAKEN), ROOM_AFTER_S
     if isinstance(error, Unavailable):
         _LOG.warning("log not reached reason=%s", error)
         line = "the log cannot be reached now; try again"

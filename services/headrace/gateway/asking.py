@@ -20,7 +20,7 @@ from headrace.bus import subjects
 from headrace.bus.interface import Bus, NoReply, NotConnected
 from headrace.client.model import Answer
 from headrace.gateway.batching import Batching
-from headrace.gateway.errors import BadRequest, NoAnswer, NoBus
+from headrace.gateway.errors import BadRequest, NoAnswer, NoBus, NotNow
 from headrace.scheduling.explanation import Explanation
 
 ANSWER_S_MAX = 15.0  # in all; a takeover takes 3 s
@@ -52,7 +52,7 @@ class Asker:
         traceparent: str = "",
     ) -> Answer:
         """The answer to one request of `actor`, for whom the service account `via` asks; it carries
-        the key. Raises `BadRequest`, `NoAnswer`.
+        the key. Raises `BadRequest`, `NoAnswer`, `NotNow`.
         """
         # each asker is a source of their own: nobody uses up a key, or is answered, of another
         key = key or uuid.uuid4().hex
@@ -73,6 +73,8 @@ class Asker:
             request = partial(self._requests.request, subject, data, headers)
             answer = _ANSWERS.decode(await _until_answered(key, request))
         answer.key = key
+        if answer.again_after_s:
+            raise NotNow(answer)
         return answer
 
     async def why(self, job: str) -> Explanation | None:

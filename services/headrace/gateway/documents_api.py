@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import msgspec
-from litestar import Request, delete, put
+from litestar import Request, delete, get, put
 from litestar.params import FromPath, FromQuery
 from litestar.response import Response
 from litestar.status_codes import HTTP_200_OK
@@ -22,31 +22,33 @@ from headrace.documents.wording import meant
 from headrace.events.people import Grant
 from headrace.gateway.answering import response_of
 from headrace.gateway.caller import By, Caller, may
-from headrace.gateway.errors import BadRequest
+from headrace.gateway.errors import BadRequest, NotFound
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import Key, Trace
 
 
 class Kind(NamedTuple):
-    """The noun of a kind's requests, and that of the table of access. One that `has_project` may be
-    a project's, else it is the fleet's.
+    """The noun of a kind's requests, that of the table of access, and the stream of its events. One that
+    `has_project` may be a project's, else it is the fleet's.
     """
 
     asked: str
     judged: str
+    stream: str
     has_project: bool = False
 
 
 SCHEDULING = "scheduling"  # there is one, without a name
 KINDS = {
-    "department": Kind("queue", "department"),
-    "project": Kind("queue", "project"),
-    "pool": Kind("pool", "pool"),
-    "volume": Kind("volume", "pool"),
-    "template": Kind("template", "template", has_project=True),
-    "webhook": Kind("webhook", "webhook", has_project=True),
-    SCHEDULING: Kind("scheduling", "pool"),
+    "department": Kind("queue", "department", "queue/{name}"),
+    "project": Kind("queue", "project", "queue/{name}"),
+    "pool": Kind("pool", "pool", "pool/{name}"),
+    "volume": Kind("volume", "pool", "volume/{name}"),
+    "template": Kind("template", "template", "template/{project}/{name}", has_project=True),
+    "webhook": Kind("webhook", "webhook", "webhook/{project}/{name}", has_project=True),
+    SCHEDULING: Kind("scheduling", "pool", "scheduling"),
 }
+NAMED = [kind for kind in KINDS if kind != SCHEDULING]
 
 
 @put(
@@ -73,6 +75,47 @@ async def apply_document(
     return response_of(await gateway.visible(answer))
 
 
+@get(
+    "/documents/{kind:str}/{name:str}",
+    summary="A document that is in force, as it was applied",
+    opt=may("apply", "document"),
+)
+async def read_document(
+    *,
+    gateway: Gate,
+    by: By,
+    kind: FromPath[str],
+    name: FromPath[str],
+    project: FromQuery[str] = "",
+) -> dict[str, Any]:
+    """Applied again it changes nothing. Who may apply it may read it; `project` says whose template or
+    webhook it is.
+    """
+    found = _kind(kind, NAMED)
+    of = project if found.has_project else ""
+    where = name if found.asked == "queue" and name in gateway.directory.parents else of
+    by.check(where, verb="apply", noun=found.judged)
+    document = await gateway.document(found.stream.format(name=name, project=of))
+    if document is None or document.get("type") != kind:
+        whose = f" in project {of}" if of else ""
+        raise NotFound(f"no document of {kind} {name} is in force{whose}")
+    return document
+
+
+@get(
+    f"/documents/{SCHEDULING}",
+    summary="The document of how turns are taken, as it was applied",
+    opt=may("apply", "pool"),
+)
+async def read_scheduling(gateway: Gate, by: By) -> dict[str, Any]:
+    """None is in force while turns are taken as the platform has it."""
+    by.check()
+    document = await gateway.document(KINDS[SCHEDULING].stream)
+    if document is None:
+        raise NotFound(f"no document of {SCHEDULING} is in force")
+    return document
+
+
 @delete(
     "/documents/{kind:str}/{name:str}",
     summary="Delete a department, project, pool, volume, template or webhook",
@@ -91,10 +134,7 @@ async def delete_document(
     """`project` says whose template or webhook it is. What is still in use is refused. What jobs did
     stays in the log, and so does what was used.
     """
-    found = KINDS.get(kind)
-    if found is None or kind == SCHEDULING:
-        known = [name for name in KINDS if name != SCHEDULING]
-        raise BadRequest("kind", kind, "is not a kind of document", meant(kind, "kinds", known))
+    found = _kind(kind, NAMED)
     of = project if found.has_project else ""
     where = name if found.asked == "queue" and name in gateway.directory.parents else of
     by.check(where, verb="apply", noun=found.judged)
@@ -113,6 +153,12 @@ async def delete_scheduling(gateway: Gate, by: By, key: Key = "") -> Response[An
     """Whatever administrators chose of it is in force no more."""
     by.check()
     return response_of(await gateway.visible(await by.ask("scheduling.delete", FLEET, {}, key=key)))
+
+
+def _kind(kind: str, known: list[str]) -> Kind:
+    if kind not in known:
+        raise BadRequest("kind", kind, "is not a kind of document", meant(kind, "kinds", known))
+    return KINDS[kind]
 
 
 def _check_applied(gateway: Gateway, by: Caller, document: dict[str, Any], kind: Kind) -> None:

@@ -121,6 +121,20 @@ class NoAnswer(GatewayError):
         return Answer(accepted=False, message=str(self), key=self.key)
 
 
+class NotNow(GatewayError):
+    """Who was asked can neither take nor refuse it for now, and says why."""
+
+    status = 503
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.message)
+        self._answer = answer
+        self.retry_after_s = answer.again_after_s
+
+    def answer(self) -> Answer:
+        return self._answer
+
+
 class NotReady(GatewayError):
     """The platform is starting, or its log cannot be reached."""
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.access import directory
 from headrace.client.model import why_ended
-from headrace.events import Entry, Event, tag_of
+from headrace.events import Entry, Event, stream_of, tag_of
 from headrace.events.attempts import AttemptExited
 from headrace.events.gangs import (
     GangEvicted,
@@ -45,7 +45,12 @@ from headrace.events.nodes import (
     still_faulted,
 )
 from headrace.events.platform import LogBegan, ServiceLed, UsageAccounted
+from headrace.events.pools import PoolConfigured, PoolDeleted
 from headrace.events.queues import QueueConfigured, QueueDeleted, SharesDivided
+from headrace.events.scheduling import SchedulingConfigured, SchedulingDeleted
+from headrace.events.templates import TemplateConfigured, TemplateDeleted
+from headrace.events.volumes import VolumeConfigured, VolumeDeleted
+from headrace.events.webhooks import WebhookConfigured, WebhookDeleted
 from headrace.gateway import (
     evolve_gangs,
     evolve_inventory,
@@ -65,11 +70,32 @@ from headrace.gateway.projection import (
     use_of,
 )
 
+CONFIGURED: tuple[type[Event], ...] = (
+    PoolConfigured,
+    QueueConfigured,
+    SchedulingConfigured,
+    TemplateConfigured,
+    VolumeConfigured,
+    WebhookConfigured,
+)
+DELETED: tuple[type[Event], ...] = (
+    PoolDeleted,
+    QueueDeleted,
+    SchedulingDeleted,
+    TemplateDeleted,
+    VolumeDeleted,
+    WebhookDeleted,
+)
+
 
 def evolve(projection: Projection, entry: Entry) -> None:
     """Fold one entry."""
     projection.position, projection.at_us = entry.position, entry.recorded_at_us
     directory.evolve(projection.directory, entry.event)
+    if isinstance(entry.event, CONFIGURED):
+        projection.documents[stream_of(entry.event)] = entry.header.causation
+    elif isinstance(entry.event, DELETED):
+        projection.documents.pop(stream_of(entry.event), None)
     fold = _FOLDS.get(type(entry.event))
     if fold is not None:
         fold(projection, entry, entry.event)
@@ -323,4 +349,6 @@ def _end(projection: Projection, entry: Entry, job: Job, state: str) -> None:
             del projection.ended_of[oldest.project]
 
 
-LISTENED = frozenset(tag_of(event) for event in (*_FOLDS, *directory.LISTENS_TO))
+LISTENED = frozenset(
+    tag_of(event) for event in (*_FOLDS, *CONFIGURED, *DELETED, *directory.LISTENS_TO)
+)

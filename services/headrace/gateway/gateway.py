@@ -6,7 +6,9 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import msgspec
 from litestar.di import NamedDependency
 from litestar.params import SkipValidation
 
@@ -40,6 +42,7 @@ from headrace.gateway.uses import UsesSaid
 from headrace.runtime.health import MetricsToken
 from headrace.runtime.progress import ProgressHeard
 from headrace.runtime.reader import entry_of
+from headrace.store.chained import read_one
 from headrace.store.interface import Forked, Store, Stored, Unavailable
 from headrace.trust.workspace_places import Places
 
@@ -171,6 +174,19 @@ class Gateway:
             raise NotReady("the log cannot be reached now") from error
         except Forked as error:
             raise NotReady(f"the log was changed: {error}; headrace verify tells more") from error
+
+    async def document(self, stream: str) -> dict[str, Any] | None:
+        """The document in force whose events are in this stream, as it was applied. Raises `NotReady`."""
+        position = self.projection.documents.get(stream)
+        if position is None:
+            return None
+        try:
+            asked = entry_of(await read_one(self.store, position)).event
+        except Unavailable as error:
+            raise NotReady("the log cannot be reached now") from error
+        text: str = getattr(asked, "document", "")
+        fields: dict[str, Any] | None = msgspec.json.decode(text) if text else None
+        return fields
 
     async def workers(self, job_id: str) -> dict[int, tuple[Worker, ...]]:
         """The workers of each attempt of a job. Raises `NotReady`."""

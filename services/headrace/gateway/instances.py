@@ -45,6 +45,7 @@ class InstancesHeard:
                 position=presence.position,
                 lag=head - presence.position,
                 memory_bytes=presence.memory_bytes,
+                files=presence.files,
             )
             for presence in said
         ]

@@ -10,7 +10,10 @@ many bytes it sends, others find room.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
+import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -24,6 +27,8 @@ from headrace.runtime.limits import Limit, limit_of
 PROJECT_BYTES_MAX = 50_000_000_000  # kept of one project
 LOOK_EVERY_BYTES = 1_000_000_000  # received, until it is measured again what is kept
 CONTENT_BYTES_MIN = 4_096  # what any content counts for: a block of the disk, and its name
+
+IDENTITY = ".folder"  # tells one folder from another, whatever path it is mounted at
 
 LOOK_S = 60.0  # at whether a project was erased, when nothing says so before
 EXPIRE_EVERY_S = 3_600.0
@@ -64,9 +69,21 @@ class Keeper:
         self._thinning: dict[str, asyncio.Lock] = {}
         self._erased: dict[str, int] = {}
 
+    def identity(self) -> str:
+        """What tells this folder from others. Raises `OSError`."""
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        made = self._root / f"{IDENTITY}.{secrets.token_hex(8)}"
+        made.write_text(made.suffix.removeprefix("."), encoding="ascii")
+        with contextlib.suppress(FileExistsError):  # another gateway was first
+            os.link(made, self._root / IDENTITY)
+        made.unlink()
+        return (self._root / IDENTITY).read_text(encoding="ascii")
+
     def of(self, project: str) -> Objects:
-        """The files of one project; its name has been checked."""
-        return Objects(self._root / project)
+        """The files of one project; its name has been checked. A job is accepted only with a folder that
+        is kept here, so what is kept survives a power cut.
+        """
+        return Objects(self._root / project, durable=True)
 
     async def received(self, project: str, size: int, contents: int = 0) -> Refusal | None:
         """So much is being received for a project, in so many new contents; why it may not be."""
@@ -107,7 +124,7 @@ class Keeper:
 
     async def expire(self) -> None:
         """Remove what no folder names, of every project, and what was never received to its end."""
-        for folder in sorted(self._root.glob("*")):
+        for folder in sorted(path for path in self._root.glob("*") if path.is_dir()):
             async with self._thinning.setdefault(folder.name, asyncio.Lock()):
                 kept = await asyncio.to_thread(expire, self.of(folder.name))
                 self._kept[folder.name], self._received[folder.name] = kept, 0

@@ -147,6 +147,7 @@ class Projection(msgspec.Struct, kw_only=True):
     directory: Directory = msgspec.field(default_factory=Directory)
     erased_at_us: dict[str, int] = {}  # by project, the last time
     webhooks: dict[tuple[str, str], WebhookRow] = {}  # by project and name
+    documents: dict[str, int] = {}  # by stream: where what is in force was asked for
 
     def job(self, job_id: str) -> Job | None:
         """The job of exactly this id."""

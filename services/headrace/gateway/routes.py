@@ -49,6 +49,8 @@ ROUTES = (
     fleet_api.change_node,
     fleet_api.list_projects,
     documents_api.apply_document,
+    documents_api.read_document,
+    documents_api.read_scheduling,
     documents_api.delete_document,
     documents_api.delete_scheduling,
     inventory_api.list_pools,

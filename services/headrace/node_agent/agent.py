@@ -77,6 +77,7 @@ class Agent:
             looked=self._leasing.end_uncovered,
         )
         self._is_known = False  # placement's documents speak of this incarnation
+        self._ending: set[AttemptKey] = set()  # first named to be ended
 
     @property
     def is_ready(self) -> bool:
@@ -220,14 +221,17 @@ class Agent:
             self._look_at(key)
 
     def _strays(self) -> frozenset[AttemptKey]:
-        """What runs here and no document names; nothing can be said of it before there was one."""
+        """What runs here and no document names, but to end it: placement hears when it has ended.
+        Nothing can be said of it before there was a document.
+        """
         if self._journal.is_new:
             return frozenset()
         held = {key: self._machine.look(key) for key in self._machine.held()}
+        named = self._desired.keys() - self._ending
         return frozenset(
             key
             for key, seen in held.items()
-            if key not in self._desired and seen is not None and seen.end is None
+            if key not in named and seen is not None and seen.end is None
         )
 
     def _pull(self) -> bytes:
@@ -237,6 +241,11 @@ class Agent:
     def _obey(self, desired: Desired) -> None:
         before = self._desired
         self._desired = {todo.key_of(wanted): wanted for wanted in desired.assignments}
+        self._ending = {
+            key
+            for key, wanted in self._desired.items()
+            if wanted.stop and (key in self._ending or key not in before)
+        }
         self._journal.take(desired.epoch, desired.position)
         settled = self._journal.recorded(desired.recorded_through)
         changed = [key for key, wanted in self._desired.items() if before.get(key) != wanted]

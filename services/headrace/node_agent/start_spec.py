@@ -30,7 +30,7 @@ from headrace.node_agent.isolation.accounts import (
     identity_of,
     make_home,
 )
-from headrace.node_agent.isolation.views import Views
+from headrace.node_agent.isolation.views import SHARED_MEMORY_RECORDED, Views
 from headrace.node_agent.machine import Workplace
 from headrace.node_agent.pausing import Driver, NoDriver
 from headrace.node_agent.reconcile import key_of
@@ -151,7 +151,8 @@ def _confinement(
     if views is not None:
         if bound.denied_files and DEVICES_RECORDED not in level:
             level += DEVICES_RECORDED
-        level += views.recorded
+        shares_memory = bound.enforcement == MPS  # its clients meet the daemon there
+        level += views.recorded + (SHARED_MEMORY_RECORDED if shares_memory else "")
         plan["view"] = views.of(
             assignment.user,
             _given(path, place, bound, files, identity.home),
@@ -160,7 +161,7 @@ def _confinement(
             sealed=_sealed(place),
             refused=bound.denied_files,
             shm_bytes=assignment.memory_bytes,
-            shares_memory=bound.enforcement == MPS,  # its clients meet the daemon there
+            shares_memory=shares_memory,
             names=identity.lines,
         )
     return plan | {"mounts": mounts, "level": level + place.recorded}

@@ -57,13 +57,17 @@ def change_node(asked: NodeChange, request: Request) -> Fact | Refusal:
 @receives_document(read_pool, POOLS)
 def apply_pool(pool: Pool, request: Request) -> Fact | Refusal:
     """`pool.apply`: its document; whether it can stand beside the others is decided."""
-    return PoolApplyRequested(name=pool.pool, pool=pool, user=request.actor)
+    return PoolApplyRequested(
+        name=pool.pool, pool=pool, user=request.actor, document=request.body.decode()
+    )
 
 
 @receives_document(read_scheduling, TURNS)
 def apply_scheduling(scheduling: Scheduling, request: Request) -> Fact | Refusal:
     """`scheduling.apply`: its document."""
-    return SchedulingApplyRequested(scheduling=scheduling, user=request.actor)
+    return SchedulingApplyRequested(
+        scheduling=scheduling, user=request.actor, document=request.body.decode()
+    )
 
 
 @receives(Named, POOLS)

@@ -34,7 +34,9 @@ class QueueNamed(Named, frozen=True, kw_only=True):
 @receives_document(read_queue, OWNED)
 def apply_queue(queue: Queue, request: Request) -> Fact | Refusal:
     """`queue.apply`: its document."""
-    return QueueApplyRequested(name=queue.queue, queue=queue, user=request.actor)
+    return QueueApplyRequested(
+        name=queue.queue, queue=queue, user=request.actor, document=request.body.decode()
+    )
 
 
 @receives(QueueNamed, OWNED)

@@ -71,6 +71,7 @@ def gateway(folder: Path, at: Servers) -> Iterator[Served]:
         "HEADRACE_RUN_DIR": str(run),
         "HEADRACE_KEYS_DIR": str(run),
         "HEADRACE_TOKEN_FILE": str(run / "token"),
+        "HEADRACE_FILES_DIR": str(run / "files"),
     }
     began = time.monotonic()
     process = subprocess.Popen((sys.executable, "-m", "headrace.gateway"), env=env)

@@ -4,10 +4,12 @@ and, so that it is known to be one, on a node that does not.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shlex
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -24,9 +26,10 @@ from headrace.node_agent import agent, supervision
 from headrace.node_agent.devices.static import Described, StaticDevices
 from headrace.node_agent.isolation import views
 from headrace.node_agent.isolation.accounts import FIRST, Accounts
-from headrace.node_agent.isolation.cgroups import probe_loopback
+from headrace.node_agent.isolation.cgroups import Cgroup2, _beside, probe_loopback
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision.confinement import pids_in
 from headrace.node_agent.supervision.protocol import SOCKET
 
 HERE = Path(__file__).parent
@@ -398,3 +401,45 @@ async def test_a_program_beside_a_worker_is_in_its_namespaces(node: Node) -> Non
     names = said.decode().split()
     assert "mine" in names
     assert str(node.intent(key).pids[0]) not in names
+
+
+@as_root
+async def test_what_a_process_of_the_namespace_says_to_its_first_one_changes_nothing(
+    node: Node,
+) -> None:
+    keep_apart(node)
+    await started(node)
+    key, _ = await victim(node)
+    enter = ["nsenter", f"--target={node.intent(key).pids[0]}", "--pid"]
+    for number in ("TERM", "HUP", "USR1", "KILL"):
+        inside = await asyncio.create_subprocess_exec(*enter, "kill", f"-{number}", "1")
+        assert await inside.wait() == 0
+    os.kill(node.intent(key).pids[0], signal.SIGQUIT)
+    end = await node.placement.ended(key)
+    assert (end.reason, end.exit_code) == ("exited", 128 + signal.SIGQUIT)
+
+
+@as_root
+async def test_a_shim_is_in_its_attempts_group_of_version_2_no_longer_than_a_start_takes(
+    node: Node,
+) -> None:
+    try:
+        base = _beside("visited")
+    except KeyError:
+        pytest.skip("this host has no groups of version 2")
+    os.makedirs(base, exist_ok=True)
+    try:
+        node.isolation = Cgroup2(base)
+        keep_apart(node)
+        await started(node)
+        key, _ = await victim(node)
+        own = f"{base}/{node.folder(key).name}"
+        assert pids_in([own]) == node.intent(key).pids
+        before = kernel.read(f"/proc/{node.launcher()}/cgroup", 4096)
+        assert kernel.read(f"/proc/{node.shim(key)}/cgroup", 4096) == before
+        await node.placement.stop(key)
+        await node.placement.ended(key)
+        assert not os.access(own, os.F_OK)
+    finally:
+        await node.close()
+        os.rmdir(base)

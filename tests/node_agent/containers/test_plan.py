@@ -130,9 +130,11 @@ def test_rdma_adapters_of_the_host_are_there_with_the_right_to_pin() -> None:
 
 
 def test_a_worker_under_mps_reaches_the_daemon() -> None:
-    made = config(bound=Bound("mps", {}, {}, (), ("/n/mps/abc",)))
-    assert made["HostConfig"]["IpcMode"] == "host"
-    assert "/n/mps/abc" in [mount["Source"] for mount in made["HostConfig"]["Mounts"]]
+    made = config(bound=Bound("mps", {}, {}, (), ("/n/mps/abc",)))["HostConfig"]
+    assert made["IpcMode"] == "private"
+    assert {"/n/mps/abc", "/dev/shm"} <= {mount["Source"] for mount in made["Mounts"]}
+    others = config(bound=Bound("watch"))["HostConfig"]["Mounts"]
+    assert "/dev/shm" not in {mount["Source"] for mount in others}
 
 
 def test_setup_and_command_are_run_by_one_shell_with_their_words_kept() -> None:
@@ -225,6 +227,8 @@ def state(code: int, *, oom: bool = False) -> State:
         (state(143), Asked(stop="reclaimed"), "stopped", 143, "stopped: reclaimed"),
         (state(0), Asked(stop="reclaimed", timed_out=True), "stopped", 124, "max_duration reached"),
         (state(5), Asked(setup_failed=True), "start-failed", 5, "setup: exit code 5"),
+        (state(5), Asked(setup_failed=True, setup_said=b"E: are you root?"), "start-failed", 5,
+         f"setup: exit code 5{ending.SETUP_DENIED}"),
         (state(137, oom=True), Asked(memory_bytes=2**30), "oom", 137,
          "out of memory: its limit is 1024 MiB (resources.memory), held by docker"),
         (state(0, oom=True), Asked(), "exited", 0, ""),
@@ -305,6 +309,11 @@ def test_no_container_is_root() -> None:
 )  # fmt: skip
 def test_the_record_says_what_the_engine_holds(facts: dict, account: Any, level: str) -> None:
     assert isolation.level_of(msgspec.structs.replace(DOCKER, **facts), account) == level
+
+
+def test_the_record_says_what_is_not_the_containers_own() -> None:
+    said = isolation.level_of(DOCKER, (7, 7, []), loopback=True, shares_memory=True)
+    assert "+loopback+namespaces+host-shm" in said
 
 
 def test_a_user_that_is_another_on_the_host_is_told() -> None:

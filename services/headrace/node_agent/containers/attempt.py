@@ -134,6 +134,7 @@ class Attempt:
             stop=held.stop[0] if held.stop is not None and by_request else "",
             timed_out=self._timed_out and by_request,
             setup_failed=record.setup_has_failed(held.folder),
+            setup_said=record.last_said(held.folder),
             engine_ended=self._engine_ended and not self._means.live_restore,
             memory_bytes=held.kept.memory_bytes,
         )

@@ -20,6 +20,13 @@ REASON_LENGTH_MAX = 300
 ENGINES_CODE = 128 + signal.SIGRTMIN + ENGINES_SIGNAL  # no job ends itself so
 _MIB = 1_048_576
 _TINI = re.compile(rb"^\[FATAL tini \([0-9]+\)\] exec (.+) failed: (.+)$", re.MULTILINE)
+_DENIED = re.compile(
+    rb"permission denied|read-only file system|are you root|superuser|not writable", re.IGNORECASE
+)
+SETUP_DENIED = (
+    ": the job's account writes below $HOME, not in the image's own folders; install there (as pip"
+    " does by itself), or build it into the image"
+)
 _MISSING = ("not found", "no such file")
 
 
@@ -29,6 +36,7 @@ class Asked(NamedTuple):
     stop: str = ""
     timed_out: bool = False
     setup_failed: bool = False
+    setup_said: bytes = b""  # the last of its output
     engine_ended: bool = False  # while it ran, and with it what it runs
     memory_bytes: int = 0
 
@@ -54,6 +62,7 @@ def exit_of(state: State, asked: Asked, *, started_at_us: int, now_us: int) -> E
             message += f": its limit is {limit} MiB (resources.memory), held by docker"
     elif asked.setup_failed:
         reason, message = "start-failed", f"setup: {message}"
+        message += SETUP_DENIED if _DENIED.search(asked.setup_said) else ""
     return Exit(
         reason=reason,
         exit_code=code,

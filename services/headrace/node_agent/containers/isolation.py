@@ -20,7 +20,7 @@ from headrace.node_agent.isolation import (
     Processes,
 )
 from headrace.node_agent.isolation.accounts import Account
-from headrace.node_agent.isolation.views import NAMESPACES_RECORDED
+from headrace.node_agent.isolation.views import NAMESPACES_RECORDED, SHARED_MEMORY_RECORDED
 from headrace.node_agent.supervision import kernel
 
 CONFINED = {
@@ -35,13 +35,16 @@ SECCOMP_RECORDED = "+seccomp"
 STATUS_BYTES_MAX = 16_384
 
 
-def level_of(facts: Facts, account: Account | None, *, loopback: bool = False) -> str:
+def level_of(
+    facts: Facts, account: Account | None, *, loopback: bool = False, shares_memory: bool = False
+) -> str:
     """The record of a worker whose container the engine made as it was asked to; `loopback`: in a group
-    behind the node's filter.
+    behind the node's filter; `shares_memory`: with the host's /dev/shm.
     """
     limits = facts.limits or Processes.level
     level = f"{DOCKER}+{limits}" + (ACCOUNT_RECORDED if account is not None else "")
     level += DEVICES_RECORDED + (LOOPBACK_RECORDED if loopback else "") + NAMESPACES_RECORDED
+    level += SHARED_MEMORY_RECORDED if shares_memory else ""
     return level + (SECCOMP_RECORDED if facts.seccomp else "")
 
 

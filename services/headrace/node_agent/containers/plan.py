@@ -23,11 +23,12 @@ from headrace.node_agent import gang_files
 from headrace.node_agent.containers import gpus
 from headrace.node_agent.containers.facts import OUTPUT_DRIVER, Facts
 from headrace.node_agent.containers.isolation import CONFINED
-from headrace.node_agent.enforcement import Bound
+from headrace.node_agent.enforcement import MPS, Bound
 from headrace.node_agent.isolation.accounts import Account
 from headrace.node_agent.isolation.cgroups import PERIOD_US, QUOTA_US_MIN, TASKS_MAX
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision.confinement import OOM_SCORE_ADJ
+from headrace.node_agent.supervision.namespaces import SHARED_MEMORY
 from headrace.node_agent.supervision.protocol import OUTPUT, REPORTS, STOP_REASON, WORK
 from headrace.node_agent.worker_environment import environment_of, processes_of
 
@@ -65,6 +66,11 @@ class Surroundings:
     host_memory_bytes: int
     marker: str
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether it has the host's /dev/shm, in which clients of MPS meet the daemon."""
+        return self.bound.enforcement == MPS
+
 
 def config_of(
     assignment: Assignment, launch: Launch, around: Surroundings, *, path: str
@@ -91,10 +97,11 @@ def config_of(
             "NetworkMode": "host",
             "CgroupParent": around.group,
             "Init": around.facts.init,
-            "IpcMode": "host" if around.bound.folders else "private",
+            "IpcMode": "private",
             **CONFINED,
             "Mounts": [
                 *(_mount(path, path) for path in _paths(around)),
+                *(_mount(path, path) for path in (SHARED_MEMORY,) if around.shares_memory),
                 *(_mount(*mount) for mount in gang_files.shown(around.files, str(around.folder))),
                 *(_mount(*mount) for mount in around.mounts),
             ],

@@ -35,7 +35,7 @@ from headrace.node_agent.supervision.record import EXIT_AGAIN_S, EXIT_ROOM_BYTES
 from headrace.node_agent.supervision.workplace import furnish
 
 KEPT = "container.json"
-BEGINNING_BYTES = 4_096
+BEGINNING_BYTES = LAST_BYTES = 4_096
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -120,6 +120,14 @@ def beginning(folder: Path) -> bytes:
     """The first that was written of its output."""
     with contextlib.suppress(OSError):
         return kernel.read(f"{folder}/0.log", BEGINNING_BYTES)
+    return b""
+
+
+def last_said(folder: Path) -> bytes:
+    """The last that was written of its output."""
+    with contextlib.suppress(OSError), open(f"{folder}/0.log", "rb") as output:
+        output.seek(-min(LAST_BYTES, output.seek(0, os.SEEK_END)), os.SEEK_END)
+        return output.read()
     return b""
 
 

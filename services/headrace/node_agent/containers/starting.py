@@ -74,9 +74,8 @@ def prepare(
     held.config = lambda path: plan.config_of(assignment, launch, around, path=path)
     held.intent.enforcement, held.intent.outputs = around.bound.enforcement, list(place.outputs)
     loopback = bool(around.group)
-    held.intent.isolation = level = (
-        level_of(facts, around.account, loopback=loopback) + place.recorded
-    )
+    level = level_of(facts, around.account, loopback=loopback, shares_memory=around.shares_memory)
+    held.intent.isolation = level = level + place.recorded
     held.group = settings.loopback if loopback else ""
     enforcement = around.bound.enforcement
     held.seen = msgspec.structs.replace(held.seen, enforcement=enforcement, isolation=level)

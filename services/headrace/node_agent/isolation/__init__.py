@@ -92,7 +92,7 @@ def plan_of(
     loopback: str = "",
 ) -> dict[str, Any]:
     """What the shim is told: see `supervision.confinement.Plan`. `loopback` is the folder of version 2
-    below which groups reach only their own account's ports, "" where there is none.
+    in and below which jobs reach only their own account's ports, "" where there is none.
     """
     is_limited, denied = bool(limits.memory_bytes), list(limits.denied)
     if not isolation.keeps_devices:
@@ -102,13 +102,18 @@ def plan_of(
     level = isolation.level + (ACCOUNT_RECORDED if account is not None else "")
     level += DEVICES_RECORDED if denied else ""
     groups = isolation.groups(name, limits)
-    fenced = f"{loopback}/{name}" if loopback and account is not None else ""
-    if fenced:
+    is_fenced, joined = bool(loopback) and account is not None, ""
+    if is_fenced:
         level += LOOPBACK_RECORDED
-        groups += [(fenced, [])] if fenced not in dict(groups) else []
+        fenced = f"{loopback}/{name}"
+        if not groups:
+            groups = [(fenced, [])]
+        elif fenced not in dict(groups):
+            joined = loopback  # membership is all it takes: no group of the attempt's own
     return {
         "level": level,
         "groups": groups,
+        "joined": joined,
         "oom": isolation.oom_file(name) if is_limited else "",
         "memory_bytes": limits.memory_bytes,
         "account": account,

@@ -113,7 +113,7 @@ def probe_loopback(node: str, isolation: Isolation) -> str:
     """
     try:
         base = isolation.base if isinstance(isolation, Cgroup2) else _beside(node)
-        os.makedirs(base, exist_ok=True)
+        _make(Path(base))
         loopback_filter.keep(base)
     except (OSError, KeyError):
         return ""
@@ -165,8 +165,8 @@ def _version2(here: Path, node: str) -> Isolation:
             with contextlib.suppress(ProcessLookupError):
                 (leaf / "cgroup.procs").write_text(pid)
     base = here / f"headrace-{node}"
+    _make(base)
     for folder in (here, base):
-        folder.mkdir(exist_ok=True)
         enabled = " ".join(f"+{controller}" for controller in VERSION2)
         (folder / "cgroup.subtree_control").write_text(enabled)
     is_delegated = kernel.read("/proc/1/comm", 64).strip() == b"systemd"
@@ -177,8 +177,14 @@ def _version1(here: Mapping[str, Path], node: str) -> Isolation:
     """Raises `OSError` where a hierarchy is not ours."""
     bases = {controller: path / f"headrace-{node}" for controller, path in here.items()}
     for base in bases.values():
-        base.mkdir(exist_ok=True)
+        _make(base)
     return _tried(Cgroup1({controller: str(base) for controller, base in bases.items()}))
+
+
+def _make(base: Path) -> None:
+    """Above all attempts, which pass through to their own groups and learn no names of others."""
+    base.mkdir(exist_ok=True)
+    base.chmod(0o711)  # whatever our umask
 
 
 def _tried(found: Cgroup1 | Cgroup2) -> Isolation:

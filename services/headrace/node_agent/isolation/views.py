@@ -27,6 +27,7 @@ from headrace.node_agent.workplaces.setups import interpreters
 PROBE_S_MAX = 10.0
 NAMESPACES_RECORDED = "+namespaces"
 RECORDED = {ROOT: NAMESPACES_RECORDED, "user": "+user-namespaces"}
+SHARED_MEMORY_RECORDED = "+host-shm"
 SOCKETS_RECORDED = "+sockets"
 # Beside the home: through these, a job in its agent's account could start what is not confined.
 OF_ITS_USER = ("/run/screen",)

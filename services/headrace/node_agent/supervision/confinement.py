@@ -9,16 +9,18 @@ import contextlib
 import os
 from typing import Any
 
-from headrace.node_agent.supervision import device_filter, kernel
+from headrace.node_agent.supervision import device_filter, kernel, processes
 from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.beneath import remove as remove_folder
 from headrace.node_agent.supervision.namespaces import TMP, USER, Namespaces
 
 OOM_SCORE_ADJ = 500  # jobs go before the platform that runs them
 _MIB = 1_048_576
+_OOM = "/proc/self/oom_score_adj"
 
 Plan = dict[str, Any]
-"""`level` (its name), `groups` (each `[folder, [[file, value, is_needed], …]]`), `oom` (a file with a
+"""`level` (its name), `groups` (each `[folder, [[file, value, is_needed], …]]`), `joined` (a group of version 2 of all attempts,
+in which the shim and what it starts are, or ""), `oom` (a file with a
 line `oom_kill N`, or ""), `memory_bytes` (0: no limit), `account` (`[uid, gid, [groups]]` or None),
 `filter` (`[folder, [device, …]]`: what a group of version 2 is kept from, or None), `view` (see
 `namespaces.View`; None: all that the host has), `mounts` (each `[source, target, is_read_only]`, with a
@@ -40,12 +42,17 @@ class Confinement:
         for folder, limits in self._plan["groups"]:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(folder)
+            if self._plan["account"] is not None:  # which reads its own limits; others do not
+                os.chown(folder, -1, self._plan["account"][1])
+                os.chmod(folder, 0o750)  # noqa: S103
             for file, value, is_needed in limits:
                 try:
                     kernel.write(f"{folder}/{file}", value.encode(), flags=0)
                 except OSError:
                     if is_needed:
                         raise
+        if self._plan["joined"]:
+            kernel.write(f"{self._plan['joined']}/cgroup.procs", b"0", flags=0)
         if self._plan["filter"] is not None:
             device_filter.attach(*self._plan["filter"])
 
@@ -66,7 +73,7 @@ class Confinement:
         for folder in self.folders:
             kernel.write(f"{folder}/cgroup.procs", b"0", flags=0)
         with contextlib.suppress(OSError):
-            kernel.write("/proc/self/oom_score_adj", str(OOM_SCORE_ADJ).encode(), flags=0)
+            kernel.write(_OOM, str(OOM_SCORE_ADJ).encode(), flags=0)
         if self.namespaces is not None:
             self.namespaces.enter()
         if self._plan["account"] is not None:
@@ -80,6 +87,42 @@ class Confinement:
             kernel.forbid_keyrings()
         if self.namespaces is None:
             kernel.die_with(parent)  # last: another account would forget it
+
+    def start(
+        self,
+        argv: list[str],
+        env: dict[str, str],
+        folder: str,
+        streams: tuple[int, int, int],
+    ) -> int:
+        """Start a process in all this; its pid. The first one is started beside this process where that
+        is the namespaces' first: nobody is there yet who could do anything to a thread that has the
+        account. Raises `processes.CannotStart`.
+        """
+        if self.namespaces is None or not self.namespaces.is_first or not kernel.CAN_SPLIT_ACCOUNTS:
+            return processes.start(argv, env, folder, streams, self.enter)
+        before = kernel.read(_OOM, 16)
+        home = _unified_home(self.folders)
+        kernel.write(_OOM, str(OOM_SCORE_ADJ).encode(), flags=0)
+        try:
+            return processes.start_beside(argv, env, folder, streams, self._enter_beside)
+        finally:  # what cannot be undone ends this process, and all there is with it
+            kernel.write(_OOM, before, flags=0)
+            if home:
+                kernel.write(f"{home}/cgroup.procs", b"0", flags=0)
+
+    def _enter_beside(self) -> None:
+        """The same in a thread; a group of version 2 takes the whole process, for this moment."""
+        assert self.namespaces is not None
+        for folder in self.folders:
+            try:
+                kernel.write(f"{folder}/tasks", b"0", flags=0)
+            except OSError:
+                kernel.write(f"{folder}/cgroup.procs", b"0", flags=0)
+        self.namespaces.enter()
+        if self._plan["account"] is not None:
+            kernel.be(*self._plan["account"])
+            kernel.gain_no_privileges()
 
     @property
     def init(self) -> int:
@@ -157,3 +200,20 @@ def remove(folders: list[str]) -> None:
     for folder in folders:
         with contextlib.suppress(OSError):
             os.rmdir(folder)
+
+
+def _unified_home(folders: list[str]) -> str:
+    """Where this process is in the tree of version 2, if one of these groups is there; else ""."""
+    for folder in folders:
+        if os.path.exists(f"{folder}/cgroup.events"):
+            top = os.path.dirname(folder)
+            while os.path.exists(f"{os.path.dirname(top)}/cgroup.procs"):
+                top = os.path.dirname(top)
+            own = (
+                kernel.read("/proc/self/cgroup", 65_536)
+                .decode()
+                .rstrip("\n")
+                .rpartition("\n0::")[2]
+            )
+            return f"{top}{own.removeprefix('0::').rstrip('/')}"
+    return ""

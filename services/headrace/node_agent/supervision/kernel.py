@@ -25,6 +25,10 @@ _KEYRING_CALLS = {
 }
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x20000, 0x8000000, 0x10000000, 0x20000000
+OWN_FILES = 0x400  # `unshare`: a table of descriptors of one's own
+# By machine: setgroups, setgid, setuid. The C library's own change every thread of the process.
+_ACCOUNT_CALLS = {"x86_64": (116, 106, 105), "aarch64": (159, 144, 146)}.get(os.uname().machine)
+CAN_SPLIT_ACCOUNTS = _ACCOUNT_CALLS is not None
 FIRST = 1  # the number of the first process of a PID namespace
 READ_ONLY, NO_DEVICES = 1, 4  # of `restrict`: `MOUNT_ATTR_*` of linux/mount.h
 _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_BIND, _MS_REC, _MS_SLAVE = 2, 4, 8, 4096, 16384, 1 << 19
@@ -130,6 +134,17 @@ def have_files_of(user: int, group: int) -> None:
     """Reach files as this account from now on, in this thread alone; root comes back to itself."""
     _LIBC.setfsgid(group)
     _LIBC.setfsuid(user)
+
+
+def be(user: int, group: int, groups: list[int]) -> None:
+    """Be this account from now on, in this thread alone, and in what it starts; only where
+    `CAN_SPLIT_ACCOUNTS`. Raises `OSError`.
+    """
+    assert _ACCOUNT_CALLS is not None
+    setgroups, setgid, setuid = _ACCOUNT_CALLS
+    syscall(setgroups, len(groups), struct.pack(f"={len(groups)}I", *groups))
+    syscall(setgid, group)
+    syscall(setuid, user)
 
 
 def mount(kind: str, target: str, options: str = "") -> None:

@@ -4,7 +4,8 @@ the shared places, and nothing of the platform.
 Rule: nothing outlives the first process of a PID namespace, its *init*: the kernel kills what is left in
 it before the parent learns of init's end. With an agent that is root the shim is init: it stays outside
 of the mounts, and belongs to root, so that no job can signal, trace or look through it. Mounts and IPC
-are made once, by the worker's first process before it is the worker, and joined by every later one.
+are made once, by a thread of the shim that the worker's first process is then started from (by that
+process itself where a thread cannot have an account of its own), and joined by every later one.
 A shim that is not root has its jobs' account, and stays out of their sight: it starts an init beside it,
 which has all rights in their user namespace, makes the mounts, and ends what is left when the shim ends.
 Source: pid_namespaces(7), mount_namespaces(7), user_namespaces(7).
@@ -87,8 +88,13 @@ class Namespaces:
         else:
             self._arranging = socket.socketpair(socket.AF_UNIX)
 
+    @property
+    def is_first(self) -> bool:
+        """Whether the next to enter is the first, and there is no init but this process."""
+        return self._arranging is not None
+
     def enter(self) -> None:
-        """In a new process, which has been in the PID namespace from its start. Raises `OSError`."""
+        """In a new process (or the first's thread), which has been in the PID namespace from its start. Raises `OSError`."""
         if self._arranging is not None:
             self._make()
             self._arranging[1].sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _of_mine())])
@@ -137,8 +143,8 @@ class Namespaces:
             raise OSError(code, os.strerror(code), path)
 
     def _make(self) -> None:
+        kernel.unshare(_KINDS | kernel.OWN_FILES)
         mask = os.umask(0o022)  # everybody may get to what is shown
-        kernel.unshare(_KINDS)
         kernel.leave_mounts()
         self._arrange()
         os.umask(mask)
@@ -253,7 +259,7 @@ def _of_mine() -> bytes:
 def _held(path: str) -> tuple[int, str]:
     """A descriptor of what is there now, whatever covers it later, and its path without links."""
     found = os.open(path, os.O_PATH | os.O_CLOEXEC)
-    return found, os.readlink(f"/proc/self/fd/{found}")
+    return found, os.readlink(f"{PROCESSES}/thread-self/fd/{found}")
 
 
 def _is_folder(path: str) -> bool:

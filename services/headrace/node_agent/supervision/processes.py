@@ -4,6 +4,7 @@ Rule: nothing given to it appears on a command line but the command itself; envi
 go from memory to memory.
 """
 
+import _thread
 import errno
 import os
 import signal
@@ -73,6 +74,43 @@ def start(
     return pid
 
 
+def start_beside(
+    argv: list[str],
+    env: dict[str, str],
+    folder: str,
+    streams: tuple[int, int, int],
+    enter: Callable[[], None],
+) -> int:
+    """The same by a thread that has left this process's surroundings and account (`enter`), without a
+    copy of this process: that is most of what a start costs. It must have a current folder and
+    descriptors of its own when `enter` returns.
+    """
+    pid, failed = 0, ""
+    done = _thread.allocate_lock()
+
+    def begin() -> None:
+        nonlocal pid, failed
+        what = ""
+        try:
+            enter()
+            what = argv[0]
+            os.chdir(folder)
+            pid = _spawn(argv, env, streams)
+        except OSError as error:
+            failed = _said(error, what)
+        except ValueError as error:
+            failed = _said(OSError(errno.EINVAL, "", str(error)), what)
+        finally:
+            done.release()
+
+    done.acquire()
+    _thread.start_new_thread(begin, ())
+    done.acquire()
+    if not pid:
+        raise _cannot_start(failed)
+    return pid
+
+
 def exit_code_of(status: int) -> int:
     """What `waitpid` said as one number: 128+N for signal N."""
     code = os.waitstatus_to_exitcode(status)
@@ -95,17 +133,32 @@ def _stand(folder: str, streams: tuple[int, int, int]) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
+def _spawn(argv: list[str], env: dict[str, str], streams: tuple[int, int, int]) -> int:
+    """In a thread: a process in a session of its own, with no signal held back."""
+    actions = [(os.POSIX_SPAWN_DUP2, stream, number) for number, stream in enumerate(streams)]
+
+    def attempt(path: str) -> int:
+        return os.posix_spawn(path, argv, env, file_actions=actions, setsid=True, setsigmask=())
+
+    return _found(argv[0], env, attempt)
+
+
 def _execute(argv: list[str], env: dict[str, str]) -> None:
-    """Replace this process, looking the command up in the worker's own PATH."""
-    if "/" in argv[0]:
-        os.execve(argv[0], argv, env)  # noqa: S606  (no shell is meant)
-    refused = OSError(errno.ENOENT, "", argv[0])
+    """Replace this process."""
+    _found(argv[0], env, lambda path: os.execve(path, argv, env))  # noqa: S606  (no shell is meant)
+
+
+def _found(command: str, env: dict[str, str], attempt: Callable[[str], int]) -> int:
+    """Try what may be this command, looking it up in the worker's own PATH."""
+    if "/" in command:
+        return attempt(command)
+    refused = OSError(errno.ENOENT, "", command)
     for folder in env.get("PATH", os.defpath).split(":"):
-        path = f"{folder or '.'}/{argv[0]}"
+        path = f"{folder or '.'}/{command}"
         if not os.access(path, os.F_OK):  # cheaper than a try: that hands all of it over
             continue
         try:
-            os.execve(path, argv, env)  # noqa: S606
+            return attempt(path)
         except OSError as error:
             if error.errno not in _TRIED_NEXT:
                 raise
@@ -114,11 +167,15 @@ def _execute(argv: list[str], env: dict[str, str]) -> None:
     raise refused
 
 
-def _fail(told: int, error: OSError, command: str) -> None:
-    """Tell the parent what went wrong; `command` is empty before it was its turn."""
+def _said(error: OSError, command: str) -> str:
+    """What went wrong in one line; `command` is empty before it was its turn."""
     what = f"{error.filename or command}"[: SAID_BYTES_MAX // 2]
-    said = f"{error.errno} {int(bool(command))} {error.strerror or ''}\0{what}"
-    os.write(told, said.encode(errors="replace")[:SAID_BYTES_MAX])
+    return f"{error.errno} {int(bool(command))} {error.strerror or ''}\0{what}"
+
+
+def _fail(told: int, error: OSError, command: str) -> None:
+    """Tell the parent what went wrong."""
+    os.write(told, _said(error, command).encode(errors="replace")[:SAID_BYTES_MAX])
 
 
 def _cannot_start(said: str) -> CannotStart:

@@ -64,6 +64,8 @@ class Record:
             try:
                 kernel.write(f"{EXIT}.new", content, flags=0)
                 os.rename(f"{EXIT}.new", EXIT)
+            except FileNotFoundError:
+                return  # the folder was removed: there is nobody to read it
             except OSError:
                 signal.sigtimedwait((), EXIT_AGAIN_S)
             else:

@@ -6,7 +6,12 @@ that is root gives the attempt namespaces, it is the first process of them, with
 all others; elsewhere one of its children is (see `namespaces`). It runs an attempt once: the lock on `intent.json` keeps out a second shim, what is in it one that comes later.
 
 Files are not synced to disk: a crash of the machine ends every attempt, and what is missing after
-it reads as `lost`, which is what happened.
+it reads as `lost`, which is what happened. Nor does an attempt start twice because its intent was lost:
+an agent whose journal is of another boot, or missing, starts nothing that was granted before the first
+document it gets (`Journal.reboot`), placement ends what it had placed on a node that has another boot id,
+and what comes after has other numbers, so other folders. While the boot id stays the same, so do the
+kernel's own memory and with it every file that was written, synced or not. The one case without that is
+a disk that is torn out and put back while the machine runs on: an fsync for every start is not worth it.
 """
 
 import contextlib
@@ -41,7 +46,11 @@ from headrace.node_agent.supervision.workplace import furnish
 LEFTOVERS_GRACE_S = 5.0  # for what the command leaves running when it ends
 LOOK_S = 5.0  # between two looks at output and deadline (sleep of the machine counts)
 KILL_AGAIN_S_FIRST, KILL_AGAIN_S_MAX = 0.02, 1.0  # between two rounds of SIGKILL
+KILLED_TOGETHER_S = (
+    0.5  # who kills everything of a node kills its shims this soon after their workers
+)
 TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
+KILLED_EXIT_CODE = 128 + signal.SIGKILL  # also of a shell whose command was killed
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 _LOOK_NS = int(LOOK_S * 1e9)
@@ -81,6 +90,7 @@ class _Attempt:
         self._has_lost_one = False  # a child, since it was last looked
         self._asked: set[int] = set()
         self._kill_at_ns = 0
+        self._killed_at_ns = 0  # a worker, by somebody unknown
         self._trim_at_ns = 0
         self._kill_again_s = KILL_AGAIN_S_FIRST
         self._deadline = Deadline(spec["max_duration_s"])
@@ -107,6 +117,7 @@ class _Attempt:
         self._spec = {key: self._spec[key] for key in _KEPT}  # what was secret is dropped
         while self._turn():
             pass
+        self._be_killed_too()
         self._note("end")
         self._confinement.clear()
         self._end.update(processes=self._ended, ended_at_us=kernel.now_us())
@@ -174,13 +185,12 @@ class _Attempt:
         env = {**self._spec["env"], **self._spec["processes"][index]}
         folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
         output = self._output.of(index)
-        streams, enter = (0, output, output), self._confinement.enter
         try:
             self._confinement.prepare()
         except OSError as error:
             why = f"cannot start: {error.filename}: {error.strerror}"
             raise processes.CannotStart(why, processes.NOT_EXECUTABLE) from None
-        pid = processes.start(command, env, folder, streams, enter)
+        pid = self._confinement.start(command, env, folder, (0, output, output))
         self._alive[pid] = index
         self._confinement.keep()
 
@@ -194,6 +204,14 @@ class _Attempt:
             self._end_leftovers()
         self._wait()
         return True
+
+    def _be_killed_too(self) -> None:
+        """A worker that somebody killed has failed; one that was killed with the whole node is lost, and
+        tried again. That shows in whether this process is let live.
+        """
+        if self._killed_at_ns:
+            passed_s = (kernel.boottime_ns() - self._killed_at_ns) / 1e9
+            signal.sigtimedwait((), max(0.0, KILLED_TOGETHER_S - passed_s))
 
     def _end_leftovers(self) -> None:
         """The worker's own processes have ended. Init ends what else is in its namespace, and goes."""
@@ -231,6 +249,8 @@ class _Attempt:
         ending = processes.ending_of(code, status)
         if lack := self._confinement.ran_out_of_memory():
             ending, self._end["reason"] = lack, "oom"
+        elif code == KILLED_EXIT_CODE and not self._ending:
+            self._killed_at_ns = kernel.boottime_ns()
         elif self._output.lacks_device_memory(index):
             ending = f"{ending}: out of GPU memory"
             self._end["reason"] = self._end["reason"].replace("exited", "gpu-oom")
@@ -251,6 +271,8 @@ class _Attempt:
         """Wait for a signal or the next deadline, and do what it asks for."""
         received = signal.sigtimedwait(SIGNALS, min(most_s, self._wait_s()))
         self._reap()  # of signals that wait, SIGTERM comes before the SIGCHLD of what ended earlier
+        if received is not None and received.si_signo != signal.SIGCHLD and _is_within(received):
+            received = None  # nobody in the namespace has a say
         if received is not None and received.si_signo == signal.SIGUSR1:
             if self._alive and not self._ending:
                 self._sessions.begin(kernel.number_of(next(iter(self._alive))))
@@ -350,6 +372,13 @@ class _Attempt:
     def _note(self, what: str) -> None:
         identity = (self._spec["job"], self._spec["attempt"], self._spec["rank"])
         journal(self._spec["journal"], what, identity, self._spec["devices"])
+
+
+def _is_within(received: signal.struct_siginfo) -> bool:
+    """Whether a process of the attempt's own namespace sent it, of which this one is the first: others
+    have no number there.
+    """
+    return os.getpid() == kernel.FIRST and received.si_pid != 0
 
 
 _KEPT = ("count", "grace_s", "replace_after_s", "journal", "devices", "job", "attempt", "rank")
