@@ -148,6 +148,41 @@ def test_a_project_that_makes_and_deletes_publishers_comes_to_its_own_limit_and_
     assert isinstance(decided(run), PublisherDeleted), "who is to be locked out can be"
 
 
+def test_a_project_has_so_many_durable_publishers_and_a_deleted_one_makes_room():
+    run, limit = history(), SETTINGS["durable_publishers_per_project_max"]
+    run.now_us = 1
+    run.given(*(publisher(name=f"p{n}", key=f"U{n}", durable=True) for n in range(limit)))
+    made = [draft.event for draft in run.turn()]
+    assert [event.durable_since_us for event in made] == [1] * limit
+    run.given(publisher(name="more", key="UM", durable=True))
+    assert f"a project has at most {limit} durable publishers" in refusal(run)
+    assert isinstance(decided(run.given(publisher(name="plain", key="UP"))), PublisherCreated)
+    run.given(PublisherDeleteRequested(project="vision", name="p0"))
+    run.turn()
+    run.given(publisher(name="more", key="UM", durable=True))
+    assert isinstance(decided(run), PublisherCreated)
+
+
+def test_the_durable_publishers_of_all_projects_have_a_limit(monkeypatch):
+    monkeypatch.setitem(SETTINGS, "durable_publishers_max", 1)
+    run = history(project_of("ads"), publisher(durable=True))
+    run.now_us = 1
+    run.turn()
+    run.given(publisher(project="ads", key="UB", durable=True))
+    assert "the platform has at most 1 durable publishers" in refusal(run)
+
+
+def test_a_renewed_login_keeps_the_durable_place_and_a_plain_one_gets_none():
+    run = history(publisher(durable=True), publisher(name="plain", key="UP"))
+    run.now_us = 1
+    first, plain = [draft.event for draft in run.turn()]
+    run.now_us += LASTS_US
+    again = decided(run.given(publisher(renews=True)))
+    assert again.durable_since_us == first.durable_since_us > 0
+    renewed = decided(run.given(publisher(name="plain", key="UP", renews=True)))
+    assert plain.durable_since_us == renewed.durable_since_us == 0
+
+
 def test_who_deletes_a_publisher_that_is_none_learns_which_there_are():
     run = history(publisher())
     run.turn()

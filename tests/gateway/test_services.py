@@ -10,7 +10,7 @@ from tests.gateway.histories import requested
 from tests.gateway.people import configured, person, secret_of, tree
 from tests.gateway.test_people import in_log, spoken
 
-from headrace.client import ClientError
+from headrace.client import AsyncClient, Client, ClientError
 from headrace.events.queues import Listed
 
 AIRFLOW, ETL = "service:vision/airflow", "service:vision/etl"
@@ -52,6 +52,25 @@ async def test_a_service_acts_for_a_person_and_both_are_on_record(world):
     assert (await asyncio.to_thread(submit, AIRFLOW, "zeta", "ada"))[0] == 403
     for user, person_ in ((ETL, "ada"), ("ada", "ada"), (AIRFLOW, ETL), (AIRFLOW, "admin")):
         assert (await asyncio.to_thread(submit, user, "vision", person_))[0] == 403
+
+
+async def test_a_client_asks_in_the_name_of_its_person(world):
+    events = [
+        *person(AIRFLOW, ("researcher", "vision"), acts_for=True),
+        *person("ada", ("researcher", "vision")),
+    ]
+    await in_log(world, *tree(), *events)
+    await world.answer("job.submit", lambda _: {"accepted": True, "position": 0, "job": "x-1"})
+    client = Client(world.url, secret_of(AIRFLOW), "vision", person="ada")
+    for each in (client, client.copy()):
+        await world.call(each.submit, {"name": "x", "command": ["true"]})
+    said = [
+        (asked.headers["Headrace-Actor"], asked.headers["Headrace-Via"]) for asked in world.asked
+    ]
+    assert said == [("ada", AIRFLOW)] * 2
+    async with AsyncClient(world.url, secret_of(AIRFLOW), "vision", person="ada") as client:
+        await client.submit({"name": "x", "command": ["true"]})
+    assert world.asked[-1].headers["Headrace-Actor"] == "ada"
 
 
 async def test_a_service_acts_only_inside_its_project_and_for_people_with_a_role_there(world):

@@ -13,9 +13,9 @@ import urllib.request
 import pytest
 from tests.pipelines.conftest import AIRFLOW, PREFECT, ROOT
 
-pytestmark = pytest.mark.pipelines
+HUNG_S = 600
+pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(3 * HUNG_S)]
 EXAMPLES = ROOT / "examples" / "pipelines"
-HUNG_S = 300
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 # Prefect starts a server of its own for a flow, and gives it 20 s unless told.
 SERVER = {
@@ -42,7 +42,7 @@ def flow(environment, tmp_path, command):
             yield process
         except BaseException:
             process.kill()
-            print(errors.read_text())  # noqa: T201 - beside what went wrong
+            print(errors.read_text())
             raise
 
 

@@ -24,6 +24,7 @@ from nats.js.errors import NotFoundError
 ACK_WAIT_S = 60.0  # what was not acknowledged by then comes again
 UNACKNOWLEDGED_MAX = 1_000  # of one consumer
 LIST_S = 5.0
+NOBODY = "503"  # the status with which the server says that nobody listens
 _TOKEN = re.compile(r"\d{1,20}(\.\d{1,20}){4}")  # deliveries, sequences, time, pending
 
 
@@ -33,6 +34,10 @@ class Kept(msgspec.Struct, frozen=True):
     token: str
     data: bytes
     headers: dict[str, str]
+
+
+class Lost(Exception):
+    """There is no such consumer now."""
 
 
 class Durables:
@@ -74,7 +79,7 @@ class Durables:
                 return found
 
     async def next(self, name: str, most: int, wait_s: float) -> list[Kept]:
-        """Those that come next, up to `most`; none when none comes in time."""
+        """Those that come next, up to `most`; none when none comes in time. Raises `Lost`."""
         inbox = self._client.new_inbox()
         heard = await self._client.subscribe(inbox)
         try:
@@ -105,7 +110,9 @@ class Durables:
             async with asyncio.timeout(wait_s):
                 while len(found) < most:
                     message: Msg = await heard.next_msg(timeout=None)  # type: ignore[attr-defined]
-                    if not message.reply:  # the server's word that there are no more
+                    if not message.reply:  # the server's word that there are no more, or nobody
+                        if (message.headers or {}).get("Status") == NOBODY:
+                            raise Lost(name)
                         break
                     found.append(self._kept(name, message))
         return found

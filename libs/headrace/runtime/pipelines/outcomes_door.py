@@ -18,7 +18,7 @@ import msgspec
 from nats.errors import Error as NatsError
 
 from headrace.bus import subjects
-from headrace.bus.durables import Durables, Kept
+from headrace.bus.durables import Durables, Kept, Lost
 from headrace.bus.interface import BusError, Message
 from headrace.bus.nats import NatsBus
 from headrace.documents.refusing import shown
@@ -132,12 +132,7 @@ class OutcomesDoor:
         if isinstance(asked, Refusal):
             return asked
         if known is None:
-            return Refusal(
-                field="publisher",
-                value="/".join(of),
-                rule=_ENDED,
-                instead="headrace publisher create NAME --durable; just made: ask again in a moment",
-            )
+            return _none_of(of)
         for token in asked.ack:
             try:
                 await self._durables.acknowledge(known.consumer, token)
@@ -145,12 +140,24 @@ class OutcomesDoor:
                 return Refusal(field="ack", value=shown(token), rule=str(error))
         if not asked.most:
             return {"events": []}
-        found = await self._durables.next(known.consumer, asked.most, asked.wait_s)
+        try:
+            found = await self._durables.next(known.consumer, asked.most, asked.wait_s)
+        except Lost:  # by the bus; it is made anew when it is told of again
+            return _none_of(of)
         return {"events": [{"ack": kept.token, "event": _event(kept)} for kept in _fitting(found)]}
 
     async def _answer(self, message: Message, answer: dict[str, Any]) -> None:
         if message.reply:
             await self._bus.publish(message.reply, msgspec.json.encode(answer))
+
+
+def _none_of(of: tuple[str, str]) -> Refusal:
+    return Refusal(
+        field="publisher",
+        value="/".join(of),
+        rule=_ENDED,
+        instead="headrace publisher create NAME --durable; just made: ask again in a moment",
+    )
 
 
 def _decoded(body: bytes) -> Next | Refusal:
