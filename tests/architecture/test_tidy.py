@@ -84,7 +84,7 @@ def test_the_namespace_has_no_module_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("source", "finds"),
     [
-        ("def f():\n" + "    x = 1\n" * 40, [("f", 41)]),
+        ("def f():\n" + "    x = 1\n" * 66, [("f", 67)]),
         ('def f():\n    """Long\n    words."""\n' + "    x = 1\n" * 39, []),
     ],
 )

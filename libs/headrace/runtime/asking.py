@@ -19,7 +19,7 @@ from headrace.documents.refusing import shown
 from headrace.events import Fact, Refusal
 from headrace.runtime.service import Receive, Request, Runtime
 
-DOCUMENT_BYTES_MAX = 262_144  # a fact has it as it was applied beside what it says
+DOCUMENT_BYTES_MAX = 65_536  # a fact has it as it was applied, quoted, beside what it says
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
