@@ -174,11 +174,7 @@ while True:
 
 async def test_a_port_of_the_job_is_reached_and_no_other(node: Node) -> None:
     key = await node.placement.want("train-1", "python3", "-c", SERVER)
-    await node.placement.started(key)
-    port = 0
-    while not port:
-        chunk = await node.placement.logs(key, wait_s=5.0)
-        port = int(chunk.data or b"0")
+    port = int(await wrote(node, key))
 
     async with session(node, key, "port-forward", port=port) as wire:
         await wire.send(Frame("data", b"hello"))
@@ -190,6 +186,32 @@ async def test_a_port_of_the_job_is_reached_and_no_other(node: Node) -> None:
         with pytest.raises(Refused, match=f"no process of the job listens at port {other}"):
             async with session(node, key, "port-forward", port=other):
                 pass
+
+
+@pytest.mark.security
+async def test_a_job_at_the_same_port_of_another_address_leads_nobody_to_somebody_elses(
+    node: Node,
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as theirs:
+        theirs.setblocking(False)
+        port = theirs.getsockname()[1]
+        beside = SERVER.replace('("127.0.0.1", 0)', f'("127.0.0.2", {port})')
+        key = await node.placement.want("train-1", "python3", "-c", beside)
+        await wrote(node, key)
+
+        async with session(node, key, "port-forward", port=port) as wire:
+            await wire.send(Frame("data", b"hello"))
+            assert (await heard(wire, to_the_end))["data"] == b"HELLO"
+        with pytest.raises(BlockingIOError):  # nobody came
+            theirs.accept()
+
+
+async def wrote(node: Node, key: AttemptKey) -> bytes:
+    """The first that it writes."""
+    await node.placement.started(key)
+    while not (chunk := await node.placement.logs(key, wait_s=5.0)).data:
+        pass
+    return chunk.data
 
 
 AT_SOCKET = """

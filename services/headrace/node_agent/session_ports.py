@@ -2,8 +2,9 @@
 stands for it, or the TCP port.
 
 Rule: only where the attempt's own processes listen: what else listens on the node is nobody's business
-here, also where a job has put it in the socket's place. Source: proc(5), `/proc/PID/net/tcp` and
-`/proc/PID/fd`; unix(7), `SO_PEERCRED`.
+here, also where a job has put it in the socket's place, or listens at the same port of another address.
+So what is connected to is the very address at which a socket of the attempt listens. Source: proc(5),
+`/proc/PID/net/tcp` and `/proc/PID/fd`; unix(7), `SO_PEERCRED`.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import socket
 import stat
 import struct
+import sys
 from collections.abc import AsyncIterator
 
 from headrace.bus.sessions import DATA_BYTES_MAX, Frame
@@ -25,7 +27,8 @@ from headrace.node_agent.supervision.protocol import socket_of
 CONNECT_S_MAX = 5.0
 _LISTENS = "0A"  # TCP_LISTEN
 _PEER = struct.Struct("3i")  # the kernel's `struct ucred`: process, user, group
-_TABLES = {"tcp": "127.0.0.1", "tcp6": "::1"}
+_TABLES = {"tcp": socket.AF_INET, "tcp6": socket.AF_INET6}
+_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # noqa: S104 -- of who listens at all addresses
 
 
 class Connection:
@@ -62,11 +65,11 @@ async def connect(inside: Inside, port: int) -> Connection:
     own = await asyncio.to_thread(at_socket, inside, port)
     if own is not None:
         return Connection(*await asyncio.open_unix_connection(sock=own))
-    table = await asyncio.to_thread(listens, inside, port)
-    if not table:
+    address = await asyncio.to_thread(listens, inside, port)
+    if not address:
         raise OSError(f"no process of the job listens at port {port}")
     async with asyncio.timeout(CONNECT_S_MAX):
-        reader, writer = await asyncio.open_connection(_TABLES[table], port)
+        reader, writer = await asyncio.open_connection(address, port)
     return Connection(reader, writer)
 
 
@@ -103,21 +106,37 @@ def _connected(inside: Inside, found: int) -> socket.socket | None:
 
 
 def listens(inside: Inside, port: int) -> str:
-    """The table in which one of the worker's processes listens at this port; "" if none does."""
+    """An address at which one of the worker's processes, and nobody else, is reached at this port; "" if
+    there is none.
+    """
     pids = tree.of_attempt(inside.marker, inside.pids, inside.groups)
-    for table in _TABLES if pids else ():
-        sockets = _listening(pids[0], table, port)
-        if sockets and any(not sockets.isdisjoint(_sockets_of(pid)) for pid in pids):
-            return table
-    return ""
+    if not pids:
+        return ""
+    own = set().union(*map(_sockets_of, pids))
+    found = [row for table in _TABLES for row in _listening(pids[0], table, port)]
+    ours = [address for address, inode in found if inode in own]
+    others = {address for address, inode in found if inode not in own}
+    reached = [_LOOPBACKS.get(address, address) for address in ours]
+    reached.sort(key=lambda address: address not in _LOOPBACKS.values())
+    return next((address for address in reached if address not in others), "")
 
 
-def _listening(pid: int, table: str, port: int) -> set[str]:
-    """The inodes of the sockets that listen at this port, as the process's network has them."""
+def _listening(pid: int, table: str, port: int) -> list[tuple[str, str]]:
+    """Address and inode of the sockets that listen at this port, as the process's network has them."""
     with contextlib.suppress(OSError), open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
         rows = (line.split() for line in list(file)[1:])
-        return {row[9] for row in rows if row[3] == _LISTENS and row[1].endswith(f":{port:04X}")}
-    return set()
+        return [
+            (_address(row[1].partition(":")[0], _TABLES[table]), row[9])
+            for row in rows
+            if row[3] == _LISTENS and row[1].endswith(f":{port:04X}")
+        ]
+    return []
+
+
+def _address(words: str, family: int) -> str:
+    """An address as the kernel writes it there: words of 32 bits, each in the machine's order."""
+    each = (int(words[at : at + 8], 16) for at in range(0, len(words), 8))
+    return socket.inet_ntop(family, b"".join(word.to_bytes(4, sys.byteorder) for word in each))
 
 
 def _sockets_of(pid: int) -> set[str]:
