@@ -99,10 +99,15 @@ def test_a_taken_port_is_refused_and_not_replaced(tmp_path):
         asked = urllib.request.Request(address, headers={"Authorization": f"Bearer {token}"})
         with urllib.request.urlopen(asked, timeout=DEADLINE_S) as page:
             assert page.status == 200
-        shown = platform.json("status", "--url", platform.url, "--token", platform.token)
-        assert shown["metrics"] == address
-        is_led = {row["service"] for row in shown["instances"] if row["leading"]}
-        assert is_led == set(SERVICES) - {"gateway"}
+
+        def shown() -> dict:
+            return platform.json("status", "--url", platform.url, "--token", platform.token)
+
+        def leaders() -> set[str]:
+            return {row["service"] for row in shown()["instances"] if row["leading"]}
+
+        assert shown()["metrics"] == address
+        platform.wait(lambda: leaders() == set(SERVICES) - {"gateway"}, "all are led again")
 
 
 def test_down_ends_and_deletes_nothing_that_it_was_not_told_to(new_platform):

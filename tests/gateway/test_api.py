@@ -273,7 +273,7 @@ async def test_fleet_requests_go_to_their_owners(world):
         ("headrace.gateway.fleet.queue.apply", {"type": "project", "name": "ads"}),
         (
             "headrace.gateway.vision.publisher.create",
-            {"name": "etl", "public_key": "UABC", "at_s": 7, "signature": "sig"},
+            {"name": "etl", "public_key": "UABC", "at_s": 7, "signature": "sig", "durable": False},
         ),
         ("headrace.gateway.vision.project.erase", {}),
     ]

@@ -63,7 +63,7 @@ def issuer():
 async def world(world, issuer):
     settings = OidcSettings(issuer=issuer.url, audience=AUDIENCE)
     world.gateway.authenticator.provider = Oidc(settings)
-    world.gateway.follower._clock.set(int(time.time() * 1e6))
+    world.gateway.follower._clock.not_below(int(time.time() * 1e6))
     members = configured("vision", "research", members=MEMBERS)
     await world.gateway.follower.reached(await world.append(*tree(), members))
     return world
@@ -175,7 +175,7 @@ async def test_a_cookie_ends_with_its_token(world, issuer):
     browser = Browser(world.url)
     await browser.signed_in(issuer, exp=int(time.time()) + 5)
     assert (await browser.ask("GET", "/v1/me"))[0] == 200
-    world.gateway.follower._clock.set(int((time.time() + 120) * 1e6))
+    world.gateway.follower._clock.not_below(int((time.time() + 120) * 1e6))
     assert (await browser.ask("GET", "/v1/me"))[0] == 401
 
 

@@ -34,7 +34,7 @@ async def world(world, issuer):
     world.clock_s = 0.0
     settings = OidcSettings(issuer=issuer.url, audience=AUDIENCE)
     world.gateway.authenticator.provider = Oidc(settings, lambda: world.clock_s)
-    world.gateway.follower._clock.set(int(time.time() * 1e6))
+    world.gateway.follower._clock.not_below(int(time.time() * 1e6))
     members = configured("vision", "research", members=MEMBERS)
     position = await world.append(*tree(), members, requested("hello-a"))
     await world.gateway.follower.reached(position)

@@ -2,6 +2,7 @@
 
 import json
 
+import msgspec
 import pytest
 
 from headrace.decider.testing import given
@@ -99,7 +100,9 @@ async def received(project="fleet", **fields):
 
 
 async def test_a_document_becomes_a_fact():
-    assert await received() == asked()
+    fact = await received()
+    assert json.loads(fact.document)["nodes"] == {"label": "pool=train"}
+    assert msgspec.structs.replace(fact, document="") == asked()
 
 
 async def test_what_is_no_pool_is_refused():

@@ -112,6 +112,7 @@ async def test_the_document_is_understood_or_refused():
             reservations_max=4, consolidate_after_s=30,
         ),
         user="user:root",
+        document=json.dumps(document),
     )  # fmt: skip
 
 

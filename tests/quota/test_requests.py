@@ -17,11 +17,13 @@ async def apply(body, project="fleet"):
 
 async def test_a_document_becomes_a_fact():
     gpus = {"quota": 1.5, "limit": 32, "over_quota_weight": 2}
-    fact = await apply({"type": "project", "name": "v", "department": "r", "gpus": gpus})
+    document = {"type": "project", "name": "v", "department": "r", "gpus": gpus}
+    fact = await apply(document)
     queue = Queue(
         queue="v", kind="project", parent="r", quota_milli=1500, limit_milli=32_000, weight=2
     )
-    assert fact == QueueApplyRequested(name="v", queue=queue, user="ada")
+    text = msgspec.json.encode(document).decode()
+    assert fact == QueueApplyRequested(name="v", queue=queue, user="ada", document=text)
 
 
 @pytest.mark.parametrize(

@@ -168,6 +168,16 @@ OPERATIONS = {
             },
         ),
     ),
+    ("get", "/v1/documents/{kind}/{name}"): (
+        *deleted("template", "template.apply"),
+        *deleted("webhook", "webhook.apply"),
+        Asked(
+            "/v1/documents/department/none",
+            (("document.apply", SOMEWHERE), ("department.apply", FLEET)),
+        ),
+        Asked("/v1/documents/pool/none", (("document.apply", SOMEWHERE), ("pool.apply", FLEET))),
+    ),
+    ("get", "/v1/documents/scheduling"): fleet("/v1/documents/scheduling", "pool.apply"),
     ("delete", "/v1/documents/{kind}/{name}"): (
         *deleted("template", "template.apply"),
         *deleted("webhook", "webhook.apply"),

@@ -102,8 +102,8 @@ def _created(client: Client, name: str, out: str, *, durable: bool) -> int:
     kind = "durable publisher" if durable else "publisher"
     print(
         printable(
-            f"{kind} {name} created  project {client.project}  credential {path} (0600)  bus {bus}"
-            f" ({beside})"
+            f"{kind} {name} created  project {client.project}  credential {path} (0600)"
+            f"  bus {bus or 'at an address that the gateway was not told'} ({beside})"
         )
     )
     print(printable(_example(path, name, client.project, bus)))
@@ -164,8 +164,9 @@ def _proof(seed: str, text: bytes) -> tuple[str, str]:
 
 
 def _example(path: str, name: str, project: str, bus: str) -> str:
+    server = f" --server {bus}" if bus else ""
     return (
-        f"  nats --server {bus} --creds {path} --inbox-prefix _INBOX_pub_{project}_{name}"
+        f"  nats{server} --creds {path} --inbox-prefix _INBOX_pub_{project}_{name}"
         f" req headrace.request.{project}.{name}.job.submit -H ce-id:run-1"
         " -H ce-type:headrace.job.submit.v1 -H ce-source:/pipeline -H ce-specversion:1.0"
         ' "$(cat job.json)"'

@@ -34,7 +34,8 @@ def remote_status(*, url: str, token: str, project: str, check: bool, output: st
 def _lines(url: str, status: Status) -> list[str]:
     jobs = ", ".join(f"{count} {state}" for state, count in status.jobs.items()) or "no live jobs"
     nodes = ", ".join(f"{count} {state}" for state, count in status.node_states.items()) or "none"
-    bus = status.bus.url + ("" if status.bus.connected else ", not connected")
+    bus = status.bus.url or "at an address that it was not told"
+    bus += ", connected" if status.bus.connected else ", not connected"
     ends = f" · certificate until {moment(status.certificate_ends_us)}"
     return [
         f"Headrace {status.version}    {url}     at {status.position}",
