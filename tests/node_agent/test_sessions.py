@@ -231,7 +231,7 @@ while True:
 async def test_a_socket_in_the_attempts_folder_stands_for_a_port(node: Node) -> None:
     told = {"HEADRACE_APP_PORT": "8888"}
     key = await node.placement.want("desk-1", "python3", "-c", AT_SOCKET, env=told)
-    await until(lambda: node.folder(key).joinpath("reports/8888.sock").exists(), "it listens")
+    assert await wrote(node, key) == b"on\n"  # it listens
 
     async with session(node, key, "port-forward", port=8888) as wire:
         await wire.send(Frame("data", b"hello"))
