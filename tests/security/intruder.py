@@ -290,7 +290,8 @@ def connected(family: int, kind: int, address: Any) -> bytes:
         client.settimeout(CONNECT_S)
         try:
             client.connect(address)
-            client.send(b"GET / HTTP/1.0\r\n\r\n")
+            with contextlib.suppress(OSError):  # it may have answered and gone before it is asked
+                client.send(b"GET / HTTP/1.0\r\n\r\n")
             return client.recv(4096)
         except OSError:
             return b""
