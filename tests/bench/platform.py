@@ -20,6 +20,7 @@ class Platform:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        folder.chmod(0o711)  # as root, Postgres' account passes through it
         self.data_dir = folder / "data"
         self.env = {**os.environ, "XDG_CONFIG_HOME": str(folder / "config")}
         for name in ("HEADRACE_URL", "HEADRACE_TOKEN", "PYTHONDONTWRITEBYTECODE"):
