@@ -17,8 +17,8 @@ import msgspec
 from headrace.bus.interface import Bus, BusError, NoReply
 from headrace.runtime import together
 
-# With one, whoever came just too late waits for two answers; with many, hardly any go together.
-IN_FLIGHT_MAX = 3
+# With few, whoever came just too late waits for two answers; with many, hardly any go together.
+IN_FLIGHT_MAX = 4
 
 
 class _Waiting(NamedTuple):

@@ -23,6 +23,7 @@ from headrace.store.chained import read_chained
 from headrace.store.interface import READ_EVENTS_MAX, Store, Stored, Unavailable
 
 RECENT_EVENTS_MAX = 4_000  # kept in memory for followers; older ones are read from the log
+FOLLOWED_SHARE, FOLLOWED_REST_S = 1.0, 0.005  # whoever writes waits to see it
 OWN_WRITE_S_MAX = 2.0  # how long an answer waits to be visible; then it is given all the same
 RETRY_S = 0.2
 
@@ -60,7 +61,7 @@ class Follower:
             except (Unavailable, BusError) as error:
                 _LOG.warning("log not reached reason=%s", error)
                 await asyncio.sleep(RETRY_S)
-        rests = Rests()
+        rests = Rests(FOLLOWED_SHARE, FOLLOWED_REST_S)
         while True:
             await rests.before(self._reader.waiting)
             began_s = asyncio.get_running_loop().time()
