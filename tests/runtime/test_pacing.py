@@ -1,10 +1,10 @@
-"""A turn begins at once after quiet, rests in proportion to what turns took, and waits for no more
+"""A turn begins at once after quiet, begins from time to time where turns are many, and waits for no more
 once enough waits for it.
 """
 
 import asyncio
 
-from headrace.runtime.pacing import CREDIT_S, ENOUGH, SHARE, Rests
+from headrace.runtime.pacing import CREDIT_S, ENOUGH, REST_S_LEAST, SHARE, Rests
 
 from .rig import virtual
 
@@ -42,14 +42,6 @@ async def test_a_loop_that_goes_round_and_round_works_its_share_of_the_time():
 
 
 @virtual
-async def test_rests_are_in_proportion_to_what_turns_take():
-    short, long = Rests(), Rests()
-    of_short = await _turns(short, 400, TURN_S)
-    of_long = await _turns(long, 400, 3 * TURN_S)
-    assert abs(sum(of_long[-100:]) / sum(of_short[-100:]) - 3) < 0.1
-
-
-@virtual
 async def test_nobody_rests_while_enough_waits():
     assert sum(await _turns(Rests(), 200, waiting=ENOUGH)) == 0
 
@@ -60,4 +52,4 @@ async def test_one_long_turn_is_no_debt_for_long():
     await _turns(rests, 1, took_s=10.0)
     before_s = loop.time()
     await rests.before(0)
-    assert loop.time() - before_s <= CREDIT_S / SHARE + 1e-6
+    assert loop.time() - before_s <= REST_S_LEAST
