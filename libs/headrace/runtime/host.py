@@ -22,7 +22,7 @@ from headrace.runtime.clock import Clock
 from headrace.runtime.effects import Effects
 from headrace.runtime.folding import Folder
 from headrace.runtime.inbox import Inbox
-from headrace.runtime.pacing import Rests
+from headrace.runtime.pacing import Pace
 from headrace.runtime.pending import PendingFacts, encode_fact
 from headrace.runtime.publishing import publish
 from headrace.runtime.reader import LogReader
@@ -86,7 +86,7 @@ class Host:
         self._crashpoint = crashpoint
         self._stopping = False
         self._moved = False
-        self._rests = Rests()
+        self._pace = Pace(service.turns_apart_s)
         self._renewal: asyncio.Task[None] | None = None
 
     @property
@@ -168,10 +168,10 @@ class Host:
         while not self._stopping and self.leading:
             if not (self.pending or self.reader.due or self._moved):
                 await self.reader.wait(self._until_wakeup_s())
-            await self._rests.before(len(self.pending) + self.reader.waiting)
-            began_s = asyncio.get_running_loop().time()
-            await self._turn(await self.reader.take())
-            self._rests.took(began_s)
+            await self._pace.turn()
+            stored = await self.reader.take()
+            self._pace.took(len(stored) + len(self.pending))
+            await self._turn(stored)
         await self._folder.save(self.reader.position, self.reader.hash)
         await self.store.resign(self._name, self._holder, term.epoch)
 

@@ -41,11 +41,6 @@ class LogReader:
         """Whether `take` would read from the store."""
         return self._read_due
 
-    @property
-    def waiting(self) -> int:
-        """How many events were heard and not taken yet."""
-        return len(self._ahead)
-
     async def start(self, position: int = 0, hash_: bytes = GENESIS) -> None:
         """Follow from just after `position`, whose hash is `hash_`."""
         self.position, self.hash = position, hash_

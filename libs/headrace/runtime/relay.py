@@ -28,7 +28,7 @@ from headrace.events import Refusal
 from headrace.events.platform import LogBegan, others_log_text, own_lines
 from headrace.runtime import log_messages, posts
 from headrace.runtime.inbox import refusal_answer, tell_answer
-from headrace.runtime.pacing import Rests
+from headrace.runtime.pacing import Pace
 from headrace.runtime.pipelines.cloud_events import JSON
 from headrace.runtime.pipelines.outcomes import Outcomes
 from headrace.store.chained import read_chained
@@ -37,6 +37,7 @@ from headrace.store.interface import Forked, Store, Stored, Unavailable
 HEARD_EVENTS_MAX = 10_000  # kept until they are relayed; older ones are read again
 WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all
 TAIL_EVENTS_MAX = 100_000  # a stream made anew begins at most this far back
+WINDOWS_APART_S = 0.02  # where many events come: fewer, larger windows cost less
 POLL_S = 5.0  # when nothing was committed here, another service may have
 RETRY_S = 0.5
 DAY_S = 86_400
@@ -74,7 +75,7 @@ class Relay:
         self._grown = asyncio.Event()
         self._position = 0
         self._checked_s = 0.0
-        self._rests = Rests()
+        self._pace = Pace(WINDOWS_APART_S)
         self._next: deque[Stored] = deque(maxlen=HEARD_EVENTS_MAX)
         self._outcomes = Outcomes(store)
         self._must_read = True
@@ -138,9 +139,8 @@ class Relay:
             events = await read_chained(self._store, self._position, WINDOW_EVENTS)
             self._must_read = len(events) == WINDOW_EVENTS
         if events:
-            began_s = asyncio.get_running_loop().time()
             await self._relay(events)
-            self._rests.took(began_s)
+            self._pace.took(len(events))
             self._position = events[-1].position
             if asyncio.get_running_loop().time() - self._checked_s > POLL_S:
                 await self._check_kept()
@@ -168,7 +168,7 @@ class Relay:
             await self._check_kept()
             self._must_read = True
         else:
-            await self._rests.before(len(self._next))
+            await self._pace.turn()
 
     async def _relay(self, events: Sequence[Stored]) -> None:
         """Project events first: the log's copy tells how far both have come."""

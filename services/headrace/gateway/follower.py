@@ -17,13 +17,13 @@ from headrace.bus.interface import Bus, BusError
 from headrace.gateway.evolve import LISTENED, evolve
 from headrace.gateway.projection import Projection
 from headrace.runtime.clock import Clock
-from headrace.runtime.pacing import Rests
+from headrace.runtime.pacing import Pace
 from headrace.runtime.reader import LogReader, entry_of
 from headrace.store.chained import read_chained
 from headrace.store.interface import READ_EVENTS_MAX, Store, Stored, Unavailable
 
 RECENT_EVENTS_MAX = 4_000  # kept in memory for followers; older ones are read from the log
-FOLLOWED_SHARE, FOLLOWED_REST_S = 1.0, 0.005  # whoever writes waits to see it
+TURNS_APART_S = 0.005  # where many come: whoever writes waits to see it
 OWN_WRITE_S_MAX = 2.0  # how long an answer waits to be visible; then it is given all the same
 RETRY_S = 0.2
 
@@ -61,12 +61,10 @@ class Follower:
             except (Unavailable, BusError) as error:
                 _LOG.warning("log not reached reason=%s", error)
                 await asyncio.sleep(RETRY_S)
-        rests = Rests(FOLLOWED_SHARE, FOLLOWED_REST_S)
+        pace = Pace(TURNS_APART_S)
         while True:
-            await rests.before(self._reader.waiting)
-            began_s = asyncio.get_running_loop().time()
-            await self._turn()
-            rests.took(began_s)
+            await pace.turn()
+            pace.took(await self._turn())
             if not self._reader.due:
                 await self._reader.wait()
 
@@ -115,13 +113,14 @@ class Follower:
             return [self._recent[index] for index in range(skipped, stop)]
         return await read_chained(self._store, position)
 
-    async def _turn(self) -> None:
+    async def _turn(self) -> int:
+        """How many events it had."""
         try:
             stored = await self._reader.take()
         except Unavailable as error:
             _LOG.warning("log not reached reason=%s", error)
             await asyncio.sleep(RETRY_S)
-            return
+            return 0
         for event in stored:
             self._fold(event)
         if stored:
@@ -133,6 +132,7 @@ class Follower:
                 _LOG.info("projection ready position=%d", self.projection.position)
         elif stored:
             await asyncio.sleep(0)  # a long log is folded page by page; health answers in between
+        return len(stored)
 
     def _fold(self, event: Stored) -> None:
         self._clock.not_below(event.recorded_at_us)
