@@ -139,7 +139,13 @@ def test_down_ends_and_deletes_nothing_that_it_was_not_told_to(new_platform):
     assert len(attempts) == 1, "kept, it runs on"
     platform.headrace("down", *where, "--yes")
     platform.headrace("down", *where)  # where nothing runs there is nothing to ask
-    platform.headrace("down", *where, "--delete-data", "--yes")
+
+
+def test_a_script_deletes_the_data_that_it_names_where_nothing_else_ends_with_them(new_platform):
+    platform = new_platform("--nodes", "1", "--gpus", "simulated:1xT4-16GB")
+    platform.headrace("run", "--gpus", "1", "--", "true")
+    where = ("--data-dir", str(platform.data_dir))
+    platform.headrace("down", *where, "--delete-data")
     assert not platform.data_dir.exists()
 
 

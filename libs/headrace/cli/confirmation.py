@@ -1,6 +1,7 @@
 """What a verb would end or drop is said before, and asked about.
 
-Rule: without a terminal nobody is asked, and without `--yes` nothing is done then.
+Rule: without a terminal nobody is asked, and without `--yes` nothing is done then; but for
+`down --delete-data`, which names the data, where no job and no other machine loses by it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ def is_confirmed(verb: str, losses: Sequence[str], *, is_sure: bool) -> bool:
         return True
     for loss in losses:
         print(printable(loss), file=sys.stderr)
-    if not sys.stdin.isatty():
+    if not can_ask():
         print(f"{verb}: nothing was done; say --yes to do it", file=sys.stderr, flush=True)
         return False
     print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
@@ -36,6 +37,11 @@ def is_confirmed(verb: str, losses: Sequence[str], *, is_sure: bool) -> bool:
         return True
     print(f"{verb}: nothing was done", file=sys.stderr, flush=True)
     return False
+
+
+def can_ask() -> bool:
+    """Whether somebody is there who can answer."""
+    return sys.stdin.isatty()
 
 
 def named(names: Sequence[str]) -> str:

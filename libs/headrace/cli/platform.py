@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.cli.confirmation import add_yes, counted, is_confirmed, named
+from headrace.cli.confirmation import add_yes, can_ask, counted, is_confirmed, named
 from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE, printable
 from headrace.cli.exits import report as report_line
 from headrace.cli.output import show
@@ -187,7 +187,8 @@ def down(data_dir: Path, *, keep_jobs: bool | None, delete_data: bool, yes: bool
         losses = [] if is_kept else _ended(jobs, is_final=delete_data)
         if delete_data:
             losses += _dropped(layout, is_copy=is_copy)
-        if not is_confirmed("headrace down", losses, is_sure=yes):
+        named_alone = delete_data and len(losses) == 1 and not can_ask()
+        if not is_confirmed("headrace down", losses, is_sure=yes or named_alone):
             return FAILED
         if not is_copy:
             _stop(layout, keep_jobs=is_kept)
@@ -222,7 +223,9 @@ def _is_copy(layout: Layout, *, delete_data: bool) -> bool:
 
 
 def _dropped(layout: Layout, *, is_copy: bool) -> list[str]:
-    """What goes with the data. What runs from another folder does not go with its copy."""
+    """What goes with the data: a line for what the option names, and more where somebody else has part in
+    it. What runs from another folder does not go with its copy.
+    """
     lines = [f"deletes {layout.data_dir} for good: the log, what jobs left behind, all keys"]
     said = state(layout)
     if is_copy or said is None or said.phase != "ready":
@@ -239,8 +242,9 @@ def _dropped(layout: Layout, *, is_copy: bool) -> list[str]:
         return lines
     finally:
         client.close()
-    live = counted(sum(status.jobs.values()), "live job")
-    lines.append(f"  {status.position} events, {live}, {named(projects)}")
+    live = sum(status.jobs.values())
+    if live or elsewhere or can_ask():
+        lines.append(f"  {status.position} events, {counted(live, 'live job')}, {named(projects)}")
     if elsewhere:
         lines.append(f"  nodes on other machines, which have to join anew: {named(elsewhere)}")
     return lines

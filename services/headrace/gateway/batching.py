@@ -18,7 +18,7 @@ from headrace.bus.interface import Bus, BusError, NoReply
 from headrace.runtime import together
 
 # With few, whoever came just too late waits for two answers; with many, hardly any go together.
-IN_FLIGHT_MAX = 10
+IN_FLIGHT_MAX = 8
 
 
 class _Waiting(NamedTuple):
