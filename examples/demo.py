@@ -78,12 +78,13 @@ class Demo:
 def main() -> None:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="headrace-demo-") as folder:
+        Path(folder).chmod(0o711)  # root's Postgres runs as an account that passes through it
         demo = Demo(Path(folder))
         demo.say("up", "--detach", "--nodes", "2", "--gpus", "simulated:8xH100-80GB")
         try:
             show(demo)
         finally:
-            demo.say("down", "--delete-data")
+            demo.say("down", "--delete-data", "--yes")
     print(f"\nThe demo took {time.monotonic() - began:.0f} s. Next: make up, then the README.")
 
 
