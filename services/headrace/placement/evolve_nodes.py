@@ -236,8 +236,10 @@ def left(state: State, entry: Entry) -> Gone:
 
 
 def forget_gone(node: Node) -> None:
-    """Devices that the node no longer has are kept only as long as something is booked on them."""
-    if any(device.index < 0 for device in node.devices):
+    """Devices that the node no longer has are kept, behind all others, only as long as something is
+    booked on them.
+    """
+    if node.devices and node.devices[-1].index < 0:
         node.devices = [d for d in node.devices if d.index >= 0 or d.used_milli]
 
 
