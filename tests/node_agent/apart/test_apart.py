@@ -191,7 +191,7 @@ async def test_what_listens_on_loopback_is_reached_by_its_own_account_only(
     node: Node, user: str
 ) -> None:
     keep_apart(node)
-    node.loopback = probe_loopback(f"test-{os.getpid()}", node.isolation)
+    node.loopback = probe_loopback(f"headrace-test-{os.getpid()}", node.isolation)
     if not node.loopback:
         pytest.skip("this host has no cgroup v2 for programs")
     await started(node)
