@@ -21,7 +21,7 @@ from headrace.node_agent.isolation import Processes
 from headrace.node_agent.isolation.cgroups import probe_loopback
 
 IMAGES_BYTES_MAX = 6_000_000  # room for three of those that are fetched here
-GROUP = f"headrace-test-{os.getpid()}"
+GROUP = f"headrace-containers-{os.getpid()}"
 CGROUPFS = {"exec-opts": ["native.cgroupdriver=cgroupfs"]}  # also where systemd runs
 WHAT_IT_NEEDS = "make system-deps (as root) installs docker.io and busybox-static"
 
