@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from sys import intern
 from typing import TypeAlias
 
 import msgspec
@@ -92,7 +91,7 @@ def gang_of(state: State, job_id: str, job: Job, offer: Offer | None = None) -> 
     gang = Gang(
         name=job_id,
         queue=leaf_of(queue, job.project, job.user),
-        owner=intern(owner_of(job.project, job.user)),
+        owner=owner_of(job.project, job.user),
         root=offer.root,
         priority=job.priority,
         preemptible=job.preemptible,
