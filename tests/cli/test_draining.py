@@ -7,6 +7,7 @@ from tests.cli.program import accept, in_log
 from tests.gateway.histories import admitted, joined, placed, requested
 
 from headrace.events.asked import Workspace
+from headrace.events.gangs import GangEvicted, GangReleased
 from headrace.events.jobs import Checkpoint, JobFinished
 from headrace.events.nodes import NodeChanged
 
@@ -53,4 +54,26 @@ async def test_its_jobs_may_end_by_themselves_until_the_deadline(world, headrace
     code, out, _ = await draining
     assert code == 0
     assert "its jobs end within 30m00s or are asked to save themselves and move" in out
+    assert "lost" not in out
     assert "n1 is empty" in out
+
+
+async def test_what_was_lost_is_said_and_that_nothing_else_takes_work(world, headrace):
+    await fleet(world)
+    draining = asyncio.create_task(headrace("node", "drain", "n1", "--yes"))
+    while not world.asked:  # noqa: ASYNC110 - the command line asks from a thread of its own
+        await asyncio.sleep(0.005)
+    gone = {"project": "vision", "attempt": 1}
+    await in_log(
+        world,
+        NodeChanged(node="n1", change="drain"),
+        JobFinished(job="saves-a", outcome="succeeded", waited_us=1, **gone),
+        JobFinished(job="desk-a", outcome="succeeded", waited_us=1, **gone),
+        GangEvicted(job="anew-a", reason="node-drain", **gone),
+        GangReleased(job="anew-a", reason="evicted", **gone),
+    )
+    code, out, err = await draining
+    assert code == 0
+    assert "n1 is the only node that takes work: until another does, all jobs wait" in err
+    assert "  lost: what anew-a did in attempt 1\n" in out
+    assert "desk-a did" not in out

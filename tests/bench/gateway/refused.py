@@ -1,9 +1,10 @@
 """What requests that are refused cost those that are not: a thousand bad ones of each kind among good.
 
 Rule: good ones are sent one after the other on each of a few connections, as fast as they are
-answered; before each kind alone, then while bad ones are sent in the same way. What counts is the
-rate of the good while the bad last, as a part of the good ones' own just before: what waits has
-grown by then. A good one that is refused ends the measurement.
+answered; before each kind alone, then with a bad one after every few good. What counts is the rate
+of the good while the bad last, as a part of the good ones' own just before: what waits has grown by
+then. With one to four, 80 % means that a bad one costs what a good one does. A good one that is
+refused ends the measurement.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tests.bench.printing import row
 from headrace.testing.running import RunningPlatform
 
 GOOD_CONNECTIONS, BAD_CONNECTIONS = 16, 4
-BAD = 1_000
+BAD, GOOD_PER_BAD = 1_000, 4
 AGAIN = (429, 503, 504)  # come again: it is busy
 ALONE_S = 4  # of good ones, to know their rate
 JOB = {"name": "t", "project": "default", "command": ["true"], "resources": {"gpus": "H100:1"}}
@@ -46,6 +47,7 @@ class Sender:
         self._host, self._port, self._netloc, self._token = at.hostname, at.port, at.netloc, token
         self._number = 0
         self.taken = 0
+        self.due = asyncio.Semaphore(0)  # bad ones
 
     def request(self, method: str, path: str, fields: dict[str, object]) -> bytes:
         """The next one, with a key of its own."""
@@ -63,8 +65,11 @@ class Sender:
         line = await self._line()
         while not enough.is_set():
             head, body = await line.ask(self.request("POST", "/v1/jobs", JOB))
-            self.taken += _status(head) == 201
-            if _status(head) not in (201, *AGAIN):
+            if _status(head) == 201:
+                self.taken += 1
+                if self.taken % GOOD_PER_BAD == 0:
+                    self.due.release()
+            elif _status(head) not in AGAIN:
                 raise SystemExit(f"a good one was answered {head.splitlines()[0]}: {body.decode()}")
         line.close()
 
@@ -73,6 +78,7 @@ class Sender:
         line = await self._line()
         found: dict[int, int] = {}
         for _ in range(count):
+            await self.due.acquire()
             head, _body = await line.ask(self.request(*bad))
             found[_status(head)] = found.get(_status(head), 0) + 1
         line.close()
@@ -97,7 +103,7 @@ def measure(platform: RunningPlatform) -> None:
 
 async def _rate(sender: Sender, bad: Bad | None) -> tuple[float, dict[int, int]]:
     loop, enough = asyncio.get_running_loop(), asyncio.Event()
-    before, began_s = sender.taken, loop.time()
+    before, began_s, sender.due = sender.taken, loop.time(), asyncio.Semaphore(0)
     good = [asyncio.create_task(sender.good(enough)) for _ in range(GOOD_CONNECTIONS)]
     answers: dict[int, int] = {}
     if bad is None:
