@@ -3,11 +3,12 @@
 import asyncio
 import json
 
+import msgspec
 from tests.cli.program import accept, in_log
-from tests.gateway.histories import admitted, joined, placed, requested
+from tests.gateway.histories import admitted, evicted, joined, placed, released, requested
 
 from headrace.events.asked import Workspace
-from headrace.events.gangs import GangEvicted, GangReleased
+from headrace.events.gangs import Share
 from headrace.events.jobs import Checkpoint, JobFinished
 from headrace.events.nodes import NodeChanged
 
@@ -63,15 +64,16 @@ async def test_what_was_lost_is_said_and_that_nothing_else_takes_work(world, hea
     draining = asyncio.create_task(headrace("node", "drain", "n1", "--yes"))
     while not world.asked:  # noqa: ASYNC110 - the command line asks from a thread of its own
         await asyncio.sleep(0.005)
-    gone = {"project": "vision", "attempt": 1}
     await in_log(
         world,
         NodeChanged(node="n1", change="drain"),
-        JobFinished(job="saves-a", outcome="succeeded", waited_us=1, **gone),
-        JobFinished(job="desk-a", outcome="succeeded", waited_us=1, **gone),
-        GangEvicted(job="anew-a", reason="node-drain", **gone),
-        GangReleased(job="anew-a", reason="evicted", **gone),
-    )
+        *(JobFinished(job=job, project="vision", attempt=1, outcome="succeeded", waited_us=1)
+          for job in ("saves-a", "desk-a")),
+        evicted("anew-a"),
+        msgspec.structs.replace(
+            released("anew-a", again=True), shares=(Share(device="GPU-0", milli=100),), milli=100
+        ),
+    )  # fmt: skip
     code, out, err = await draining
     assert code == 0
     assert "n1 is the only node that takes work: until another does, all jobs wait" in err
