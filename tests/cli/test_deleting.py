@@ -74,6 +74,8 @@ async def test_a_project_is_deleted_when_it_is_known_what_goes_with_it(
         os.close(terminal)
         assert (code, len(world.asked)) == (done, int(not done))
         assert "go on? [y/N]" in err
+    code, _, err = await headrace("delete", "project", "ads", "--yes")
+    assert (code, err) == (0, said), "said all the same"
 
 
 async def test_a_refusal_is_one_line_and_the_exit_code_says_so(world, headrace):

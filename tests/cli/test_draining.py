@@ -3,10 +3,12 @@
 import asyncio
 import json
 
+import msgspec
 from tests.cli.program import accept, in_log
-from tests.gateway.histories import admitted, joined, placed, requested
+from tests.gateway.histories import admitted, evicted, joined, placed, released, requested
 
 from headrace.events.asked import Workspace
+from headrace.events.gangs import Share
 from headrace.events.jobs import Checkpoint, JobFinished
 from headrace.events.nodes import NodeChanged
 
@@ -53,4 +55,27 @@ async def test_its_jobs_may_end_by_themselves_until_the_deadline(world, headrace
     code, out, _ = await draining
     assert code == 0
     assert "its jobs end within 30m00s or are asked to save themselves and move" in out
+    assert "lost" not in out
     assert "n1 is empty" in out
+
+
+async def test_what_was_lost_is_said_and_that_nothing_else_takes_work(world, headrace):
+    await fleet(world)
+    draining = asyncio.create_task(headrace("node", "drain", "n1", "--yes"))
+    while not world.asked:  # noqa: ASYNC110 - the command line asks from a thread of its own
+        await asyncio.sleep(0.005)
+    await in_log(
+        world,
+        NodeChanged(node="n1", change="drain"),
+        *(JobFinished(job=job, project="vision", attempt=1, outcome="succeeded", waited_us=1)
+          for job in ("saves-a", "desk-a")),
+        evicted("anew-a"),
+        msgspec.structs.replace(
+            released("anew-a", again=True), shares=(Share(device="GPU-0", milli=100),), milli=100
+        ),
+    )  # fmt: skip
+    code, out, err = await draining
+    assert code == 0
+    assert "n1 is the only node that takes work: until another does, all jobs wait" in err
+    assert "  lost: what anew-a did in attempt 1\n" in out
+    assert "desk-a did" not in out

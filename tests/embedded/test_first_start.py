@@ -172,13 +172,16 @@ def test_a_role_connects_where_its_owner_does(owner):
 
 def test_the_context_is_written_beside_the_others(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    path = contexts.write_local("http://127.0.0.1:1", "t1")
+    folder = tmp_path / "data"
+    assert contexts.write_local("http://127.0.0.1:1", "t1", "", folder) == ("local", "local")
+    path = contexts.config_file()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     path.write_text(
         'current = "work"\n# mine\n[contexts.local]\nurl = "old"\ntoken = "old"\n\n'
         '[contexts.work]\nurl = "https://head"  # the big one\n'
     )
-    contexts.write_local("http://127.0.0.1:2", "t2", "c.pem")
+    said = contexts.write_local("http://127.0.0.1:2", "t2", "c.pem", folder)
+    assert said == ("local", "work")
     text = path.read_text()
     assert "# mine\n" in text
     assert "# the big one\n" in text
@@ -191,11 +194,34 @@ def test_the_context_is_written_beside_the_others(tmp_path, monkeypatch):
                 "token": "t2",
                 "project": "default",
                 "certificate": "c.pem",
+                "data_dir": str(folder),
             },
         },
     }
-    contexts.write_local("http://127.0.0.1:2", "t2", "c.pem")
+    contexts.write_local("http://127.0.0.1:2", "t2", "c.pem", folder)
     assert path.read_text() == text, "writing the same again changes nothing"
+
+
+def test_another_platform_of_this_machine_takes_no_context_from_the_first(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    first, fork, third = folders = [tmp_path / name for name in ("first", "fork", "third")]
+    for folder in folders:
+        folder.mkdir()
+    for folder, name in (
+        (first, "local"),
+        (fork, "local-2"),
+        (third, "local-3"),
+        (fork, "local-2"),
+    ):
+        said = contexts.write_local(f"http://{folder.name}", folder.name, "", folder)
+        assert said == (name, "local")
+    kept = tomllib.loads(contexts.config_file().read_text())["contexts"]
+    assert {name: context["token"] for name, context in kept.items()} == {
+        "local": "first", "local-2": "fork", "local-3": "third",
+    }  # fmt: skip
+    fork.rmdir()
+    late = tmp_path / "late"
+    assert contexts.write_local("http://late", "late", "", late) == ("local-2", "local")
 
 
 def test_a_configuration_that_is_not_toml_is_left_alone(tmp_path, monkeypatch):
@@ -204,7 +230,7 @@ def test_a_configuration_that_is_not_toml_is_left_alone(tmp_path, monkeypatch):
     config = tmp_path / "headrace" / "config.toml"
     config.write_text("url = = banana\n")
     with pytest.raises(EmbeddedError, match="left as it is"):
-        contexts.write_local("http://127.0.0.1:1", "t")
+        contexts.write_local("http://127.0.0.1:1", "t", "", tmp_path / "data")
     assert config.read_text() == "url = = banana\n"
 
 

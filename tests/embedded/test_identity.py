@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from headrace.embedded import EmbeddedError, identity, layout
-from headrace.embedded.layout import Layout, default_data_dir
+from headrace.embedded import EmbeddedError, identity
+from headrace.embedded.default_folder import SHARED_DIR, default_data_dir
+from headrace.embedded.layout import Layout
 
 
 @pytest.fixture
@@ -145,7 +146,7 @@ def test_everything_lies_in_the_folder(tmp_path: Path) -> None:
 
 def test_roots_own_folder_is_one_that_postgres_can_get_to(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    expected = layout.SHARED_DIR / "platform"
+    expected = SHARED_DIR / "platform"
     if os.geteuid() != 0:
         expected = Path.home() / ".local" / "share" / "headrace"
     assert default_data_dir() == expected

@@ -122,7 +122,10 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
         f"{len(ran.cut_at_their_end())} killed between their last line and the record of their end",
     )
     assert {job: ended[job] for job in jobs if ended[job] != 1} == {}, "lost"
-    assert {job: data for job, data in bad.items() if job in jobs} == {}
+    why = Counter(
+        f"{data['outcome']}: {data.get('reason')}" for job, data in bad.items() if job in jobs
+    )
+    assert why == {}
     assert jobs - ran.jobs() == set(), "never ran"
     assert ran.doubled() == []
     assert check_journal(platform.journal.read_text().splitlines()) == []

@@ -143,6 +143,7 @@ def test_a_node_is_started_again_with_all_that_it_was_joined_with(
         box.join(token_of(over_tls, "--auto-approve"), "--label", "rack=r3", "--label", "site=b")
         over_tls.wait(lambda: state(over_tls, "n6") == "ready", "it is a node")
         assert f"to start it again: headrace node run --dir {box.folder}" in box.said
+        assert "its agent runs here until Ctrl-C; jobs run on without it" in box.said
         box.stop()
         box.run("-m", "headrace.cli", "node", "run", "--dir", str(box.folder))
         over_tls.wait(lambda: len(met(over_tls, "n6")) > 1, "its agent runs again")
@@ -173,6 +174,7 @@ def test_a_token_is_good_once_and_who_comes_second_is_told(
         second.join(token)
         assert second.status() == 120
         assert "was used already, last by node once" in second.said
+        assert not [path for path in second.folder.iterdir() if "key" in path.name]
         assert len(events(over_tls, "access.join_refused")) == 1
     listed = {row["token"]: row for row in over_tls.json("node", "tokens")}
     assert (listed[token[4:12]]["state"], listed[token[4:12]]["nodes"]) == ("used", ["once"])

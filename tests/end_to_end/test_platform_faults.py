@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -295,3 +296,15 @@ def processes_naming(marker):
         if named and process and processes.alive(process) and not is_janitor:
             found.append((pid, processes.title(pid)))
     return found
+
+
+def test_a_platform_whose_folder_is_removed_ends(new_platform):
+    platform = new_platform("--nodes", "0")
+    running = platform.processes()
+    assert {"supervisor", "postgres", "nats", *SERVICES} <= running.keys()
+    shutil.rmtree(platform.data_dir)
+
+    def have_ended():
+        return not [name for name, process in running.items() if processes.alive(process)]
+
+    assert processes.wait_until(have_ended, DEADLINE_S, poll_s=0.1)

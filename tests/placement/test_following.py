@@ -148,4 +148,6 @@ def seen(world):
         },
         "wanted": [{q: milli for q, milli in of.items() if milli} for of in world.parted.wanted],
         "settings": world.settings,
+        "lines": {kind: list(world.lines.of(kind)) for kind in world.lines.kinds()},
+        "stand": {n: world.lines.kind_of(n) for kind in world.lines.kinds() for n in world.lines.of(kind)},
     }  # fmt: skip

@@ -25,7 +25,7 @@ ACK_WAIT_S = 60.0  # what was not acknowledged by then comes again
 UNACKNOWLEDGED_MAX = 1_000  # of one consumer
 LIST_S = 5.0
 NOBODY = "503"  # the status with which the server says that nobody listens
-_TOKEN = re.compile(r"\d{1,20}(\.\d{1,20}){4}")  # deliveries, sequences, time, pending
+_TOKEN = re.compile(r"[0-9]{1,20}(\.[0-9]{1,20}){4}")  # deliveries, sequences, time, pending
 
 
 class Kept(msgspec.Struct, frozen=True):

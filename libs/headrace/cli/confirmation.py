@@ -1,7 +1,8 @@
 """What a verb would end or drop is said before, and asked about.
 
-Rule: without a terminal nobody is asked, and without `--yes` nothing is done then; but for
-`down --delete-data`, which names the data, where no job and no other machine loses by it.
+Rule: it is said whether or not anybody is asked, for `--yes` in a script is read later. Without a
+terminal nobody is asked, and without `--yes` nothing is done then; but for `down --delete-data`, which
+names the data, where no job and no other machine loses by it.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ def add_yes(parser: ArgumentParser) -> None:
 
 
 def is_confirmed(verb: str, losses: Sequence[str], *, is_sure: bool) -> bool:
-    """Say on stderr what would be lost, a line each, and ask whether to go on. `is_sure`: that was
+    """Say on stderr what is lost, a line each, and ask whether to go on. `is_sure`: that was
     answered with `--yes`. False also where nobody can be asked.
     """
+    for loss in losses:
+        print(printable(loss), file=sys.stderr, flush=True)
     if is_sure or not losses:
         return True
-    for loss in losses:
-        print(printable(loss), file=sys.stderr)
     if not can_ask():
         print(f"{verb}: nothing was done; say --yes to do it", file=sys.stderr, flush=True)
         return False

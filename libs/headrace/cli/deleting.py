@@ -41,10 +41,9 @@ def delete(
         which = f"which {kind}? (headrace delete {kind} NAME)"
         return report(f"headrace delete: {'it has no name' if name else which}", USAGE)
     client = Client.from_config(url=url, token=token, project=project)
-    if kind == PROJECT and not yes:
-        losses = _dropped(client, name)
-        if not is_confirmed("headrace delete", losses, is_sure=False):
-            return FAILED
+    losses = _dropped(client, name) if kind == PROJECT else []
+    if not is_confirmed("headrace delete", losses, is_sure=yes):
+        return FAILED
     if kind == NODE:
         answer = client.change_node(name, "delete")
     else:

@@ -16,17 +16,18 @@ import msgspec
 
 from headrace.cli.arguments import add_output
 from headrace.cli.exits import DONE, FAILED, printable
-from headrace.cli.joining import AGENT, default_folder
+from headrace.cli.joining import AGENT, default_folder, folder_option
 from headrace.cli.output import show
 from headrace.client.client import Client
 from headrace.client.errors import ClientError
 from headrace.doctor import Check, failed, is_well, lines
+from headrace.embedded.default_folder import default_data_dir
 
 
 def doctor_options(parser: ArgumentParser) -> None:
     """The arguments of `doctor`."""
     parser.add_argument("head", nargs="?", default="", metavar="URL", help="of a platform to join")
-    parser.add_argument("--dir", default="", metavar="FOLDER", help="where the node is kept")
+    folder_option(parser)
     parser.add_argument(
         "--security",
         action="store_true",
@@ -36,7 +37,7 @@ def doctor_options(parser: ArgumentParser) -> None:
         "--data-dir",
         default="",
         metavar="FOLDER",
-        help="of the platform kept here, with --security; ~/.local/share/headrace by default",
+        help=f"of the platform kept here, with --security ({default_data_dir()})",
     )
     add_output(parser)
 
@@ -85,7 +86,7 @@ def _of_platform(head: str, data_dir: str) -> Iterator[Check]:
 
 
 def _of_files(data_dir: str, url: str) -> Iterator[Check]:
-    from headrace.embedded.layout import Layout, default_data_dir
+    from headrace.embedded.layout import Layout
 
     layout = Layout((Path(data_dir) if data_dir else default_data_dir()).expanduser().absolute())
     if layout.exists():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from argparse import ArgumentParser
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from headrace.cli.arguments import duration_us
@@ -12,7 +14,9 @@ from headrace.cli.exits import DONE, FAILED, TIMED_OUT, printable, report
 from headrace.cli.output import duration
 from headrace.client.client import Client
 from headrace.client.errors import NotFound, Refused
+from headrace.client.model import ENDED
 
+READY = "ready"
 LOOK_S = 0.5  # between two looks at what still runs there
 MOVED_S = 60.0  # beyond the deadline and what jobs have to save themselves
 ASKED_ABOUT_MAX = 64  # jobs of the node, one by one
@@ -43,6 +47,8 @@ def drain(client: Client, node: str, *, deadline: int, is_sure: bool) -> int:
     """
     prospects = [_prospect(client, job) for job in client.node(node).jobs[:ASKED_ABOUT_MAX]]
     losses = [prospect.loss for prospect in prospects if prospect.loss]
+    if not any(row.state == READY for row in client.nodes() if row.node != node):
+        losses.append(f"{node} is the only node that takes work: until another does, all jobs wait")
     if not is_confirmed("headrace node drain", losses, is_sure=is_sure):
         return FAILED
     client.change_node(node, "drain", deadline_us=deadline)
@@ -60,13 +66,19 @@ def drain(client: Client, node: str, *, deadline: int, is_sure: bool) -> int:
             line = f"headrace node drain: {len(jobs)} have not moved yet: {' '.join(jobs)}"
             return report(line, TIMED_OUT)
         time.sleep(LOOK_S)
+    for line in _lost(client, prospects):
+        print(printable(line))
     print(printable(f"{node} is empty (headrace node uncordon {node}, or node delete {node})"))
     return DONE
 
 
 class _Prospect(NamedTuple):
-    """What moving means for a job: how long it may save itself, and what is lost, empty if nothing."""
+    """What moving means for a job: how long it may save itself, and what is lost, empty if nothing;
+    in which attempt it is.
+    """
 
+    job: str = ""
+    attempt: int = 0
     grace_us: int = 0
     loss: str = ""
 
@@ -78,13 +90,20 @@ def _prospect(client: Client, name: str) -> _Prospect:
         return _Prospect()
     job, checkpoint = found.job, found.spec.get("checkpoint")
     if checkpoint:
-        return _Prospect(int(checkpoint.get("grace_us", 0)))
-    ran = f"has run {duration(job.ran_us)}"
+        return _Prospect(name, job.attempt, int(checkpoint.get("grace_us", 0)))
+    ran = f"{name} has run {duration(job.ran_us)}"
+    loss = f"{ran} and saves no checkpoint: moved, it starts anew"
     if job.kind == "workspace":
-        return _Prospect(
-            loss=f"{name} {ran}: moved, it loses its programs and files beside volumes"
-        )
-    return _Prospect(loss=f"{name} {ran} and saves no checkpoint: moved, it starts anew")
+        loss = f"{ran}: moved, it loses its programs and files beside volumes"
+    return _Prospect(name, job.attempt, loss=loss)
+
+
+def _lost(client: Client, prospects: list[_Prospect]) -> Iterator[str]:
+    """Of what might be lost, what was: the work of those who had to move."""
+    for job, attempt, _, loss in prospects:
+        with contextlib.suppress(NotFound, Refused):
+            if loss and client.job(job).job.state not in ENDED:
+                yield f"  lost: what {job} did in attempt {attempt}"
 
 
 def forget(client: Client, node: str, *, is_sure: bool) -> int:

@@ -42,7 +42,7 @@ AGENT = (sys.executable, "-m", "headrace.node_agent")
 def join_options(parser: ArgumentParser) -> None:
     """The arguments of `node join`, of which only the first is needed."""
     parser.add_argument("--name", default="", help="of the node; else from the host's name")
-    parser.add_argument("--dir", default="", metavar="FOLDER", help="where the node is kept")
+    folder_option(parser)
     parser.add_argument("--gpus", default="auto", help="auto, or simulated:8xH100-80GB")
     parser.add_argument("--address", default="", help="where other nodes reach this one")
     parser.add_argument(
@@ -119,13 +119,20 @@ def _carry_out(where: Path, wanted: order.Order, env: dict[str, str], *, as_serv
     if as_service:
         print(printable(install(where, env)))
         return DONE
+    print("  its agent runs here until Ctrl-C; jobs run on without it")
     print(printable(f"  to start it again: {run_line(where)}"), flush=True)
     return _become_agent(told)
 
 
 def run_options(parser: ArgumentParser) -> None:
     """The arguments of `node run`."""
-    parser.add_argument("--dir", default="", metavar="FOLDER", help="where the node is kept")
+    folder_option(parser)
+
+
+def folder_option(parser: ArgumentParser) -> None:
+    """Which node of this machine."""
+    where = f"where the node is kept ({default_folder()})"
+    parser.add_argument("--dir", default="", metavar="FOLDER", help=where)
 
 
 def run(folder: str) -> int:

@@ -21,9 +21,10 @@ from headrace.cli.output import show
 from headrace.embedded import EmbeddedError, daemon, ending, identity, processes, secrets, settings
 from headrace.embedded import status as _status
 from headrace.embedded.announcement import announce
+from headrace.embedded.default_folder import default_data_dir
 from headrace.embedded.durability import check_room
 from headrace.embedded.files import write_file
-from headrace.embedded.layout import Layout, default_data_dir
+from headrace.embedded.layout import Layout
 from headrace.embedded.platform import State, state
 from headrace.embedded.processes import Process
 from headrace.embedded.services import SERVICES

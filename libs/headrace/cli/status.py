@@ -46,7 +46,8 @@ def status(
 def _is_here(data_dir: Path) -> bool:
     """Whether the platform of this folder is meant: it is there, was named, or no other is known."""
     from headrace.client.config import contexts
-    from headrace.embedded.layout import Layout, default_data_dir
+    from headrace.embedded.default_folder import default_data_dir
+    from headrace.embedded.layout import Layout
 
     if Layout(data_dir).exists() or data_dir != default_data_dir().absolute():
         return True

@@ -17,12 +17,13 @@ from typing import Any
 from headrace.cli.arguments import add_output
 from headrace.cli.exits import DONE, FAILED, UNREACHABLE, report
 from headrace.cli.output import show
+from headrace.embedded.default_folder import default_data_dir
 
 
 def verify_options(parser: ArgumentParser) -> None:
     """The arguments of `verify`."""
     parser.add_argument(
-        "--data-dir", type=Path, help="the platform; ~/.local/share/headrace by default"
+        "--data-dir", type=Path, metavar="FOLDER", help=f"the platform ({default_data_dir()})"
     )
     parser.add_argument(
         "--noted",
@@ -83,7 +84,7 @@ def _deciders() -> dict[str, Any]:
 
 def _dsn(data_dir: Path | None) -> str:
     """The operator's login of the platform on this machine; without one, `HEADRACE_PG_DSN`."""
-    from headrace.embedded.layout import Layout, default_data_dir
+    from headrace.embedded.layout import Layout
     from headrace.embedded.platform import operator_dsn
 
     layout = Layout((data_dir or default_data_dir()).expanduser().absolute())

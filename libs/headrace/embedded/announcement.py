@@ -5,21 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.embedded import contexts, secrets
-from headrace.embedded.layout import Layout, default_data_dir
+from headrace.embedded.default_folder import default_data_dir
+from headrace.embedded.layout import Layout
 from headrace.embedded.settings import Settings
 from headrace.embedded.status import bus_url, isolation_of, metrics_of
 from headrace.events.accounts import UNISOLATED
 
 
 def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") -> str:
-    """Write the context `local`, and tell where everything is. Raises `EmbeddedError`. `join_line`
+    """Write the platform's context, and tell where everything is. Raises `EmbeddedError`. `join_line`
     is what to type on a machine that is to join.
 
     The admin's token is shown once and never again.
     """
     token = secrets.token(layout)
     certificate, _ = secrets.certificate(layout, settings)
-    config = contexts.write_local(url, token, certificate)
+    config = contexts.config_file()
+    context, in_force = contexts.write_local(url, token, certificate, layout.data_dir)
     shown = layout.secrets / "admin.token.shown"
     is_first = not shown.exists()
     shown.touch(mode=0o600)
@@ -32,6 +34,7 @@ def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") 
             + (f"{token}  shown once, {kept}" if is_first else kept),
             f"  numbers for Prometheus {metrics_of(layout)}    token {_short(layout.secrets / secrets.METRICS_TOKEN)}",
             *_nodes(layout, settings),
+            *([_other(context, in_force)] if context != in_force else []),
             *([f"  a machine joins within 1 h by: {join_line}"] if join_line else []),
         ]
     )
@@ -47,6 +50,12 @@ def _nodes(layout: Layout, settings: Settings) -> list[str]:
     if isolation.startswith(UNISOLATED):
         fix = "  (start it as root or allow user namespaces; --trust-everybody runs all the same)"
     return [f"  isolation of jobs: {isolation}{fix}"]
+
+
+def _other(context: str, in_force: str) -> str:
+    return (
+        f"  commands here ask context {in_force}; headrace context use {context} has them ask this"
+    )
 
 
 def _log_server(layout: Layout, settings: Settings) -> str:

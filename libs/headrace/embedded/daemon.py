@@ -20,7 +20,7 @@ from headrace.embedded import EmbeddedError, settings
 from headrace.embedded.ending import end_everything
 from headrace.embedded.files import read_json
 from headrace.embedded.layout import Layout
-from headrace.embedded.platform import NewToken, Platform
+from headrace.embedded.platform import Gone, NewToken, Platform
 from headrace.embedded.units import python_command
 
 ANNOUNCE = "--announce"
@@ -79,6 +79,10 @@ async def _supervise(platform: Platform, layout: Layout, on_ready: Callable[[str
             raise error
         _LOG.error("%s", error)
         status = 1
+        if isinstance(error, Gone):
+            waiting.cancel()
+            await platform.abandon()
+            return status
     waiting.cancel()
     # A start that fails, or is refused, was no order to end what ran before it.
     kept = bool(status) or settings.read(layout).are_jobs_kept

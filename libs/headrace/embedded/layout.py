@@ -17,10 +17,9 @@ import msgspec
 
 from headrace.embedded import EmbeddedError
 from headrace.embedded.accounts import open_folder, plain_account, private_folder
+from headrace.embedded.default_folder import SHARED_DIR
 from headrace.embedded.durability import sync
 from headrace.embedded.files import write_file
-
-SHARED_DIR = Path("/var/lib/headrace")
 
 
 class Layout:
@@ -111,16 +110,6 @@ class Layout:
             yield
         finally:
             os.close(lock)
-
-
-def default_data_dir() -> Path:
-    """`$XDG_DATA_HOME/headrace`, usually `~/.local/share/headrace`; root's is where the user that
-    Postgres runs as can get to it.
-    """
-    home = os.environ.get("XDG_DATA_HOME")
-    if home is None and os.name == "posix" and os.geteuid() == 0:
-        return SHARED_DIR / "platform"
-    return (Path(home) if home else Path.home() / ".local" / "share") / "headrace"
 
 
 def _open_shared() -> None:

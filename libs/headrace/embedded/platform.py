@@ -59,6 +59,10 @@ NewToken = Callable[[str, int], str]
 _LOG = logging.getLogger("headrace.up")
 
 
+class Gone(EmbeddedError):
+    """The data dir was removed, or replaced, under the running platform."""
+
+
 class State(msgspec.Struct):
     """What the supervisor says of itself. `phase` is `starting`, `ready` or `stopping`."""
 
@@ -79,6 +83,7 @@ class Platform:
         self._supervisor = Supervisor(layout)
         self._servers = Servers()
         self._dependents: list[Unit] = []  # services and agents: what stands on the servers
+        self._folder = layout.data_dir.stat().st_ino
         self.url = ""
 
     async def start(self) -> bool:
@@ -133,7 +138,7 @@ class Platform:
             )
 
     async def watch(self) -> None:
-        """Keep the logs short, and remember how far the log is, until `stop`."""
+        """Keep the logs short, and remember how far the log is, until `stop`. Raises `Gone`."""
         await asyncio.gather(self._supervisor.watch_logs(), self._watch_position())
 
     async def _watch_position(self) -> None:
@@ -141,7 +146,17 @@ class Platform:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(POSITION_S):
                     await self._supervisor.closing.wait()
+            self._check_folder()
             await asyncio.to_thread(self._see_position)
+
+    def _check_folder(self) -> None:
+        """Nothing that is written into a folder which is no more is found again."""
+        try:
+            is_there = self._layout.data_dir.stat().st_ino == self._folder
+        except FileNotFoundError:
+            is_there = False
+        if not is_there:
+            raise Gone(f"{self._layout.data_dir} was removed: nothing of it is left to go on with")
 
     def _see_position(self) -> None:
         """As placement last folded it: an older log is known for one then."""
@@ -158,6 +173,10 @@ class Platform:
         await asyncio.to_thread(end_everything, self._layout, keep_jobs=keep_jobs)
         await self._supervisor.close()
         self._layout.state.unlink(missing_ok=True)
+
+    async def abandon(self) -> None:
+        """End the processes, whose records are gone; jobs on this machine's nodes end by themselves."""
+        await self._supervisor.end()
 
     async def _clear_remains(self) -> None:
         """Services and agents of a killed supervisor: new ones take their place."""

@@ -155,7 +155,9 @@ def read(layout: Layout) -> Settings:
     """The options of the last start. Raises `EmbeddedError` when there was none."""
     known = read_json(layout.settings, Settings)
     if known is None:
-        raise EmbeddedError(f"no platform in {layout.data_dir}; headrace up starts one")
+        raise EmbeddedError(
+            f"no platform in {layout.data_dir}; headrace up starts one, --data-dir names another folder"
+        )
     return known
 
 

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import os
 import shutil
+import signal
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,6 +27,7 @@ BACKOFF_RESET_S = 30.0  # having run this long, a unit starts again at the short
 READY_POLL_S = 0.02
 LOG_BYTES_MAX = 8 * 1024**2  # one log file and one older one per unit
 LOG_CHECK_S = 30.0
+END_S_MAX = 5.0  # for a unit whose files are gone
 REFUSED = 78  # EX_CONFIG: an agent whose node was deleted; starting it again changes nothing
 
 _LOG = logging.getLogger("headrace.up")
@@ -38,6 +40,7 @@ class Supervisor:
         self._layout = layout
         self.closing = asyncio.Event()
         self._keeping: dict[str, asyncio.Task[None]] = {}
+        self._running: dict[str, Process] = {}
 
     def keep(self, unit: Unit) -> None:
         """Start the unit now and again whenever it ends."""
@@ -53,6 +56,15 @@ class Supervisor:
         """Keep nothing any more; returns when every unit has ended. Ending them is up to others."""
         self.closing.set()
         await asyncio.gather(*self._keeping.values())
+
+    async def end(self) -> None:
+        """Keep nothing any more, and end every unit by what is known here: its records are gone."""
+        self.closing.set()
+        ending = (
+            asyncio.to_thread(processes.end, process, (signal.SIGTERM, END_S_MAX))
+            for process in self._running.values()
+        )
+        await asyncio.gather(*ending)
 
     async def watch_logs(self) -> None:
         """Keep every log file below its limit."""
@@ -85,7 +97,7 @@ class Supervisor:
             process = await asyncio.to_thread(unit.start)
         except (EmbeddedError, OSError) as error:
             return f"did not start error={error}", None
-        record.process = process
+        record.process = self._running[unit.name] = process
         write_record(self._layout, record)
         if self.closing.is_set():
             await asyncio.to_thread(unit.stop)

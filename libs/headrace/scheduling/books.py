@@ -134,15 +134,17 @@ class Books:
 
     def requeue(self, queues: Collection[str], queue_of: Callable[[str], str]) -> None:
         """Those who wait in these queues with nothing placed are of the queues that `queue_of` says
-        now: counted by their kinds, as there may be very many. Who has something is entered anew.
+        of their owners now: counted by their kinds, as there may be very many. Who has something is
+        entered anew.
         """
         self.edition += 1
-        for old, new, names in self.lines.regroup(self.gangs, queues, queue_of):
-            more = times(self._requests[names[0]], len(names))
+        for old, new, keys in self.lines.regroup(queues, queue_of):
+            first = keys[0][1]
+            more = times(self._requests[first], len(keys))
             self._wanted[old] = minus(self._wanted[old], more)
             self._wanted[new] = plus(self._wanted.get(new, NOTHING), more)
             if self.parted.any:
-                self.parted.requeue(names, old, new)
+                self.parted.requeue(first, len(keys), old, new)
 
     def set_usage(self, usage: Mapping[str, Amounts] | None) -> None:
         """What each queue used lately, in parts of `USAGE_ONE` of all there is."""

@@ -142,12 +142,14 @@ class Gang(msgspec.Struct, kw_only=True, eq=False, gc=False):
     """Tasks that are of use only together. `age` orders equals: lower is older. `options` are what its
     tasks may ask for instead of their shapes, the best first: a shape for each role; never mixed.
     A pending gang younger than `patience_us` evicts nobody; one below its minimum for longer than
-    `staleness_grace_us` (below 0: ever) is evicted. By `room_by_us` others have gone for it.
+    `staleness_grace_us` (below 0: ever) is evicted. By `room_by_us` others have gone for it. Gangs of
+    one `owner` change queues together.
     """
 
     name: str
     queue: str
     root: Group
+    owner: str = ""
     priority: int = 0
     preemptible: bool = True
     protected_minimum: bool = False  # of it nothing may be taken: its tasks are firm

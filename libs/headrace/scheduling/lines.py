@@ -1,7 +1,7 @@
 """Gangs that wait, in lines of the same kind: if the first of a line does not fit, none of it does.
 
 Rule: gangs are of one kind when they wait with nothing placed in the same queue, with the same rank,
-and ask for the same; only their names and ages differ. A gang that has something already stands in
+and ask for the same; only their names, ages and owners differ. A gang that has something already stands in
 a line of its own.
 """
 
@@ -10,64 +10,83 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 
+import msgspec
+
 from headrace.scheduling.gangs import BELOW, PENDING, Gang, is_ready
 from headrace.scheduling.turns import Turns
 
-Key = tuple[int, str]  # age, name
+Key = tuple[int, str, "_Owned", Gang]  # age, name: unique, so that nothing after them is compared
+
+
+class _Line:
+    """Gangs of one kind, in order of age, and what each owner has in it."""
+
+    def __init__(self, kind: Hashable) -> None:
+        self.kind = kind
+        self.keys: list[Key] = []
+        self.owned: dict[str, _Owned] = {}
+
+
+class _Owned(msgspec.Struct, eq=False, gc=False):
+    """The gangs of one owner in a line: in another line at once when the owner's queue is another. Not
+    looked at by the garbage collector, and so nor are the keys of all who wait.
+    """
+
+    owner: str
+    line: _Line
+    count: int = 0
 
 
 class Lines:
     """The lines, each in order of age."""
 
     def __init__(self) -> None:
-        self._lines: dict[Hashable, list[Key]] = {}
-        self._known: dict[Hashable, Hashable] = {}  # each kind once, however many are of it
-        self._kinds: dict[str, Hashable] = {}
+        self._lines: dict[Hashable, _Line] = {}
+        self._stands: dict[str, _Owned] = {}  # by gang
 
     def put(self, gang: Gang) -> None:
         """Let a gang wait."""
-        kind = _kind_of(gang)
-        kind = self._known.setdefault(kind, kind)
-        self._kinds[gang.name] = kind
-        insort(self._lines.setdefault(kind, []), (gang.age, gang.name))
+        owned = self._owned(self._line(_kind_of(gang)), gang.owner)
+        self._stands[gang.name] = owned
+        owned.count += 1
+        insort(owned.line.keys, (gang.age, gang.name, owned, gang))
 
     def drop(self, gang: Gang) -> None:
         """It waits no longer."""
-        kind = self._kinds.pop(gang.name, None)
-        if kind is None:
+        owned = self._stands.pop(gang.name, None)
+        if owned is None:
             return
-        line = self._lines[kind]
-        del line[bisect_left(line, (gang.age, gang.name))]
-        if not line:
-            del self._lines[kind], self._known[kind]
+        line = owned.line
+        del line.keys[bisect_left(line.keys, (gang.age, gang.name))]
+        owned.count -= 1
+        if not owned.count:
+            del line.owned[owned.owner]
+        if not line.keys:
+            del self._lines[line.kind]
 
     def regroup(
-        self, gangs: dict[str, Gang], queues: Collection[str], queue_of: Callable[[str], str]
-    ) -> Iterator[tuple[str, str, list[str]]]:
-        """Move those who wait in these queues with nothing placed to the queues that they are of
-        now. From where to where they are moved, many of one kind at a time.
+        self, queues: Collection[str], queue_of: Callable[[str], str]
+    ) -> Iterator[tuple[str, str, list[Key]]]:
+        """Move those who wait in these queues with nothing placed to the queues that their owners are
+        of now. From where to where they are moved, many of one kind at a time.
         """
         moved = [kind for kind in self._lines if isinstance(kind, tuple) and kind[0] in queues]
         lines = [(kind, self._lines.pop(kind)) for kind in moved]
-        for each in moved:
-            del self._known[each]
-        grown: dict[Hashable, None] = {}
-        for old, line in lines:
-            parts: dict[str, list[Key]] = {}
-            for key in line:
-                parts.setdefault(queue_of(key[1]), []).append(key)
-            for queue, keys in parts.items():
-                to: Hashable = (queue, *old[1:])
-                to = self._known.setdefault(to, to)
-                self._lines.setdefault(to, []).extend(keys)
-                names = [name for _, name in keys]
-                self._kinds.update(dict.fromkeys(names, to))
-                for name in names:
-                    gangs[name].queue = queue
-                grown[to] = None
-                yield old[0], queue, names
-        for kind in grown:
-            self._lines[kind].sort()  # once, of runs that are sorted already
+        grown: dict[Hashable, _Line] = {}
+        for (was, *asked), old in lines:
+            parts: dict[_Owned, list[Key]] = {owned: [] for owned in old.owned.values()}
+            for key in old.keys:  # as many as wait: nothing else is done for each of them
+                parts[key[2]].append(key)
+            for owned, keys in parts.items():
+                queue = queue_of(owned.owner)
+                for key in keys:
+                    key[3].queue = queue
+                to = self._line((queue, *asked))
+                grown[to.kind] = to
+                self._join(owned, keys, to)
+                yield was, queue, keys
+        for line in grown.values():
+            line.keys.sort()  # once, of runs that are sorted already
 
     def kinds(self) -> list[Hashable]:
         """Of which kinds there are lines."""
@@ -75,7 +94,7 @@ class Lines:
 
     def of(self, kind: Hashable) -> Iterator[str]:
         """The names in one line, the oldest first."""
-        return (name for _, name in self._lines[kind])
+        return (key[1] for key in self._lines[kind].keys)
 
     def heads(self, gangs: dict[str, Gang]) -> Iterator[str]:
         """The first of each line that still waits and could be placed."""
@@ -89,14 +108,37 @@ class Lines:
         and the names of all.
         """
         for line in self._lines.values():
-            yield gangs[line[0][1]], [name for _, name in line]
+            yield line.keys[0][3], [key[1] for key in line.keys]
         for name, gang in gangs.items():
-            if name not in self._kinds:
+            if name not in self._stands:
                 yield gang, (name,)
 
     def kind_of(self, name: str) -> Hashable:
         """In which line a gang stands."""
-        return self._kinds[name]
+        return self._stands[name].line.kind
+
+    def _line(self, kind: Hashable) -> _Line:
+        line = self._lines.get(kind)
+        if line is None:
+            line = self._lines[kind] = _Line(kind)
+        return line
+
+    def _owned(self, line: _Line, owner: str) -> _Owned:
+        owned = line.owned.get(owner)
+        if owned is None:
+            owned = line.owned[owner] = _Owned(owner, line)
+        return owned
+
+    def _join(self, owned: _Owned, keys: list[Key], to: _Line) -> None:
+        there = to.owned.setdefault(owned.owner, owned)
+        owned.line = to
+        if there is owned:
+            to.keys.extend(keys)
+            return
+        there.count += owned.count  # the owner had gangs in both queues
+        for age, name, _, gang in keys:
+            self._stands[name] = there
+            to.keys.append((age, name, there, gang))
 
 
 class Heads:

@@ -126,11 +126,11 @@ class PartBooks:
         """The gang wants nothing any more."""
         self._count(gang.queue, self._requests.pop(gang.name, {}), -1)
 
-    def requeue(self, names: Sequence[str], old: str, new: str) -> None:
-        """These, which want the same, are of another queue now."""
-        mine = self._requests.get(names[0], {})
-        self._count(old, mine, -len(names))
-        self._count(new, mine, len(names))
+    def requeue(self, name: str, many: int, old: str, new: str) -> None:
+        """So many that want what this one does are of another queue now."""
+        mine = self._requests.get(name, {})
+        self._count(old, mine, -many)
+        self._count(new, mine, many)
 
     def _count(self, queue: str, requests: Mapping[int, int], many: int) -> None:
         for number, milli in requests.items():

@@ -75,7 +75,12 @@ def leaves(queues: Mapping[str, Queue], users: Mapping[str, Iterable[str]]) -> d
 
 def leaf_of(queue: Queue | None, project: str, user: str) -> str:
     """The queue that a user's jobs in a project are counted to."""
-    return f"{project}/{user}" if queue is not None and queue.users_equal else project
+    return owner_of(project, user) if queue is not None and queue.users_equal else project
+
+
+def owner_of(project: str, user: str) -> str:
+    """Whose a user's jobs in a project are: never in two queues at a time."""
+    return f"{project}/{user}"
 
 
 def limit_of_type(per_type: Mapping[str, Allowance], model: str) -> int:

@@ -118,10 +118,12 @@ def started_platform(*options: str, **env: str) -> Iterator[RunningPlatform]:
 
 @contextlib.contextmanager
 def started(made: RunningPlatform, *options: str, **env: str) -> Iterator[None]:
-    """Start it so, at a free port; it is gone with its data afterwards."""
+    """Start it so, at free ports, also when it is started again at the gateway's; it is gone with its
+    data afterwards.
+    """
     made.env |= env
     with removed_at_the_end(made):
-        made.up("--listen", "127.0.0.1:0", *options)
+        made.up("--listen", "127.0.0.1:0", "--metrics-port", "0", *options)
         yield
 
 

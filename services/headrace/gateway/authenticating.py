@@ -24,7 +24,7 @@ BEARER_LENGTH_MAX = 16_384  # a JWT with many groups; longer ones are not looked
 ON_BEHALF_OF = "Headrace-On-Behalf-Of"
 
 WRONG_TOKEN = "the token is not valid here"  # noqa: S105
-NO_TOKEN = "a token is needed: Authorization: Bearer …"  # noqa: S105
+NO_TOKEN = "a token is needed: headrace login URL keeps one, or send Authorization: Bearer TOKEN"  # noqa: S105
 OVER = "the token has expired; headrace token create, or headrace login, makes another"
 
 OWNER = Subject(name=ADMIN, grants=(Grant(role="admin"),))

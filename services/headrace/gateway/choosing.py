@@ -98,16 +98,11 @@ def names_like(
     """Ids of jobs (not of tasks) that begin with `prefix`, live ones first, of the projects that are
     seen (None: all).
     """
-    return [
-        job.job
-        for job in _all(projection)
-        if job.job.startswith(prefix) and "/" not in job.job and (sees is None or sees(job.project))
-    ]
-
-
-def _all(projection: Projection) -> Iterable[Job]:
-    yield from projection.live.values()
-    yield from projection.ended.values()
+    every = projection.names.beginning_with(prefix, lambda: (*projection.live, *projection.ended))
+    names = dict.fromkeys(every)
+    found = [job for name in names if (job := projection.job(name)) is not None]
+    seen = [job.job for job in found if sees is None or sees(job.project)]
+    return sorted(seen, key=lambda name: name not in projection.live)
 
 
 def _wanted(projection: Projection, wish: Wish, before: int = 0) -> list[Job]:

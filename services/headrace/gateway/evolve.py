@@ -332,6 +332,7 @@ def _add(
         **known,
     )
     projection.live[event.job] = job
+    projection.names.add(event.job)
     return job
 
 

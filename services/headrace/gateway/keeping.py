@@ -23,6 +23,7 @@ from headrace.bundles.thinning import FREE_BYTES_MIN, expire, forget_before, siz
 from headrace.events import Refusal
 from headrace.gateway.follower import Follower
 from headrace.runtime.limits import Limit, limit_of
+from headrace.telemetry.disk import used_permille
 
 PROJECT_BYTES_MAX = 50_000_000_000  # kept of one project
 LOOK_EVERY_BYTES = 1_000_000_000  # received, until it is measured again what is kept
@@ -44,9 +45,7 @@ class Keeper:
 
     def disk_permille(self) -> int:
         """How full the disk with the files is."""
-        folder = next(path for path in (self._root, *self._root.parents) if path.exists())
-        total, _, free = shutil.disk_usage(folder)
-        return (total - free) * 1000 // total if total else 0
+        return used_permille(self._root)
 
     def __init__(
         self,

@@ -20,6 +20,7 @@ from headrace.events.nodes import HeldWorker, NodeJoined
 from headrace.events.pools import Pool
 from headrace.events.queues import Queue
 from headrace.events.volumes import Volume
+from headrace.gateway.job_names import JobNames
 
 TOKENS_MAX = 1_000  # join tokens that are listed; the oldest are forgotten first
 ENDED_JOBS_MAX = 20_000  # jobs and tasks that ended and are still listed; older ones are in the log
@@ -126,6 +127,7 @@ class Projection(msgspec.Struct, kw_only=True):
     at_us: int = 0
     live: dict[str, Job] = {}
     ended: dict[str, Job] = {}
+    names: JobNames = msgspec.field(default_factory=JobNames)  # of both
     ended_of: dict[str, dict[str, None]] = {}  # the same by project, the oldest first
     nodes: dict[str, Node] = {}
     waiting: dict[str, JoinWaiting] = {}  # machines that wait for approval

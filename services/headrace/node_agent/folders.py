@@ -29,6 +29,7 @@ from headrace.node_agent.supervision.protocol import (
     STOP,
 )
 from headrace.node_agent.worker_reports import values_of
+from headrace.telemetry.disk import used_permille
 
 AGENT_LOCK = "agent.lock"  # held by the node's agent as long as it lives
 READ_S = 3_600  # what ended less long ago is kept however full the disk is
@@ -237,13 +238,6 @@ def holder_of(path: Path) -> int:
         os.close(file)
 
 
-def disk_permille(node_dir: Path) -> int:
-    """How full the disk with the node's folder is for who is not root."""
-    disk = os.statvfs(node_dir)
-    used, free = disk.f_blocks - disk.f_bfree, disk.f_bavail
-    return used * 1000 // max(1, used + free)
-
-
 def bar(folder: Path) -> bool:
     """See to it that no shim starts this attempt any more; False when one has taken it. Whoever writes
     the intent first, under its lock, decides: a shim that a killed launcher left behind may come to
@@ -324,7 +318,7 @@ def clean(node_dir: Path, held: frozenset[AttemptKey], kept: Kept = KEPT) -> int
     while ended and (
         len(ended) > kept.attempts
         or ended[-1][0] < now_s - kept.for_s
-        or (ended[-1][0] < now_s - READ_S and disk_permille(node_dir) > kept.disk_permille)
+        or (ended[-1][0] < now_s - READ_S and used_permille(node_dir) > kept.disk_permille)
     ):
         remove(ended.pop()[1])
         gone += 1

@@ -14,6 +14,7 @@ import msgspec
 
 from headrace.bus.agents import Assignment, Launch, Signed
 from headrace.node_agent.machine import Unopenable
+from headrace.node_agent.membership import BOX_KEY
 from headrace.trust.order import replace
 from headrace.vault import KEY_BYTES, VaultError, new_box_keys, open_with, verify
 
@@ -62,7 +63,7 @@ def own_keys(node_dir: Path) -> tuple[bytes, str]:
 
 
 def _kept_keys(node_dir: Path) -> tuple[bytes, bytes]:
-    path = node_dir / "node.key"
+    path = node_dir / BOX_KEY
     try:
         both = base64.b64decode(path.read_bytes(), validate=True)
         if len(both) == 2 * KEY_BYTES:

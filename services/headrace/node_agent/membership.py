@@ -23,6 +23,7 @@ T = TypeVar("T")
 
 MEMBER = "member.json"
 SEED, CREDS, GRANT, CERTIFICATE = "node.nkey", "node.creds", "grant.pub", "head.pem"
+BOX_KEY = "node.key"  # what is sealed to the node is opened with it
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -92,8 +93,8 @@ class NodeFolder:
             self._write(MEMBER, msgspec.json.encode(msgspec.structs.replace(member, bus="")))
 
     def leave(self) -> None:
-        """Forget the membership: the key is not, or no longer, that of a node."""
-        for name in (order.FILE, MEMBER, SEED, CREDS, GRANT, CERTIFICATE):
+        """Forget the membership: the keys are not, or no longer, those of a node."""
+        for name in (order.FILE, MEMBER, SEED, CREDS, GRANT, CERTIFICATE, BOX_KEY):
             with contextlib.suppress(FileNotFoundError):
                 (self.path / name).unlink()
 

@@ -34,6 +34,7 @@ from headrace.node_agent.start_spec import MachineSettings, spec_of
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS
 from headrace.node_agent.supervision.record import journal
+from headrace.telemetry.disk import used_permille
 
 LOOK_S = 5.0  # a start nobody answered is looked at in its folder this often
 SAID_S = 0.05  # for what a shim said before it ended without having written anything
@@ -154,7 +155,7 @@ class ProcessMachine:
         return worker_reports.values_of(self._held[key].folder) if key in self._held else {}
 
     def disk_permille(self) -> int:
-        return folders.disk_permille(self._node_dir)
+        return used_permille(self._node_dir)
 
     async def close(self) -> None:
         await self._link.close()

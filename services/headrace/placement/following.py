@@ -113,8 +113,7 @@ def _follow_queues(state: State, index: Index, world: World) -> None:
         before = [name for name in world.queues if name.partition("/")[0] in index.changed_leaves]
         world.set_queues(queues)
         if index.changed_leaves:
-            leaves, owners = _Leaves(state), index.owners
-            world.requeue({*before, *index.changed_leaves}, lambda name: leaves[owners[name]])
+            world.requeue({*before, *index.changed_leaves}, _LeafOf(state))
     changed: dict[str, bool] = {}  # by project
     for job_id in index.running if index.changed_queues else ():
         job = state.jobs[job_id]
@@ -135,15 +134,15 @@ def _follow_job(state: State, world: World, job_id: str) -> bool:
     return True
 
 
-class _Leaves(dict[tuple[str, str], str]):
-    """The queue of each user's jobs in each project."""
+class _LeafOf:
+    """The queue of what is owned so."""
 
     def __init__(self, state: State) -> None:
         self._queues = state.queues
 
-    def __missing__(self, owner: tuple[str, str]) -> str:
-        leaf = self[owner] = leaf_of(self._queues.get(owner[0]), *owner)
-        return leaf
+    def __call__(self, owner: str) -> str:
+        project, _, user = owner.partition("/")
+        return leaf_of(self._queues.get(project), project, user)
 
 
 def _offer(state: State, job_id: str, job: Job) -> Offer:

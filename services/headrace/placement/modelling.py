@@ -33,7 +33,7 @@ from headrace.scheduling.gangs import (
     Task,
 )
 from headrace.scheduling.machines import MachineSpec, takes
-from headrace.scheduling.rations import leaf_of
+from headrace.scheduling.rations import leaf_of, owner_of
 from headrace.scheduling.settings import Settings
 
 SECOND_US = 1_000_000
@@ -91,6 +91,7 @@ def gang_of(state: State, job_id: str, job: Job, offer: Offer | None = None) -> 
     gang = Gang(
         name=job_id,
         queue=leaf_of(queue, job.project, job.user),
+        owner=owner_of(job.project, job.user),
         root=offer.root,
         priority=job.priority,
         preemptible=job.preemptible,

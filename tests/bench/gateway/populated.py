@@ -24,13 +24,17 @@ from headrace.testing.running import RunningPlatform, started_platform
 
 SETTLED_S_MAX, LOOKS_S = 120.0, 2.0
 STARTING = ("admission", "quota", "placement", "metrics", "gateway")
+MANY = {
+    "HEADRACE_ADMISSION_JOBS_PER_USER_MAX": "1000000",
+    "HEADRACE_ADMISSION_JOBS_PER_PROJECT_MAX": "1000000",
+}  # jobs of one user, that all parts together submit and that wait
 SETTLED = 0.3  # of a core that these take together, of which hearing the nodes is most
 
 
 @contextlib.contextmanager
 def platform() -> Iterator[RunningPlatform]:
     """It, and who speaks for its nodes. Both end with the block."""
-    with started_platform("--nodes", "1", "--gpus", "simulated:1xA100-40GB") as made:
+    with started_platform("--nodes", "1", "--gpus", "simulated:1xA100-40GB", **MANY) as made:
         made.down()
         _fill(made.layout)
         made.up()

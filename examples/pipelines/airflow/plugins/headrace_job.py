@@ -4,7 +4,7 @@ It lies in Airflow's plugins folder, where the triggerer finds it; a DAG's own f
 `HEADRACE_URL`, `HEADRACE_TOKEN` (of a service account that acts for people) and `HEADRACE_PROJECT` are
 set for Airflow; `HEADRACE_PERSON` is in whose name it asks. The operator submits and leaves its worker;
 the trigger waits on the stream of the job's events. When the task is killed, marked or cleared, its job
-is cancelled. A try again goes on with the job of an earlier try where that still runs, and else submits.
+is cancelled; but for the second between deferring and the trigger's start, when Airflow tells nobody. A try again goes on with the job of an earlier try where that still runs, and else submits.
 """
 
 import hashlib
@@ -37,6 +37,7 @@ class JobEnded(BaseTrigger):
         return "headrace_job.JobEnded", {"job": self.job, "after": self.after}
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
+        self.log.info("waits for the end of job %s", self.job)
         async with AsyncClient(*_arguments()) as client:
             async for event in client.events(job=self.job, after=self.after, follow=True):
                 if event.type == "job.finished.v1":

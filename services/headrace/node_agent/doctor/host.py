@@ -19,10 +19,11 @@ from headrace.node_agent.isolation.accounts import (
     is_reserved,
     lack_of,
 )
+from headrace.telemetry.disk import used_permille
 
 CONTROLLERS = ("cpu", "memory", "pids")
-DISK_PERCENT_MAX = 90  # from there on the node takes no work
-DISK_PERCENT_WARNED = 80
+DISK_PERMILLE_MAX = 900  # from there on the node takes no work
+DISK_PERMILLE_WARNED = 800
 CONNECT_S = 5.0
 UNSYNCHRONISED = 5  # what adjtimex returns then, TIME_ERROR
 TIMEX_BYTES = 256  # no smaller than the kernel's struct timex
@@ -103,13 +104,12 @@ def check_ports(first: int, last: int, root: Path) -> Check:
 def check_disk(folder: Path) -> Check:
     """Whether there is room where attempts and their logs are kept."""
     where = next(path for path in (folder, *folder.parents) if path.exists())
-    usage = shutil.disk_usage(where)
-    percent = -(-100 * usage.used // max(1, usage.used + usage.free))
-    found = f"{percent} % of {usage.total / 1e9:.0f} GB used at {where}"
+    permille, size_bytes = used_permille(where), shutil.disk_usage(where).total
+    found = f"{permille / 10:.0f} % of {size_bytes / 1e9:.0f} GB used at {where}"
     fix = f"make room at {where}, or keep the node elsewhere (--dir)"
-    if percent >= DISK_PERCENT_MAX:
+    if permille >= DISK_PERMILLE_MAX:
         return failed("disk", f"{found}: the node takes no work", fix)
-    if percent >= DISK_PERCENT_WARNED:
+    if permille >= DISK_PERMILLE_WARNED:
         return warning("disk", found, fix)
     return ok("disk", found)
 
