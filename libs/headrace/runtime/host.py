@@ -42,10 +42,12 @@ from headrace.store.interface import (
     Vault,
 )
 
-LEASE_S = 2.5  # a silent leader is replaced after this; with `FOLLOW_S`, within 3 s
+LEASE_S = (
+    1.5  # a silent leader is replaced after this; with `FOLLOW_S` and one more try, within 2 s
+)
 RETRY_S = 0.2  # between tries when the store cannot be reached
 WAKEUP_S_MIN = 0.002  # a decider whose wakeup has passed without a decision cannot spin
-FOLLOW_S = 0.5  # a follower looks this often whether it may lead
+FOLLOW_S = 0.2  # a follower looks this often whether it may lead
 
 _LOG = logging.getLogger("headrace.host")
 
@@ -172,8 +174,15 @@ class Host:
             stored = await self.reader.take()
             self._pace.took(len(stored) + len(self.pending))
             await self._turn(stored)
-        await self._folder.save(self.reader.position, self.reader.hash)
+        await self._resign(term)
+
+    async def _resign(self, term: Term) -> None:
+        """Take and promise nothing more, then let another lead; what is kept for a later start waits."""
+        await self._inbox.close()
+        await self._effects.end()
+        self.epoch = 0
         await self.store.resign(self._name, self._holder, term.epoch)
+        await self._folder.save(self.reader.position, self.reader.hash)
 
     async def _turn(self, stored: list[Stored]) -> None:
         """Fold, decide, append; the decisions are folded before anything is decided again."""
