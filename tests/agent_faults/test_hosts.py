@@ -62,7 +62,7 @@ async def test_a_disk_that_a_job_fills_costs_no_exit_code_and_no_report(small: N
     second = await small.placement.want("job-2", "true")
     end = await small.placement.ended(second)
 
-    assert (end.reason, end.exit_code) == ("start-failed", 126)
+    assert (end.reason, end.exit_code) == ("disk-full", 126)
     assert end.message.endswith("No space left on device")
     (small.folder(key) / "0.log").write_bytes(b"")
     third = await small.placement.want("job-3", "true")

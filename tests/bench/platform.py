@@ -29,7 +29,7 @@ class Platform:
     def up(self) -> None:
         self._run(
             "up", "--detach", "--nodes", "2", "--gpus", "simulated:64xH100-80GB",
-            "--data-dir", str(self.data_dir),
+            "--data-dir", str(self.data_dir), "--metrics-port", "0",
         )  # fmt: skip
 
     def down(self, *, for_good: bool = False) -> None:

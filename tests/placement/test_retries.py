@@ -6,6 +6,7 @@ from headrace.events import tag_of
 from headrace.events.asked import Accelerator, Gang, Retry, Role
 from headrace.events.gangs import GangPlaced, GangReleased
 from headrace.events.jobs import JobFinished, JobRetries
+from headrace.events.nodes import NodeFilled
 from headrace.placement.decide import DECIDER
 from headrace.placement.explain_rules import explain
 from headrace.placement.port_rules import SKIPPED
@@ -230,6 +231,20 @@ def test_ports_that_somebody_outside_has_are_not_given_again(history):
     released, placed = history.settled()
     assert (released.again, released.reason) == (True, "ports-taken")
     assert placed.workers[0].port == first.port + SKIPPED
+
+
+def test_a_node_without_room_for_a_start_is_left_until_its_disk_is_measured(empty_history):
+    history = empty_history
+    history.node("n1", gpus=1)
+    history.queue("default")
+    begins(history, "a")
+    history.exits("a", reason="disk-full", exit_code=126, message="No space left on device")
+    (released,) = history.settled()
+    assert (released.again, released.reason) == (True, "disk-full")
+
+    history.given(NodeFilled(node="n1", used_permille=800, too_full=False))
+    (placed,) = of(GangPlaced, history.settled())
+    assert placed.job == "a"
 
 
 def test_nodes_of_one_machine_go_through_ports_of_their_own(empty_history):

@@ -148,6 +148,13 @@ def test_a_full_node_voids_what_was_promised_there() -> None:
     assert broken(*holding(), full, reserved(SOON_US), emptied, WITHDRAWN) == ["I15"]
 
 
+def test_a_node_without_room_for_a_start_voids_what_was_promised_there() -> None:
+    no_room = exited(reason="disk-full", exit_code=126)
+
+    assert broken(*holding(), reserved(SOON_US), no_room, WITHDRAWN) == []
+    assert broken(*holding(), reserved(SOON_US), exited(), WITHDRAWN) == ["I15"]
+
+
 def moving() -> tuple[object, ...]:
     """Job a is being stopped for b, and promised n2."""
     first = (joined("n2", devices=("g3",)), *holding())

@@ -39,8 +39,9 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     """The worker `rank` has gone, with proof: nothing of it is left on the node.
 
     `reason` is exited (the command's own end), stopped (asked to), lost (its supervisor or node
-    went away under it), start-failed, setup (its setup command failed), ports-taken (somebody outside
-    listens where its peers were to find it), oom (it used more memory than it had asked for),
+    went away under it), start-failed, disk-full (its node had no room to start it, and takes no more
+    work until its disk is measured anew), setup (its setup command failed), ports-taken (somebody
+    outside listens where its peers were to find it), oom (it used more memory than it had asked for),
     over-share (it held more memory of a device than its share and was ended for that), gpu-oom (it
     failed, and said last that a device had no memory left for it). `exit_code`
     is 128+N for signal N. `message` is one line. `reported` is what its program said last

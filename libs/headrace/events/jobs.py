@@ -257,10 +257,9 @@ class JobFinished(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="
 
     `outcome` is succeeded, failed or cancelled. `reason` says why when it did not succeed: error, oom
     (memory of its nodes), out-of-memory (of a GPU), timeout, cancelled, node-lost, device-faulty,
-    start-failed, setup, ports-taken,
-    dependency, idle, erased. `exit_code` is that of the worker whose end tells why,
-    the `rank` on `node`: the first that failed, not those that ended because of it; 128+N for
-    signal N; `process` is which of that worker's processes (-1: none by itself). `ran_us` is the time
+    start-failed, disk-full (of a node, each time it was tried), setup, ports-taken, dependency, idle,
+    erased. `exit_code` is that of the worker whose end tells why, the `rank` on `node`: the first
+    that failed, not those that ended because of it; 128+N for signal N; `process` is which of that worker's processes (-1: none by itself). `ran_us` is the time
     from the last attempt's start to its end.
     """
 

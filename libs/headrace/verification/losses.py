@@ -1,9 +1,9 @@
 """What is said of nodes, and whether anything promised there can still be kept.
 
-Rule: a node is lost when it is silent, its disk is too full for work, an operator did anything to
-it but uncordon it, or it joins with other hardware, labels, taints or isolation; of its hardware a device is,
-that is drained after a fault or whose guard was tripped. A fault after which what runs there only
-starts anew takes nothing away.
+Rule: a node is lost when it is silent, its disk is too full for work (or for a start), an operator did
+anything to it but uncordon it, or it joins with other hardware, labels, taints or isolation; of its
+hardware a device is, that is drained after a fault or whose guard was tripped. A fault after which what
+runs there only starts anew takes nothing away.
 """
 
 from __future__ import annotations

@@ -223,6 +223,8 @@ class Promises:
         holding = self._holdings.get(event.job)
         if holding is not None and holding.attempt == event.attempt:
             holding.leaving = min(holding.leaving, entry.position)
+        if event.reason == "disk-full":
+            self._node_changed(entry, event.node, is_lost=True)
         return ()
 
     def _released(self, entry: Entry, event: GangReleased) -> Iterable[Found]:
@@ -257,10 +259,13 @@ class Promises:
     def _node(self, entry: Entry, event: NodeEvent) -> Iterable[Found]:
         """Something is said of a node; if it is lost, what was promised there is void."""
         for node, is_lost in self._nodes.look(event):
-            self._changed[node] = entry.position
-            for promise in self._promised.values():
-                promise.void |= is_lost and node in promise.nodes
+            self._node_changed(entry, node, is_lost=is_lost)
         return ()
+
+    def _node_changed(self, entry: Entry, node: str, *, is_lost: bool) -> None:
+        self._changed[node] = entry.position
+        for promise in self._promised.values():
+            promise.void |= is_lost and node in promise.nodes
 
     def _configured(self, entry: Entry, event: QueueConfigured) -> Iterable[Found]:
         before = self._tree.queues.get(event.name)

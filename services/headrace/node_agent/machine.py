@@ -32,7 +32,7 @@ class AttemptKey(NamedTuple):
 class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a worker ended, with proof that nothing of it is left; see `events.attempts`."""
 
-    reason: str  # exited | stopped | lost | start-failed | setup | ports-taken | oom | gpu-oom
+    reason: str  # exited | stopped | lost | start-failed | disk-full | setup | ports-taken | …
     exit_code: int = 0
     message: str = ""
     started_at_us: int = 0  # 0: it never ran

@@ -215,7 +215,7 @@ class ProcessMachine:
             self._runs(held, int(line["at_us"]))
         else:
             message = f"cannot start: {line.get('why')}"
-            self._finish(held, End(reason="start-failed", exit_code=126, message=message))
+            self._finish(held, End(reason=line["reason"], exit_code=126, message=message))
 
     def _runs(self, held: Held, at_us: int) -> None:
         held.spec = None

@@ -59,20 +59,27 @@ class Index:
 
     def sync(self, job_id: str, job: Job, *, moved: bool = True) -> None:
         """Bring up to date what is kept about this live job; the world's part if it has `moved`."""
-        self.changed_jobs.update({job_id: None} if moved else {})
+        if moved:
+            self.changed_jobs[job_id] = None
         if job_id not in self.owners:
             owner = self.owners[job_id] = (job.project, job.user)
             self.changed_users |= owner not in self.users
             self.users[owner] = self.users.get(owner, 0) + 1
-        _member(self.waiting, job_id, present=job.waiting)
         self.kin.enter(job_id, job)
-        self._run(job_id, job.run)
-        _member(self.growing, job_id, present=job.growing)
-        _member(self.stopping, job_id, present=job.run is not None and job.run.stops)
-        _member(self.pausing, job_id, present=job.run is not None and job.run.pause is not None)
-        _member(self.gaining, job_id, present=job.gaining and job.waiting)
-        comes = job.waiting or job.moving
-        _member(self.reserved, job_id, present=job.reserved is not None and comes)
+        run, waiting = job.run, job.waiting
+        self._run(job_id, run)
+        for members, is_in in (
+            (self.waiting, waiting),
+            (self.growing, job.growing),
+            (self.stopping, run is not None and run.stops),
+            (self.pausing, run is not None and run.pause is not None),
+            (self.gaining, waiting and job.gaining),
+            (self.reserved, job.reserved is not None and (waiting or job.moving)),
+        ):
+            if is_in:
+                members[job_id] = None
+            elif job_id in members:
+                del members[job_id]
 
     def drop(self, job_id: str) -> None:
         """The job has ended."""
@@ -238,8 +245,10 @@ def settle(state: State, job_id: str, job: Job, *, moved: bool = True) -> None:
         state.due[job_id] = None
     else:
         state.due.pop(job_id, None)
-    index_of(state).sync(job_id, job, moved=moved)
-    index_of(state).watch_pause(state, job_id, job)
+    index = index_of(state)
+    index.sync(job_id, job, moved=moved)
+    if job.run is not None and job.run.pause is not None:
+        index.watch_pause(state, job_id, job)
 
 
 def _matters(state: State, job_id: str, attempt: int) -> bool:
@@ -278,9 +287,3 @@ def _patience_us(state: State) -> list[int]:
     return [state.setting(name) * SECOND_US for name in settings]
 
 
-def _member(members: dict[str, None], job_id: str, *, present: bool) -> None:
-    """Put the job in or out."""
-    if present:
-        members[job_id] = None
-    else:
-        members.pop(job_id, None)

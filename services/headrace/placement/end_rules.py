@@ -20,6 +20,7 @@ CLOCKS_AGREE_US = 2_000_000  # ends recorded that close together are in the orde
 
 OUT_OF_MEMORY = "out-of-memory"  # of a GPU
 DEVICE_FAULTY = "device-faulty"  # why an attempt ends whose device is at fault
+DISK_FULL = "disk-full"  # of the node, before the attempt could start there
 PORTS_TAKEN = "ports-taken"  # somebody outside listens where the attempt was to
 
 FOR_OTHERS = (
@@ -31,6 +32,7 @@ FOR_OTHERS = (
 
 REASONS = (  # of a worker's end, and what it is called; what tells most first
     ("start-failed", "start-failed"),
+    ("disk-full", DISK_FULL),
     ("setup", "setup"),
     ("over-share", OUT_OF_MEMORY),
     ("gpu-oom", OUT_OF_MEMORY),
@@ -40,7 +42,7 @@ REASONS = (  # of a worker's end, and what it is called; what tells most first
     ("exited", "error"),
     ("stopped", NODE_LOST),  # by somebody else than us
 )
-PLATFORM = (NODE_LOST, DEVICE_FAULTY, PORTS_TAKEN)
+PLATFORM = (NODE_LOST, DEVICE_FAULTY, DISK_FULL, PORTS_TAKEN)
 CAUSES = {  # what a job calls it in `retry.on`
     NODE_LOST: "node-lost",
     DEVICE_FAULTY: "node-lost",

@@ -179,6 +179,7 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
         process=event.process,
     )
     port_rules.ended(state, job.run.worker(event.rank), event.reason)
+    evolve_nodes.attempt_exited(state, event)
     exited(state, event.job, (event.rank, end), entry.position)
 
 

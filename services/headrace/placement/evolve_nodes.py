@@ -8,6 +8,7 @@ the node calls it healthy after it called it faulty, boots anew, or an operator 
 from __future__ import annotations
 
 from headrace.events import Entry
+from headrace.events.attempts import AttemptExited
 from headrace.events.gangs import GuardTripped
 from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import (
@@ -26,6 +27,7 @@ from headrace.events.nodes import (
 from headrace.placement import lineage_rules
 from headrace.placement.account_rules import is_selective
 from headrace.placement.derived import index_of, settle
+from headrace.placement.end_rules import DISK_FULL
 from headrace.placement.runs import Exit, Run
 from headrace.placement.state import Change, Machine, State
 from headrace.scheduling.cluster import Device, Node
@@ -93,6 +95,16 @@ def filled(state: State, entry: Entry, event: NodeFilled) -> None:
     machine = state.machines.get(event.node)
     if machine is not None:
         machine.too_full = event.too_full
+        refresh(state, event.node)
+
+
+def attempt_exited(state: State, event: AttemptExited) -> None:
+    """A node without room to start an attempt takes no other before its disk is measured: that may
+    take seconds, and each start would end the same way.
+    """
+    machine = state.machines.get(event.node)
+    if machine is not None and event.reason == DISK_FULL:
+        machine.too_full = True
         refresh(state, event.node)
 
 
@@ -225,8 +237,10 @@ def left(state: State, entry: Entry) -> Gone:
 
 
 def forget_gone(node: Node) -> None:
-    """Devices that the node no longer has are kept only as long as something is booked on them."""
-    if any(device.index < 0 for device in node.devices):
+    """Devices that the node no longer has are kept, behind all others, only as long as something is
+    booked on them.
+    """
+    if node.devices and node.devices[-1].index < 0:
         node.devices = [d for d in node.devices if d.index >= 0 or d.used_milli]
 
 

@@ -27,6 +27,7 @@ class Kin:
         self._members: dict[Kind, dict[str, None]] = {}
         self._known: dict[Kind, Kind] = {}  # each kind once, however many are of it
         self._kinds: dict[str, Kind] = {}  # by job
+        self._asked: dict[str, Asked] = {}  # by job, as it was seen last: mostly the very same
         self._family: dict[str, str] = {}  # by job
         self._families: dict[str, dict[str, None]] = {}  # their jobs
         self._offers: dict[Kind, Offer] = {}
@@ -35,16 +36,23 @@ class Kin:
 
     def enter(self, job_id: str, job: Job) -> None:
         """A job is there, and may ask for something else than before."""
+        if self._asked.get(job_id) is job.gang:
+            return
         known = self._kinds.get(job_id)
+        self._asked[job_id] = job.gang
         if known is not None and known[1] == job.gang:
             return
-        self.leave(job_id)
+        self._forget(job_id)
         family = self._family[job_id] = family_of(job.project, job_id)
         self._families.setdefault(family, {})[job_id] = None
         self._join(job_id, (self._named(family), job.gang))
 
     def leave(self, job_id: str) -> None:
         """It is there no more."""
+        self._asked.pop(job_id, None)
+        self._forget(job_id)
+
+    def _forget(self, job_id: str) -> None:
         kind = self._kinds.pop(job_id, None)
         if kind is None:
             return

@@ -153,7 +153,7 @@ class Launcher:
             pid = self._fork_first() if is_first else os.fork()
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
-            tell(connection, refused_line(folder.decode(), str(error)))
+            tell(connection, refused_line(folder.decode(), str(error), "start-failed"))
             return
         if pid == 0:
             self._become_shim(start, connection)

@@ -19,11 +19,18 @@ _TRIED_NEXT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
 
 
 class CannotStart(Exception):
-    """The process could not be started; `exit_code` is what a shell would have given."""
+    """The process could not be started; `exit_code` is what a shell would have given, `reason` the
+    word for it in the attempt's end.
+    """
 
-    def __init__(self, message: str, exit_code: int) -> None:
+    def __init__(self, message: str, exit_code: int, reason: str = "start-failed") -> None:
         super().__init__(message)
-        self.exit_code = exit_code
+        self.exit_code, self.reason = exit_code, reason
+
+
+def reason_of(error: OSError) -> str:
+    """The word for an end before the start: that a disk is full is not the job's fault."""
+    return "disk-full" if error.errno == errno.ENOSPC else "start-failed"
 
 
 def signal_of(name: str) -> int:

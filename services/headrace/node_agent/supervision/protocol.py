@@ -74,9 +74,9 @@ def started_line(folder: str, at_us: int) -> bytes:
     return b'{"started": "%b", "at_us": %d}\n' % (folder.encode(), at_us)
 
 
-def refused_line(folder: str, why: str) -> bytes:
-    """Nothing will run, and nothing is written down of it."""
-    return json.dumps({"refused": folder, "why": why}).encode() + b"\n"
+def refused_line(folder: str, why: str, reason: str) -> bytes:
+    """Nothing will run, and nothing is written down of it; `reason` is the end's."""
+    return json.dumps({"refused": folder, "why": why, "reason": reason}).encode() + b"\n"
 
 
 def lease_line(boot: str, from_ns: int) -> bytes:

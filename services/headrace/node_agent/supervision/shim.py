@@ -104,7 +104,7 @@ class _Attempt:
                 self._made = furnish(attempt, self._spec)
         except OSError as error:
             why = f"{error.filename or 'its folder'}: {error.strerror}"
-            self._tell(refused_line(self._spec["folder"], why))
+            self._tell(refused_line(self._spec["folder"], why, processes.reason_of(error)))
             return
         self._note("start")
         try:
@@ -112,8 +112,8 @@ class _Attempt:
             if self._is_covered() and self._set_up():
                 self._work()
         except processes.CannotStart as error:
-            self._end.update(reason="start-failed", exit_code=error.exit_code, message=str(error))
-            self._stop_all("start-failed", 0.0)
+            self._end.update(reason=error.reason, exit_code=error.exit_code, message=str(error))
+            self._stop_all(error.reason, 0.0)
         self._spec = {key: self._spec[key] for key in _KEPT}  # what was secret is dropped
         while self._turn():
             pass
@@ -133,7 +133,8 @@ class _Attempt:
                 self._confinement.hand_over(attempt, made, STOP_REASON)
         except OSError as error:
             message = f"cannot start: {error.filename or 'its folder'}: {error.strerror}"
-            raise processes.CannotStart(message, processes.NOT_EXECUTABLE) from None
+            reason = processes.reason_of(error)
+            raise processes.CannotStart(message, processes.NOT_EXECUTABLE, reason) from None
 
     def _set_up(self) -> bool:
         """Run the setup command to its end, if there is one; whether the worker may start."""

@@ -23,6 +23,7 @@ from headrace.documents.workdir import GIT, bundle_of
 from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.machine import AttemptKey, End, Workplace
 from headrace.node_agent.reconcile import key_of
+from headrace.node_agent.supervision.processes import reason_of
 from headrace.node_agent.supervision.protocol import INPUTS, WORK
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
@@ -125,7 +126,8 @@ class Workplaces:
             line = getattr(error, "strerror", None) or str(error)
             _LOG.warning("not prepared job=%s %s: %s", assignment.job, what, line)
             message = f"cannot start: {what}: {line}"
-            return End(reason="start-failed", exit_code=NOT_EXECUTABLE, message=message)
+            reason = reason_of(error) if isinstance(error, OSError) else "start-failed"
+            return End(reason=reason, exit_code=NOT_EXECUTABLE, message=message)
         return msgspec.structs.replace(place, outputs=launch.outputs)
 
     async def _with_code(
