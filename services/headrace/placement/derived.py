@@ -285,5 +285,3 @@ def _patience_us(state: State) -> list[int]:
     """How long a job has waited when more may be done for it."""
     settings = ("consolidate_after_s", "reserve_after_s")
     return [state.setting(name) * SECOND_US for name in settings]
-
-
