@@ -223,11 +223,11 @@ async def test_who_is_fenced_stops_and_follows():
 
 
 @pytest.mark.parametrize(
-    "later_s", [0.0, 0.15, 0.55]
+    "later_s", [0.0, 0.45, 0.9]
 )  # than the first, so polls later than it renews
-@pytest.mark.parametrize("after_s", [0.0, 0.2, 0.4, 0.6])
+@pytest.mark.parametrize("after_s", [0.0, 0.3, 0.6, 0.9, 1.2])
 @virtual
-async def test_a_second_instance_takes_over_within_two_seconds_and_answers(after_s, later_s):
+async def test_a_second_instance_takes_over_within_three_seconds_and_answers(after_s, later_s):
     rig = Rig()
     await rig.leading("a")
     first = await rig.ask("j", key="k")
@@ -240,7 +240,7 @@ async def test_a_second_instance_takes_over_within_two_seconds_and_answers(after
     killed_s = asyncio.get_running_loop().time()
     await until(lambda: second.leading)
     assert await rig.ask("j", key="k") == first
-    assert asyncio.get_running_loop().time() - killed_s <= 2.0
+    assert asyncio.get_running_loop().time() - killed_s <= 3.2
     assert [led.epoch for led in rig.events(ServiceLed)] == [1, 2]
 
 

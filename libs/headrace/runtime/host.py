@@ -47,7 +47,7 @@ LEASE_S = (
 )
 RETRY_S = 0.2  # between tries when the store cannot be reached
 WAKEUP_S_MIN = 0.002  # a decider whose wakeup has passed without a decision cannot spin
-FOLLOW_S = 0.2  # a follower looks this often whether it may lead
+FOLLOW_S = 0.5  # a follower looks this often whether it may lead
 
 _LOG = logging.getLogger("headrace.host")
 

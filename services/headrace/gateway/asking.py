@@ -23,7 +23,7 @@ from headrace.gateway.batching import Batching
 from headrace.gateway.errors import BadRequest, NoAnswer, NoBus, NotNow
 from headrace.scheduling.explanation import Explanation
 
-ANSWER_S_MAX = 15.0  # in all; a takeover takes 2 s
+ANSWER_S_MAX = 15.0  # in all; a takeover takes 3 s
 REPLY_S_MAX = 4.0  # of one try
 UNSENT_S_MAX = 1.0  # without a bus; it is back within that when it was only restarted
 RETRY_S = 0.2
