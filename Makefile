@@ -29,7 +29,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults test-restore test-power test-security \
         test-containers test-cgroup2 test-gpu \
-        test-frameworks test-pipelines test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-openb bench-scheduler bench-agent \
+        test-frameworks test-pipelines test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-slurm bench-openb bench-scheduler bench-agent \
         bench-code bench-gateway conformance \
         determinism constraints system-deps clean
 
@@ -174,6 +174,10 @@ $(FRAMEWORKS)/.installed: tests/frameworks/requirements.txt tests/frameworks/req
 
 bench: $(STAMP) ## measure, and print the figures with the machine's facts
 	$(BIN)/python -m tests.bench
+
+bench-slurm: $(STAMP) ## Slurm on this machine, jobs as in `make bench`, which prints it too from then on; needs root
+	@command -v slurmctld > /dev/null || apt-get install -yq --no-install-recommends slurmctld slurmd slurm-client munge
+	@$(BIN)/python -m tests.bench.slurm
 
 bench-openb: SEEDS = 42-51
 bench-openb: $(STAMP) ## placement on a published trace: make bench-openb OPENB=folder WORKLOAD=default

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -67,14 +68,14 @@ class Platform:
                 pids.add(process.pid)
         return sorted(pids)
 
-    def ps_ms(self) -> float:
-        """The 95th percentile of twenty cold `headrace ps`."""
+    def typed_ms(self, *words: str) -> float:
+        """The median of twenty times this command, as in a shell."""
         taken = []
         for _ in range(20):
             began = time.perf_counter()
-            self._run("ps")
+            self._run(*words)
             taken.append((time.perf_counter() - began) * 1000)
-        return sorted(taken)[18]
+        return statistics.median(taken)
 
     def _run(self, *words: str, cwd: Path | None = None) -> str:
         done = subprocess.run(

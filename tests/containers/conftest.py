@@ -21,7 +21,7 @@ from headrace.node_agent.isolation import Processes
 from headrace.node_agent.isolation.cgroups import probe_loopback
 
 IMAGES_BYTES_MAX = 6_000_000  # room for three of those that are fetched here
-GROUP = f"test-{os.getpid()}"
+GROUP = f"headrace-containers-{os.getpid()}"
 CGROUPFS = {"exec-opts": ["native.cgroupdriver=cgroupfs"]}  # also where systemd runs
 WHAT_IT_NEEDS = "make system-deps (as root) installs docker.io and busybox-static"
 
@@ -39,7 +39,7 @@ def _group() -> Iterator[None]:
     yield
     for hierarchy in ("/sys/fs/cgroup", *Path("/sys/fs/cgroup").glob("*/")):
         with contextlib.suppress(FileNotFoundError):
-            Path(hierarchy, f"headrace-{GROUP}").rmdir()
+            Path(hierarchy, GROUP).rmdir()
 
 
 @pytest.fixture(scope="session")

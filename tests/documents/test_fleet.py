@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.documents import read_fleet, read_pool, read_queue, read_scheduling
+from headrace.documents import read_fleet, read_pool, read_queue, read_scheduling, read_volume
 from headrace.documents.fleet import QueueDocument
 from headrace.documents.pool_file import PoolDocument
 from headrace.documents.scheduling_file import SchedulingDocument
@@ -13,6 +13,7 @@ from headrace.events import Refusal
 from headrace.events.pools import Pool
 from headrace.events.queues import Allowance, Queue
 from headrace.events.scheduling import Scheduling
+from headrace.events.volumes import Volume
 
 
 def test_a_project_has_what_its_document_says_and_defaults_for_the_rest():
@@ -180,3 +181,20 @@ def test_any_document_is_a_pool_or_a_refusal(document):
 def test_any_document_says_how_turns_are_taken_or_is_a_refusal(document):
     read = read_scheduling(document | {"type": "scheduling"})
     assert isinstance(read, Scheduling | Refusal)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/dev", "/proc/1/root", "//sys/", "/run", "/./run/docker", "/var/run/user/0", "/dev/shm"],
+)
+def test_what_hands_out_the_machine_is_no_volume(path):
+    refusal = read_volume({"type": "volume", "name": "a", "path": path})
+    assert isinstance(refusal, Refusal)
+    assert (refusal.field, refusal.value) == ("path", path)
+    assert "is the machine's own, not data" in refusal.rule
+
+
+@pytest.mark.parametrize("path", ["/runs", "/mnt/dev", "/var/runners/sys", "/srv/run"])
+def test_a_volume_may_have_a_name_like_the_machines_own(path):
+    volume = read_volume({"type": "volume", "name": "a", "path": path})
+    assert volume == Volume(volume="a", path=path)

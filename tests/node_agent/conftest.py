@@ -40,7 +40,7 @@ def offered(which: str) -> Isolation:
     """The best control groups of this host; or those of version 2, which a host that has its
     controllers in version 1 still offers: to find processes in, and to keep them from devices.
     """
-    name = f"test-{os.getpid()}"
+    name = f"headrace-test-{os.getpid()}"
     if which == BEST:
         isolation = probe(name)
         if isolation.level == "processes":
@@ -48,10 +48,10 @@ def offered(which: str) -> Isolation:
         return isolation
     tree = _mounts(kernel.read("/proc/self/mountinfo", 1_048_576).decode()).get("cgroup2")
     try:
-        os.mkdir(f"{tree}/headrace-{name}", 0o711)
+        os.mkdir(f"{tree}/{name}", 0o711)
     except OSError as error:
         pytest.skip(f"this host grants no group of version 2: {error}")
-    return Cgroup2(f"{tree}/headrace-{name}")
+    return Cgroup2(f"{tree}/{name}")
 
 
 @pytest.fixture

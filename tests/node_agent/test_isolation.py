@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import fcntl
 import os
 import sys
 from pathlib import Path
@@ -10,6 +12,11 @@ from pathlib import Path
 import pytest
 from tests.node_agent.rig import Node, kill, until
 
+from headrace.bus.agents import Assignment, Launch
+from headrace.node_agent import folders
+from headrace.node_agent.devices.choosing import devices_of
+from headrace.node_agent.enforcement.enforcer import Enforcer
+from headrace.node_agent.folders import AGENT_LOCK
 from headrace.node_agent.isolation import Limits, Processes, cgroups, plan_of
 from headrace.node_agent.isolation.cgroups import (
     PROCESSES,
@@ -18,13 +25,21 @@ from headrace.node_agent.isolation.cgroups import (
     Cgroup2,
     _mounts,
     _own_groups,
+    name_of,
     probe,
 )
+from headrace.node_agent.machine import AttemptKey, Machine, Workplace
+from headrace.node_agent.machines import machine_of
+from headrace.node_agent.pausing import NoDriver
+from headrace.node_agent.settings import NodeSettings
+from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.confinement import OOM_SCORE_ADJ, pids_in
+from headrace.node_agent.supervision.protocol import ATTEMPTS
 
 SH = "/bin/sh"
-NODE = f"test-{os.getpid()}"
+SAME = AttemptKey("same", 1, 0)
+NODE = f"headrace-test-{os.getpid()}"
 MOUNTINFO = """\
 30 25 0:26 / /sys/fs/cgroup/memory rw,relatime - cgroup cgroup rw,memory
 31 25 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime shared:3 - cgroup cgroup rw,cpu,cpuacct
@@ -265,3 +280,67 @@ async def test_jobs_go_before_the_platform_when_memory_runs_out(node: Node) -> N
     assert (await node.placement.logs(key)).data == f"{OOM_SCORE_ADJ}\n".encode()
     own = kernel.read("/proc/self/oom_score_adj", 16)
     assert int(own) < OOM_SCORE_ADJ
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
+async def test_nodes_of_one_name_on_one_machine_have_groups_of_their_own(tmp_path: Path) -> None:
+    """As two platforms have them that one machine belongs to, or a platform and its fork."""
+    homes = [tmp_path / "ours", tmp_path / "theirs"]
+    try:
+        for home in homes:
+            await run_the_same(home)
+        ours, theirs = (groups_of(home) for home in homes)
+        if not ours:
+            pytest.skip("this host grants no control groups")
+        assert not set(ours) & set(theirs)
+
+        assert await asyncio.to_thread(stop_all, homes[0]) == 1
+        assert existing([*ours, *map(os.path.dirname, ours)]) == []
+        assert {len(pids_in([group])) for group in theirs} == {1}
+
+        homes[1] = homes[1].rename(tmp_path / "moved")
+        assert await asyncio.to_thread(stop_all, homes[1]) == 1
+        assert existing([*map(os.path.dirname, theirs)]) == []
+    finally:
+        for home in homes:
+            await asyncio.to_thread(stop_all, home)
+
+
+def test_groups_stay_while_an_agent_may_start_jobs_in_them(tmp_path: Path) -> None:
+    (tmp_path / ATTEMPTS).mkdir()
+    isolation = probe(name_of(tmp_path))
+    bases = [os.path.dirname(folder) for folder, _ in isolation.groups("x", Limits())]
+    with (tmp_path / AGENT_LOCK).open("ab") as agent:
+        fcntl.flock(agent, fcntl.LOCK_EX)
+        stop_all(tmp_path)
+        assert existing(bases) == bases
+    stop_all(tmp_path)
+    assert existing(bases) == []
+
+
+async def run_the_same(home: Path) -> None:
+    """Start on a node called n1 in this folder what every one of them runs."""
+    os.mkdir(home, 0o700)
+    env = {"HEADRACE_NODE": "n1", "HEADRACE_NODE_DIR": str(home), "HEADRACE_NODE_GPUS": "none"}
+    settings = NodeSettings.read(env | {"HEADRACE_NODE_ENGINE": "none"})
+    machine = machine_of(settings, Enforcer(devices_of("none", "n1", home), home), NoDriver())
+    await machine.open(lambda _key: None)
+    assignment = Assignment(
+        job="same", attempt=1, rank=0, position=1, project="p", user="u", account=1,
+        cpu_milli=1000, memory_bytes=2**28,
+    )  # fmt: skip
+    machine.start(assignment, Launch(command=("sleep", "1000")), Workplace())
+    await until(lambda: is_running(machine), "it runs")
+    await machine.close()
+
+
+def is_running(machine: Machine) -> bool:
+    seen = machine.look(SAME)
+    assert seen is None or seen.end is None, seen
+    return seen is not None and seen.phase == "running"
+
+
+def groups_of(home: Path) -> list[str]:
+    intent = folders.read_intent(home / folders.name_of(SAME))
+    assert intent is not None
+    return intent.groups

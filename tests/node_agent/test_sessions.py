@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import time
 from collections.abc import AsyncIterator, Callable
@@ -204,6 +205,29 @@ async def test_a_job_at_the_same_port_of_another_address_leads_nobody_to_somebod
             assert (await heard(wire, to_the_end))["data"] == b"HELLO"
         with pytest.raises(BlockingIOError):  # nobody came
             theirs.accept()
+
+
+@pytest.mark.security
+async def test_a_job_that_listens_in_a_network_of_its_own_leads_nobody_to_the_machines_services(
+    node: Node,
+) -> None:
+    """The agent would connect there as root, whom the loopback filter lets pass."""
+    if shutil.which("unshare") is None:
+        pytest.skip("needs util-linux")
+    with socket.create_server(("127.0.0.1", 0)) as service:
+        service.setblocking(False)
+        port = service.getsockname()[1]
+        elsewhere = SERVER.replace('("127.0.0.1", 0)', f'("0.0.0.0", {port})')
+        command = ("unshare", "--map-root-user", "--net", "python3", "-c", elsewhere)
+        key = await node.placement.want("train-1", *command)
+        if int(await wrote(node, key)) != port:
+            pytest.skip("this host grants jobs no namespaces of their own")
+
+        with pytest.raises(Refused, match=f"no process of the job listens at port {port}"):
+            async with session(node, key, "port-forward", port=port):
+                pass
+        with pytest.raises(BlockingIOError):  # nobody came
+            service.accept()
 
 
 async def wrote(node: Node, key: AttemptKey) -> bytes:

@@ -225,3 +225,4 @@ def test_the_agent_tells_the_weak_spots_of_its_machine_and_fails_on_an_open_one(
     assert (done.returncode, health["folder"]) == (1, "failed")
     assert {"accounts", "loopback", "devices", "cgroup", "kernel", "links", "tracing",
             "programs"} <= set(health)  # fmt: skip
+    assert ("neighbours" in health) == (os.geteuid() == 0)

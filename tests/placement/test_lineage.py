@@ -1,5 +1,7 @@
 """A log that goes on from an older copy of itself, and the nodes that knew more of it."""
 
+import asyncio
+
 import msgspec
 import pytest
 from tests.placement.agents import Agent, Platform, until
@@ -137,6 +139,20 @@ async def test_what_the_log_does_not_know_keeps_its_devices_and_its_job_until_it
     await agent.hello(held(granted))
     await until(lambda: len(platform.events(GangPlaced)) == 2)
     assert not [a for a in agent.desired.assignments if a.job == "known" and a.stop]
+    await platform.stop()
+
+
+async def test_of_hellos_that_come_at_once_the_last_one_counts():
+    """As they do from an agent that was cut off, and in the meantime ended what is elsewhere by now."""
+    platform, agent = await begun()
+    gone = HeldWorker(
+        job="gone", attempt=1, rank=0, project="vision", devices=(f"{agent.said.node}-0",)
+    )
+    agent.lineage = FIRST
+    hellos = (agent.hello(gone), agent.hello(gone), agent.hello())
+    await asyncio.gather(*hellos)
+    await until(lambda: platform.events(NodeHolds)[-1:] and not platform.host.pending)
+    assert platform.host.state.machines["n1"].strays == ()
     await platform.stop()
 
 

@@ -14,6 +14,10 @@ from headrace.events.volumes import Volume
 
 VOLUME = "volume"
 PATH_LENGTH_MAX = 512
+OF_THE_MACHINE = ("/dev", "/proc", "/run", "/sys", "/var/run")
+"""Device nodes, the kernel's own files, the sockets of services and container engines: who has one of
+these has the machine, whatever its modes say to accounts. Nothing in there is a volume.
+"""
 
 
 class VolumeDocument(Part):
@@ -39,6 +43,10 @@ def volume_of(document: object) -> Volume:
         refuse("path", "must be an absolute path", value=path or None, instead="/mnt/datasets")
     if ".." in parts or not any(parts):
         refuse("path", "must name a folder", value=path, instead="/mnt/datasets")
+    plain = "/" + "/".join(part for part in parts if part not in ("", "."))
+    if own := next((own for own in OF_THE_MACHINE if f"{plain}/".startswith(f"{own}/")), ""):
+        rule = f"what is in {own} is the machine's own, not data: devices, its kernel, its services' sockets"
+        refuse("path", rule, value=path, instead="a folder of data, mounted below /mnt or /srv")
     label, value = label_of(asked.nodes.label) if asked.nodes.label else ("", "")
     near_label, near_value = label_of(asked.near.label, "near") if asked.near.label else ("", "")
     if near_label and near_label == label and near_value != value:

@@ -19,17 +19,15 @@ from pathlib import Path
 
 from headrace.bus.agents import Assignment, Launch
 from headrace.node_agent import folders
-from headrace.node_agent.isolation import Isolation, Limits, views
-from headrace.node_agent.isolation.cgroups import probe, probe_loopback
+from headrace.node_agent.isolation import views
+from headrace.node_agent.isolation.cgroups import name_of, probe, probe_loopback, remove_base
 from headrace.node_agent.machine import AttemptKey, Workplace
 from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel, tree
-from headrace.node_agent.supervision.confinement import remove
 from headrace.node_agent.supervision.protocol import LAUNCHER_LOCK
 
-NODE = "bench"  # its groups' name
 NODES = "/var/lib"  # where a joined node of root's has its folder
 STARTS = 500
 AT_ONCE = 64  # workers under way at any moment
@@ -55,8 +53,9 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 async def measure(node_dir: Path, starts: int) -> None:
     """Run every measurement and print its line."""
-    isolation = probe(NODE)
-    loopback = probe_loopback(NODE, isolation)
+    name = name_of(node_dir)
+    isolation = probe(name)
+    loopback = probe_loopback(name, isolation)
     try:
         isolated = MachineSettings(
             node_dir=node_dir / "isolated",
@@ -72,7 +71,7 @@ async def measure(node_dir: Path, starts: int) -> None:
         await _held(isolated)
         other = await _starts(bare, starts)
     finally:
-        _remove_groups(isolation, loopback)
+        remove_base(name)
     floor_ms = _floor_ms()
     print(f"of which {first.cpu_ms - other.cpu_ms:.2f} ms of CPU, and {first.running_ms - other.running_ms:.2f} "
           f"ms until it runs, are for isolation")  # fmt: skip
@@ -168,12 +167,6 @@ async def _adoption(settings: MachineSettings, keys: list[AttemptKey]) -> None:
     assert all(found is not None and found.phase == "running" for found in seen)
     print(f"  adoption of {len(keys)} running {took_ms:.0f} ms, {cpu_ms:.0f} ms of CPU")
     await machine.close()
-
-
-def _remove_groups(isolation: Isolation, loopback: str) -> None:
-    """What was made to hold the attempts' groups."""
-    found = [*isolation.groups("", Limits(1000, 1 << 30, ["c 1:3"])), (loopback, [])]
-    remove([folder.rstrip("/") for folder, _ in found if folder])
 
 
 def _start(machine: ProcessMachine, job: str, *command: str) -> AttemptKey:

@@ -30,6 +30,7 @@ from headrace.node_agent.supervision.protocol import (
 )
 from headrace.node_agent.worker_reports import values_of
 
+AGENT_LOCK = "agent.lock"  # held by the node's agent as long as it lives
 READ_S = 3_600  # what ended less long ago is kept however full the disk is
 LAUNCHER_LOG_BYTES_MAX = 1_048_576
 INTENT_BYTES_MAX = 65_536

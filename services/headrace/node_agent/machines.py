@@ -10,7 +10,7 @@ import os
 
 from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.isolation import LOOPBACK_RECORDED, views, ways
-from headrace.node_agent.isolation.cgroups import probe, probe_loopback
+from headrace.node_agent.isolation.cgroups import name_of, probe, probe_loopback
 from headrace.node_agent.machine import Machine
 from headrace.node_agent.pausing import Driver
 from headrace.node_agent.process_machine import ProcessMachine
@@ -23,8 +23,9 @@ _LOG = logging.getLogger("headrace.node_agent")
 
 def machine_of(settings: NodeSettings, enforcer: Enforcer, driver: Driver) -> Machine:
     """The machine that runs this node's workers."""
-    isolation = probe(settings.node, settings.isolation)
-    loopback = probe_loopback(settings.node, isolation)
+    name = name_of(settings.node_dir)
+    isolation = probe(name, settings.isolation)
+    loopback = probe_loopback(name, isolation)
     hidden = settings.folders_hidden()
     seen = views.probe(settings.node_dir, hidden, settings.shown, settings.accounts.trusted)
     level = f"{isolation.level}{seen.recorded if seen is not None else ''}"

@@ -27,6 +27,7 @@ from headrace.bus.nats import NatsBus
 from headrace.client.errors import ClientError
 from headrace.events.accounts import isolation_text
 from headrace.events.nodes import NodeJoined
+from headrace.node_agent import folders
 from headrace.node_agent.agent import Agent
 from headrace.node_agent.devices import Devices
 from headrace.node_agent.devices.choosing import devices_of
@@ -37,6 +38,7 @@ from headrace.node_agent.gang_network import network as gang_network
 from headrace.node_agent.identity import NodeKeys
 from headrace.node_agent.isolation import accounts
 from headrace.node_agent.isolation.accounts import Accounts
+from headrace.node_agent.isolation.cgroups import name_of
 from headrace.node_agent.joining import NotAdmitted, enter, renewing, sign_in
 from headrace.node_agent.journal_file import FileJournal
 from headrace.node_agent.lease import FileLease
@@ -134,7 +136,9 @@ async def _run(settings: NodeSettings) -> None:
             prober=_prober(settings, keys),
             workplaces=_workplaces(settings, bus),
             is_taken=is_taken,
-            network=await asyncio.to_thread(gang_network.probe, settings.node, settings.network),
+            network=await asyncio.to_thread(
+                gang_network.probe, name_of(settings.node_dir), settings.network
+            ),
         )
     )
     health = Health(_pages(agent, settings.node, settings.accounts))
@@ -274,7 +278,7 @@ def _pages(agent: Agent, node: str, accounts: Accounts) -> dict[str, Callable[[]
 
 def _be_the_only_one(node_dir: Path) -> None:
     """Raises `ValueError` when another agent works in this folder."""
-    lock = os.open(node_dir / "agent.lock", os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(node_dir / folders.AGENT_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held until the process ends
     except OSError:

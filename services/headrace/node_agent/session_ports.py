@@ -3,8 +3,10 @@ stands for it, or the TCP port.
 
 Rule: only where the attempt's own processes listen: what else listens on the node is nobody's business
 here, also where a job has put it in the socket's place, or listens at the same port of another address.
-So what is connected to is the very address at which a socket of the attempt listens. Source: proc(5),
-`/proc/PID/net/tcp` and `/proc/PID/fd`; unix(7), `SO_PEERCRED`.
+So what is connected to is the very address at which a socket of the attempt listens, in the agent's own
+network: where a job may make namespaces it can listen at any address of a network that it made, and the
+agent, which no filter keeps from the machine's services, would connect to those. Source: proc(5),
+`/proc/self/net/tcp` and `/proc/PID/fd`; unix(7), `SO_PEERCRED`.
 """
 
 from __future__ import annotations
@@ -110,10 +112,8 @@ def listens(inside: Inside, port: int) -> str:
     there is none.
     """
     pids = tree.of_attempt(inside.marker, inside.pids, inside.groups)
-    if not pids:
-        return ""
-    own = set().union(*map(_sockets_of, pids))
-    found = [row for table in _TABLES for row in _listening(pids[0], table, port)]
+    own = set[str]().union(*map(_sockets_of, pids))
+    found = [row for table in _TABLES for row in _listening(table, port)]
     ours = [address for address, inode in found if inode in own]
     others = {address for address, inode in found if inode not in own}
     reached = [_LOOPBACKS.get(address, address) for address in ours]
@@ -121,9 +121,9 @@ def listens(inside: Inside, port: int) -> str:
     return next((address for address in reached if address not in others), "")
 
 
-def _listening(pid: int, table: str, port: int) -> list[tuple[str, str]]:
-    """Address and inode of the sockets that listen at this port, as the process's network has them."""
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/net/{table}", encoding="ascii") as file:
+def _listening(table: str, port: int) -> list[tuple[str, str]]:
+    """Address and inode of the sockets that listen at this port in this process's network."""
+    with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="ascii") as file:
         rows = (line.split() for line in list(file)[1:])
         return [
             (_address(row[1].partition(":")[0], _TABLES[table]), row[9])

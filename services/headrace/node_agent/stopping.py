@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import select
 import signal
@@ -15,6 +16,8 @@ import time
 from pathlib import Path
 
 from headrace.node_agent import folders
+from headrace.node_agent.gang_network import network as gang_network
+from headrace.node_agent.isolation import cgroups
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.protocol import ATTEMPTS, LAUNCHER_LOCK, SOCKET
@@ -51,7 +54,19 @@ def stop_all(node_dir: Path) -> int:
 
         asyncio.run(end_all(node_dir, contained, grace_s=GRACE_S))
     _quit_launcher(node_dir)
+    _leave_the_machine(node_dir)
     return ended
+
+
+def _leave_the_machine(node_dir: Path) -> None:
+    """Remove the control groups and the fence that held the node's attempts, unless an agent is there: it
+    would start others in them.
+    """
+    with contextlib.suppress(OSError), open(node_dir / folders.AGENT_LOCK, "ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        name = cgroups.name_of(node_dir)
+        cgroups.remove_base(name)
+        gang_network.remove(name)
 
 
 def _ask(folder: Path, pid: int) -> int:

@@ -73,6 +73,7 @@ class Agents:
         self._claims = Claims(asyncio.get_running_loop().time)
         self._queued: dict[tuple[str, str], int] = {}  # last report queued, by node and journal
         self._saying: dict[str, NodeJoined] = {}  # inventories on their way into the log
+        self._holding: dict[str, asyncio.Future[int]] = {}  # by node: the last that was recorded
         self._contested: dict[str, str] = {}  # by node: the newcomer or the device recorded last
         self._tasks: set[asyncio.Task[None]] = set()
         self._subscriptions: list[Subscription] = []
@@ -128,7 +129,7 @@ class Agents:
         machine = self._machine(node)
         strays = strays_of(self._runtime.state, node, hello.running)
         held = NodeHolds(node=node, incarnation=said.incarnation, workers=strays)
-        is_same = machine is not None and machine.strays == strays
+        is_same = machine is not None and machine.strays == strays and self._knows_held(node)
         changes: list[Fact] = [] if is_same or (machine is None and not strays) else [held]
         if machine is not None and machine.said == said and not machine.apart:
             self._start(self._after(self._recorded(changes), node, message.reply))
@@ -142,7 +143,17 @@ class Agents:
         self._start(self._after(self._recorded(facts), node, message.reply))
 
     def _recorded(self, facts: list[Fact]) -> list[Awaitable[int]]:
-        return [self._runtime.record(fact) for fact in facts]
+        recorded = [asyncio.ensure_future(self._runtime.record(fact)) for fact in facts]
+        for fact, folded in zip(facts, recorded, strict=True):
+            if isinstance(fact, NodeHolds):
+                self._holding[fact.node] = folded
+        return [*recorded]
+
+    def _knows_held(self, node: str) -> bool:
+        """Whether all that the node said of what it holds is folded: what an agent said while it was cut
+        off comes at once, and its last word must not be compared with what was before its first.
+        """
+        return node not in self._holding or self._holding[node].done()
 
     @property
     def _lineage(self) -> str:

@@ -21,6 +21,7 @@ import pytest
 from tests.node_agent.placement_twin import until
 from tests.node_agent.rig import Node, kill
 from tests.node_agent.test_sessions import heard, session, to_the_end
+from tests.open_folders import open_folder
 
 from headrace.node_agent import agent, supervision
 from headrace.node_agent.devices.static import Described, StaticDevices
@@ -28,6 +29,7 @@ from headrace.node_agent.isolation import views
 from headrace.node_agent.isolation.accounts import FIRST, Accounts
 from headrace.node_agent.isolation.cgroups import Cgroup2, _beside, probe_loopback
 from headrace.node_agent.machine import AttemptKey
+from headrace.node_agent.process_machine import ProcessMachine
 from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.confinement import pids_in
 from headrace.node_agent.supervision.protocol import SOCKET
@@ -191,7 +193,7 @@ async def test_what_listens_on_loopback_is_reached_by_its_own_account_only(
     node: Node, user: str
 ) -> None:
     keep_apart(node)
-    node.loopback = probe_loopback(f"test-{os.getpid()}", node.isolation)
+    node.loopback = probe_loopback(f"headrace-test-{os.getpid()}", node.isolation)
     if not node.loopback:
         pytest.skip("this host has no cgroup v2 for programs")
     await started(node)
@@ -287,6 +289,38 @@ async def test_a_job_may_not_name_a_folder_that_is_hidden(node: Node) -> None:
     await node.placement.ended(key)
 
     assert (await node.placement.logs(key)).data.split() == [b"attempts"]  # the way to its own
+
+
+@pytest.mark.security
+@pytest.mark.parametrize("is_link", [True, False])
+async def test_a_link_that_is_laid_when_all_is_planned_uncovers_nothing(
+    node: Node, is_link: bool
+) -> None:
+    machines: list[ProcessMachine] = []
+    node.machine = lambda given: machines.append(ProcessMachine(given)) or machines[-1]
+    hidden = node.dir / "others"
+    hidden.mkdir(0o755)
+    (hidden / "key").touch()
+    with open_folder() as shared:
+        keep_apart(node, shown=(shared,), trusted="ada")
+        await started(node)
+        key = await node.placement.want("job-1", "true", gpus=0)
+        await node.placement.ended(key)  # there is a launcher
+        way, mine = shared / "way", shared / "mine"
+        mine.mkdir()
+        way.symlink_to(mine)
+        cwd = way if is_link else mine
+        os.kill(node.launcher(), signal.SIGSTOP)
+        key = await node.placement.want("job-2", "/bin/ls", str(hidden), workdir=str(cwd), gpus=0)
+        await until(lambda: machines[0].look(key) is not None, "it is planned")
+        way.unlink()
+        mine.rename(shared / "gone")
+        cwd.symlink_to(hidden)
+        os.kill(node.launcher(), signal.SIGCONT)
+
+        end = await node.placement.ended(key)
+        assert b"key" not in (await node.placement.logs(key)).data
+        assert end.reason == "start-failed"
 
 
 @as_root

@@ -78,7 +78,7 @@ async def settled(network: GangNetwork, *assignments: Assignment) -> None:
 
 
 async def test_a_gangs_ports_are_reached_from_its_own_nodes_alone(machine: Namespace) -> None:
-    network = probe("n1", prefix=machine.prefix)
+    network = probe("headrace-n1", prefix=machine.prefix)
     assert is_reached(machine, PORT)
     await settled(network, stranger := member("192.0.2.7", machine.own))
     assert network.holds(stranger)
@@ -95,14 +95,14 @@ async def test_a_gangs_ports_are_reached_from_its_own_nodes_alone(machine: Names
 async def test_a_gang_whose_nodes_are_not_known_is_not_fenced_and_does_not_say_so(
     machine: Namespace,
 ) -> None:
-    network = probe("n1", prefix=machine.prefix)
+    network = probe("headrace-n1", prefix=machine.prefix)
     await settled(network, nowhere := member("nowhere.invalid", machine.own))
     assert not network.holds(nowhere)
     assert is_reached(machine, PORT)
 
 
 async def test_the_record_says_whose_ports_are_fenced(node: Node, machine: Namespace) -> None:
-    node.network = probe("n1", prefix=machine.prefix)
+    node.network = probe("headrace-n1", prefix=machine.prefix)
     await node.kill_agent()
     await node.start()
     await node.ready()

@@ -154,6 +154,16 @@ async def test_a_volume_is_mounted_where_it_is_asked_for_and_read_only(node, dat
     assert list(where.iterdir()) == []
 
 
+@pytest.mark.parametrize("own", ["/dev", "/proc/self", "/run"])
+async def test_a_volume_that_leads_into_what_is_the_machines_own_is_not_given(node, tmp_path, own):
+    way = tmp_path / "way"
+    way.symlink_to(own)
+    mounts = (Mount(volume="sets", path="data"),)
+    _, end = await ran(node, "train", "true", mounts=mounts, volumes={"sets": str(way)})
+    assert end.message.startswith(f"cannot start: volumes: volume sets cannot be at {way}: /")
+    assert end.message.endswith("is the node's own, which no job sees")
+
+
 async def test_a_volume_that_is_gone_from_the_node_is_the_reason(node, data):
     mounts = (Mount(volume="sets", path="data"),)
     shutil.rmtree(data)

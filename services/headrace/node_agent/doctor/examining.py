@@ -23,6 +23,12 @@ from headrace.node_agent.doctor.host import (
     check_way,
     kernel_adjtimex,
 )
+from headrace.node_agent.doctor.neighbours import (
+    Neighbour,
+    agents,
+    check_neighbours,
+    platform_of,
+)
 from headrace.node_agent.doctor.trial_job import check_job
 from headrace.node_agent.isolation import cgroups, views
 from headrace.node_agent.isolation.accounts import ENGINE_SOCKETS
@@ -70,6 +76,10 @@ def _weak_spots(settings: NodeSettings) -> Iterator[Check]:
     is_root, release = os.geteuid() == 0, os.uname().release
     granted = views.granted()
     yield check_accounts(settings.accounts)
+    if is_root:
+        folders = (str(settings.node_dir), str(settings.keys_dir))
+        own = Neighbour(folders[0], settings.accounts.first, platform_of(folders))
+        yield check_neighbours(own, agents())
     yield from weak_spots.check_namespaces(granted, settings.accounts, release)
     is_kept = is_root and cgroups.grants_loopback()
     yield weak_spots.check_loopback(is_root=is_root, is_kept=is_kept)

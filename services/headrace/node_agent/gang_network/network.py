@@ -17,6 +17,7 @@ from headrace.node_agent.gang_network.rules import Part, is_known, part_of, part
 from headrace.node_agent.tasks import end_tasks
 
 AUTO, NONE = CHOICES = ("auto", "none")
+NFT = ("nft", "-f", "-")
 CHANGE_S_MAX = 10.0  # of one, until it has failed
 SAID_MAX = 200  # characters of a complaint
 
@@ -26,8 +27,8 @@ _LOG = logging.getLogger("headrace.node_agent")
 class GangNetwork:
     """One node's fence. `command` puts a ruleset in force; where there is none, nothing is fenced."""
 
-    def __init__(self, node: str = "", command: Sequence[str] = ()) -> None:
-        self._table, self._command = f"headrace_{node.replace('-', '_')}", command
+    def __init__(self, name: str = "", command: Sequence[str] = ()) -> None:
+        self._table, self._command = _table_of(name), command
         self._wanted: tuple[Part, ...] = ()
         self._tried: tuple[Part, ...] = ()
         self._held: frozenset[Part] = frozenset()  # of what was tried
@@ -81,15 +82,27 @@ class GangNetwork:
         return frozenset(part for part in parts if is_known(part, known))
 
 
-def probe(node: str, wanted: str = AUTO, prefix: Sequence[str] = ()) -> GangNetwork:
-    """The node's fence, as far as the host allows one: for root, with nft. `prefix` goes before it."""
-    network = GangNetwork(node, (*prefix, "nft", "-f", "-"))
+def probe(name: str, wanted: str = AUTO, prefix: Sequence[str] = ()) -> GangNetwork:
+    """The fence of the node that this machine knows by this name, as far as the host allows one: for root,
+    with nft. `prefix` goes before it.
+    """
+    network = GangNetwork(name, (*prefix, *NFT))
     lack = "the node's settings say so" if wanted == NONE else ""
     lack = lack or ("that takes root" if os.geteuid() else network.lack())
     if lack:
         _LOG.info("ports of gangs are open to everybody: %s", lack)
         return GangNetwork()
     return network
+
+
+def remove(name: str, prefix: Sequence[str] = ()) -> None:
+    """Take the fence of the node of this name away, if there is one: nobody listens behind it."""
+    if os.geteuid() == 0:
+        _complaint((*prefix, *NFT), ruleset(_table_of(name), [], {}))
+
+
+def _table_of(name: str) -> str:
+    return name.replace("-", "_")
 
 
 def _addresses_of(peer: str) -> tuple[str, ...]:

@@ -1,14 +1,16 @@
 """Control groups of either version, as far as this host lets the agent have them.
 
 Rule: what counts is what works. Probing makes a group, limits it and removes it; whatever fails on
-the way leaves the next level.
+the way leaves the next level. Groups are the node's folder's: two platforms on one machine may have nodes
+of one name, whose limits, device programs and loopback filters must not meet.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +25,7 @@ QUOTA_US_MIN = 1_000  # the kernel takes no less
 TASKS_MAX = 65_536  # processes and threads of one worker: a fork bomb stops before the machine does
 NULL = "c 1:3"  # denied to a group that is tried out, and has no processes
 INITIAL_TREE = 0xEFFFFFFB  # the kernel's `PROC_CGROUP_INIT_INO`: everybody's, where all begins
+DIGITS = 8  # of a name: enough for the nodes of one machine
 VERSION1 = ("memory", "cpu", "pids", "devices")
 VERSION2 = ("memory", "cpu", "pids")
 
@@ -94,25 +97,46 @@ class Cgroup1:
         return ""
 
 
-def probe(node: str, choice: str = AUTO) -> Isolation:
-    """The best level that this host grants to the agent."""
+def name_of(node_dir: Path) -> str:
+    """What the group above all attempts of the node in this folder is called, and whatever else of the
+    machine's is the node's. It is the folder's as the kernel knows it, so that it stays when the agent starts
+    anew or the folder is renamed, and another folder at the same path (of a container) has another. Raises
+    `OSError`.
+    """
+    about = node_dir.stat()
+    whose = hashlib.sha256(f"{about.st_dev}:{about.st_ino}".encode())
+    return f"headrace-{whose.hexdigest()[:DIGITS]}"
+
+
+def remove_base(name: str) -> None:
+    """Take the group of this name away, wherever a version or an engine has it, with those that attempts
+    left empty. What a process is in stays.
+    """
+    for folder in _bases(name):
+        with contextlib.suppress(OSError):
+            remove([below.path for below in os.scandir(folder) if below.is_dir()])
+            remove([folder])
+
+
+def probe(name: str, choice: str = AUTO) -> Isolation:
+    """The best level that this host grants to the agent, in groups below one of this name."""
     if choice == PROCESSES:
         return Processes()
     mounts = _mounts(_text("/proc/self/mountinfo"))
     own = _own_groups(_text("/proc/self/cgroup"))
     with contextlib.suppress(OSError, KeyError):
-        return _version2(Path(mounts["cgroup2"] + own[""]), node)
+        return _version2(Path(mounts["cgroup2"] + own[""]) / name)
     with contextlib.suppress(OSError, KeyError):
-        return _version1({c: Path(mounts[c] + own[c].rstrip("/")) for c in VERSION1}, node)
+        return _version1({c: Path(mounts[c] + own[c].rstrip("/")) / name for c in VERSION1})
     return Processes()
 
 
-def probe_loopback(node: str, isolation: Isolation) -> str:
+def probe_loopback(name: str, isolation: Isolation) -> str:
     """The folder of version 2 below which a program in the kernel keeps the ports of an account's jobs
     from other jobs from now on, beside whichever version limits them; "" where this host grants none.
     """
     try:
-        base = isolation.base if isinstance(isolation, Cgroup2) else _beside(node)
+        base = isolation.base if isinstance(isolation, Cgroup2) else _beside(name)
         _make(Path(base))
         loopback_filter.keep(base)
     except (OSError, KeyError):
@@ -122,7 +146,7 @@ def probe_loopback(node: str, isolation: Isolation) -> str:
 
 def grants_loopback() -> bool:
     """Whether this host grants what `probe_loopback` looks for; nothing of the trial is left."""
-    name = f"trial-{os.getpid()}"
+    name = f"headrace-trial-{os.getpid()}"
     is_granted = bool(probe_loopback(name, Processes()))
     with contextlib.suppress(OSError, KeyError):
         os.rmdir(_beside(name))
@@ -148,13 +172,22 @@ def is_below(folder: str, pid: int) -> bool:
     return group.startswith(f"{path_in_tree(folder)}/")
 
 
-def _beside(node: str) -> str:
+def _beside(name: str) -> str:
     """Our folder of version 2 where something else limits jobs. Raises `KeyError` where none is."""
-    return f"{_mounts(_text('/proc/self/mountinfo'))['cgroup2']}/headrace-{node}"
+    return f"{_mounts(_text('/proc/self/mountinfo'))['cgroup2']}/{name}"
 
 
-def _version2(here: Path, node: str) -> Isolation:
+def _bases(name: str) -> Iterable[str]:
+    """The folders of this name: at the top of every hierarchy, and in this process's own group there."""
+    mounts, own = _mounts(_text("/proc/self/mountinfo")), _own_groups(_text("/proc/self/cgroup"))
+    tops = ((top, own.get("" if of == "cgroup2" else of, "")) for of, top in mounts.items())
+    found = {f"{top}{way}/{name}" for top, group in tops for way in ("", group)}
+    return filter(os.path.isdir, sorted(found))
+
+
+def _version2(base: Path) -> Isolation:
     """Raises `OSError` where the tree is not ours, or lacks a controller."""
+    here = base.parent
     offered = (here / "cgroup.controllers").read_text(encoding="ascii").split()
     if not set(VERSION2) <= set(offered):
         raise FileNotFoundError
@@ -164,7 +197,6 @@ def _version2(here: Path, node: str) -> Isolation:
         for pid in (here / "cgroup.procs").read_text(encoding="ascii").split():
             with contextlib.suppress(ProcessLookupError):
                 (leaf / "cgroup.procs").write_text(pid)
-    base = here / f"headrace-{node}"
     _make(base)
     for folder in (here, base):
         enabled = " ".join(f"+{controller}" for controller in VERSION2)
@@ -173,9 +205,8 @@ def _version2(here: Path, node: str) -> Isolation:
     return _tried(Cgroup2(str(base), "systemd+cgroup2" if is_delegated else "cgroup2"))
 
 
-def _version1(here: Mapping[str, Path], node: str) -> Isolation:
+def _version1(bases: Mapping[str, Path]) -> Isolation:
     """Raises `OSError` where a hierarchy is not ours."""
-    bases = {controller: path / f"headrace-{node}" for controller, path in here.items()}
     for base in bases.values():
         _make(base)
     return _tried(Cgroup1({controller: str(base) for controller, base in bases.items()}))

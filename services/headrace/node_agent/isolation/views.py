@@ -88,7 +88,8 @@ class Views:
         return {
             "kind": self.kind,
             "hidden": sorted(set(hidden)),
-            "shown": shown + self._of_the_host(cwd, hidden),
+            "shown": shown,
+            "named": self._of_the_host(cwd, hidden),
             "refused": list(refused),
             "shm_bytes": shm_bytes,
             "shares_memory": shares_memory,
@@ -100,14 +101,15 @@ class Views:
         """Whether this user's jobs find the agent's home empty."""
         return bool(self.home) and self.trusted not in (user, EVERYBODY)
 
-    def _of_the_host(self, cwd: str, hidden: Sequence[str]) -> list[Shown]:
-        """Folders of the shared places that a job sees beside its own."""
+    def _of_the_host(self, cwd: str, hidden: Sequence[str]) -> list[str]:
+        """Folders of the shared places that a job sees beside its own, through no link: whoever lays one
+        there later, where everybody may, must not choose what is shown.
+        """
         paths = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
-        return [
-            (path, False)
-            for path in sorted(paths)
-            if _is_in(path, TEMPORARY) and not _is_in(path, hidden) and os.path.exists(path)
-        ]
+        found = {os.path.realpath(path) for path in paths if _is_in(path, TEMPORARY)}
+        return sorted(
+            path for path in found if not _is_below(path, hidden) and os.path.exists(path)
+        )
 
 
 @cache

@@ -44,7 +44,8 @@ LEAVE, END = signal.SIGHUP, signal.SIGTERM  # to init, from its shim
 
 View = dict[str, Any]
 """What the attempt's processes see: `kind` (root or user), `hidden` (paths that are empty for them),
-`shown` (each `[path, is_read_only]`: what of it they see nevertheless), `refused` (devices' files that
+`shown` (each `[path, is_read_only]`: what of it they see nevertheless), `named` (what they see too, of places
+where everybody may lay links: paths without any), `refused` (devices' files that
 they cannot open), `shm_bytes` (0: half of the memory), `shares_memory` (its /dev/shm is the host's),
 `names` (`[line of passwd, line of group]` or
 None: the account has them), `scopes_sockets`."""
@@ -187,6 +188,8 @@ class Namespaces:
         """What is shown is opened before anything is covered. Raises `OSError`."""
         view = self._view
         shown = [(*_held(path), only) for path, only in view["shown"]]
+        with Folder.at("/") as top:
+            shown += [(top.find(path.lstrip("/")), path, False) for path in view["named"]]
         mounts = [
             (target, hold(source, is_read_only=only)) for source, target, only in self._mounts
         ]
@@ -316,7 +319,7 @@ def try_out(folder: str) -> None:
         if pid:
             os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
     view: View = {"kind": USER if os.geteuid() else ROOT, "hidden": [folder], "shown": []}
-    view |= {"refused": [], "shm_bytes": 0, "shares_memory": False, "names": None}
+    view |= {"named": [], "refused": [], "shm_bytes": 0, "shares_memory": False, "names": None}
     view["scopes_sockets"] = kernel.can_scope_sockets()
     namespaces = Namespaces(view, [])
     namespaces.start(None)

@@ -12,7 +12,7 @@ from the shim itself `{"started": FOLDER, "at_us": n}`.
 import json
 from typing import Any
 
-VERSION = 4  # another version is asked to quit and replaced; its shims are not touched
+VERSION = 5  # another version is asked to quit and replaced; its shims are not touched
 SESSIONS_SINCE = 3  # shims of an earlier version start no programs beside a worker
 START, START_FIRST = b"start", b"start-first"
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this

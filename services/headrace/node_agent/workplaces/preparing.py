@@ -19,6 +19,7 @@ from headrace.bundles.manifest import name_of
 from headrace.bundles.objects import Damaged
 from headrace.bus.agents import Assignment, Launch
 from headrace.bus.files import AskKept, Kept
+from headrace.documents.volume_file import OF_THE_MACHINE
 from headrace.documents.workdir import GIT, bundle_of
 from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.machine import AttemptKey, End, Workplace
@@ -54,7 +55,7 @@ class Workplaces:
         repositories: Repositories,
         hidden: Iterable[str] = (),
     ) -> None:
-        self._hidden = (str(node_dir), *hidden)
+        self._hidden = (str(node_dir), *hidden, *OF_THE_MACHINE)  # wherever a link leads
         self._files, self._node_dir = files, node_dir
         self._trees = Trees(node_dir)
         self._fetcher = Fetcher(files)
