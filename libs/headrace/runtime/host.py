@@ -42,9 +42,7 @@ from headrace.store.interface import (
     Vault,
 )
 
-LEASE_S = (
-    1.5  # a silent leader is replaced after this; with `FOLLOW_S` and one more try, within 2 s
-)
+LEASE_S = 2.5  # a silent leader is replaced after this; with `FOLLOW_S`, within 3 s
 RETRY_S = 0.2  # between tries when the store cannot be reached
 WAKEUP_S_MIN = 0.002  # a decider whose wakeup has passed without a decision cannot spin
 FOLLOW_S = 0.5  # a follower looks this often whether it may lead
