@@ -18,11 +18,13 @@ from tests.gateway.histories import (
     requested,
     started,
 )
+from tests.gateway.world import TIMEOUT_S
 
 from headrace import vault
 from headrace.client import ClientError, NotFound, Refused
 from headrace.events import Refusal
 from headrace.events.jobs import JobRefused
+from headrace.events.platform import ServiceLed
 
 TRACE = "00-" + "a" * 32 + "-" + "b" * 16 + "-01"
 
@@ -94,6 +96,24 @@ async def test_a_request_is_repeated_under_its_key_until_it_is_answered(world, m
     assert answer.job == "x-1"
     keys = [message.headers["ce-id"] for message in world.asked]
     assert keys == ["k9"] * max(3, len(keys))
+
+
+async def test_what_a_dead_leader_was_asked_is_asked_again_as_soon_as_another_leads(world):
+    heard, others = asyncio.Event(), asyncio.Event()
+
+    def answer(_):
+        heard.set()
+        return {"accepted": True, "position": 0, "job": "x-1"} if others.is_set() else None
+
+    await world.answer("job.submit", answer)
+    asked = world.call(world.client().submit, {"name": "hello"}, key="k9")
+    async with asyncio.timeout(TIMEOUT_S / 4):  # before the client asks again by itself
+        asking = asyncio.create_task(asked)
+        await heard.wait()
+        others.set()
+        await world.append(ServiceLed(service="admission", epoch=2, decision_version="v"))
+        assert (await asking).job == "x-1"
+    assert [message.headers["ce-id"] for message in world.asked] == ["k9", "k9"]
 
 
 async def test_a_request_that_nobody_answers_ends_with_the_key_to_repeat_it(world, monkeypatch):

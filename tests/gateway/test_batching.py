@@ -18,17 +18,19 @@ MANY = 150
 
 
 class Owner:
-    """Answers each request with its own key and body, but for those in `silent`."""
+    """Answers each request with its own key and body, but for those in `silent`, and all while it is gone."""
 
     def __init__(self, bus):
         self._bus = bus
         self.silent = set()
+        self.is_gone = False
         self.sizes = []  # how many requests each message had
 
     async def __call__(self, message):
         if together.HEADER not in message.headers:
             self.sizes.append(1)
-            await self._bus.publish(message.reply, _answer(message))
+            if not self.is_gone:
+                await self._bus.publish(message.reply, _answer(message))
             return
         requests = list(together.requests_of(message))
         self.sizes.append(len(requests))
@@ -89,3 +91,20 @@ async def test_where_nobody_listens_everybody_is_told():
     asked = (owner.batching.request("headrace.gateway.ads.job.x", b"", {}, 1.0) for _ in range(9))
     answers = await asyncio.gather(*asked, return_exceptions=True)
     assert [type(answer) for answer in answers] == [NoReply] * 9
+
+
+@virtual
+async def test_what_was_sent_to_a_leader_that_is_no_more_makes_room_for_what_waits():
+    owner = await an_owner()
+    owner.is_gone = True
+    asked = asking(owner, 2 * IN_FLIGHT_MAX)
+    async with asyncio.timeout(TIMEOUT_S / 2):
+        while len(owner.sizes) < IN_FLIGHT_MAX:  # noqa: ASYNC110 -- it is not ours to say
+            await asyncio.sleep(0.001)
+        owner.is_gone = False
+        owner.batching.give_up()
+        answers = await asked
+    assert [type(answer) for answer in answers[:IN_FLIGHT_MAX]] == [NoReply] * IN_FLIGHT_MAX
+    assert answers[IN_FLIGHT_MAX:] == [
+        b"k%d {}" % n for n in range(IN_FLIGHT_MAX, 2 * IN_FLIGHT_MAX)
+    ]

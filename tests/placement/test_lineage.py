@@ -12,8 +12,10 @@ from headrace.events.jobs import JobFinished
 from headrace.events.nodes import HeldWorker, NodeAhead, NodeChangeRequested, NodeHolds
 from headrace.events.platform import LogBegan
 from headrace.events.queues import Queue, QueueConfigured
-from headrace.placement import claims
+from headrace.placement import claims, lineage_rules
+from headrace.placement.derived import build, index_of
 from headrace.placement.lineage_rules import apart
+from headrace.placement.state import State
 
 LAUNCH = Launch(command=("true",))
 FIRST, SECOND = "a" * 32, "b" * 32
@@ -63,6 +65,14 @@ async def restored(platform):
     await until(lambda: platform.host.state.lineage.name == SECOND)
 
 
+def unsettled(platform):
+    """The nodes that an admitted job looks at; the same as whoever starts from a snapshot has."""
+    state = platform.host.state
+    kept = set(index_of(state).unsettled)
+    assert kept == set(build(msgspec.json.decode(msgspec.json.encode(state), type=State)).unsettled)
+    return kept
+
+
 async def test_documents_name_the_line_of_history_that_they_are_from():
     platform, agent = await begun()
     assert (agent.desired.lineage, agent.desired.lineage_epoch) == (FIRST, 1)
@@ -88,7 +98,9 @@ async def test_an_agent_of_another_line_is_told_of_this_one_and_nothing_else():
 
 async def test_nothing_is_placed_on_a_node_that_has_not_said_what_runs_there():
     platform, agent = await begun()
+    assert unsettled(platform) == set()
     await restored(platform)
+    assert unsettled(platform) == {"n1"}
     await platform.submit("j1", LAUNCH)
     assert not platform.events(GangPlaced)
     assert "headrace node forget n1" in apart(platform.host.state)["n1"]
@@ -96,6 +108,7 @@ async def test_nothing_is_placed_on_a_node_that_has_not_said_what_runs_there():
     await agent.hello()
     await until(lambda: platform.events(GangPlaced))
     assert not apart(platform.host.state)
+    assert unsettled(platform) == set()
     await platform.stop()
 
 
@@ -112,6 +125,7 @@ async def test_what_the_log_does_not_know_keeps_its_devices_and_its_job_until_it
     await agent.hello(held(granted), stray)
     (fact,) = platform.events(NodeHolds)
     assert fact.workers == (stray,)
+    assert unsettled(platform) == {"n1"}
     await platform.submit("other", LAUNCH)
     await agent.ask("pull", Pull(lineage=SECOND))
     assert {e.job for e in platform.events(GangPlaced)} == {"lost"}, "its device counts as busy"
@@ -171,3 +185,23 @@ def _gang(gpus):
     from headrace.events.asked import Accelerator, Gang
 
     return Gang(accelerators=(Accelerator(milli=1000 * gpus),))
+
+
+class Unlooked(dict):
+    """Nodes that nobody goes through."""
+
+    def values(self):
+        raise AssertionError("all nodes were gone through")
+
+    items = __iter__ = values
+
+
+async def test_a_job_costs_the_same_however_many_nodes_there_are():
+    platform, agent = await begun()
+    await platform.submit("j1", LAUNCH)
+    await agent.granted()
+    state = platform.host.state
+    state.machines = Unlooked(state.machines)
+    lineage_rules.admitted(state, "j1", state.jobs["j1"])
+    assert not state.jobs["j1"].doubted
+    await platform.stop()

@@ -35,7 +35,12 @@ class Parser(ArgumentParser):
     """An `ArgumentParser` whose errors are one line and say what was probably meant."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(formatter_class=RawDescriptionHelpFormatter, **given)
+        super().__init__(formatter_class=_narrow, **given)
+
+    def format_help(self) -> str:
+        """Across the terminal; without, nobody sees how wide a formatter is."""
+        self.formatter_class = RawDescriptionHelpFormatter
+        return super().format_help()
 
     def keywords(self, words: Sequence[str]) -> dict[str, Any]:
         """What to call the verb with. What stands behind `--` is `command`, where the verb has one
@@ -99,6 +104,11 @@ def duration_us(text: str) -> int:
     if found is None:
         raise ArgumentTypeError(f"{text!r} is no duration; 90s, 15m, 8h and 3d are")
     return int(float(found[1]) * _UNIT_US[found[2]])
+
+
+def _narrow(prog: str) -> RawDescriptionHelpFormatter:
+    """One is made for every option that is added, and by default looks how wide the terminal is."""
+    return RawDescriptionHelpFormatter(prog, width=0)
 
 
 def _nearest(word: str, known: Sequence[str]) -> list[str]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -79,7 +78,11 @@ def colorful() -> bool:
 
 def columns() -> int:
     """The terminal's width; 0 when nothing is shown on one."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    if not sys.stdout.isatty():
+        return 0
+    import shutil  # with every compression there is
+
+    return shutil.get_terminal_size().columns
 
 
 def duration(amount_us: int) -> str:

@@ -55,14 +55,13 @@ def run_options(parser: ArgumentParser) -> None:
 
 def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> int:
     """Submit the command, follow it, and exit as it does. Ctrl-C leaves it running."""
-    from headrace.cli.files import checked
-
     command = given["command"][given["command"][:1] == ["--"] :]
     if not command and not given["template"]:
         return report("headrace run: which command? (headrace run --gpus 1 -- COMMAND …)", USAGE)
     client = Client.from_config(url=url, token=token, project=project)
     document = _document(client.project, command, given)
-    document = checked(document, allow_plain_secret=given["allow_plain_secret"])
+    if given["env"] or given["workdir"] or given["allow_plain_secret"]:
+        document = _checked(document, allow_plain_secret=given["allow_plain_secret"])
     answer = client.submit(document)
     say_submitted(client, document, answer)
     if detach:
@@ -74,8 +73,6 @@ def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> in
 
 def _document(project: str, command: list[str], given: dict[str, Any]) -> dict[str, Any]:
     """The job file that says the same."""
-    from headrace.cli.files import workdir_from
-
     resources = {name: given[name] for name in ("gpus", "gpu_memory", "cpu", "memory")}
     document = {
         "name": given["name"] or ("" if given["template"] else _name_of(command[0])),
@@ -95,9 +92,20 @@ def _document(project: str, command: list[str], given: dict[str, Any]) -> dict[s
         "pools": given["pool"],
         "volumes": given["volume"],
         "outputs": given["output"],
-        "workdir": workdir_from(Path.cwd(), given["workdir"]),
+        "workdir": given["workdir"],
     }
     return {name: value for name, value in document.items() if value}
+
+
+def _checked(document: dict[str, Any], *, allow_plain_secret: bool) -> dict[str, Any]:
+    """The same with what only this machine knows: its folders and variables. A variable that looks like
+    a credential must not leave it, so that all is checked here. What names nothing of this machine is
+    checked by the platform alone, in the same words: to load the vocabulary of job files takes longer
+    than to be answered.
+    """
+    from headrace.cli.files import checked, with_folder
+
+    return checked(with_folder(document, Path.cwd()), allow_plain_secret=allow_plain_secret)
 
 
 def _variable(word: str) -> tuple[str, str | None]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import re
 import socket
 import time
@@ -188,6 +187,8 @@ class Connection:
 
                 said = logging.getLogger("headrace.client")
                 said.warning("%s: %s; trying again for %.0f s", self._url, failure, left_s)
+            import random  # seldom needed
+
             time.sleep(wait_s * random.uniform(1, 1 + JITTER))
 
     def _once(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from headrace.client.asking import Asking, part
 from headrace.client.connection import path_with
 from headrace.client.model import Answer
-from headrace.client.people_model import Entrance, Me, RoleRow, TokenRow, UserRow
-from headrace.trust import api_token
+
+if TYPE_CHECKING:  # what a call needs is loaded by that call: most programs make few of them
+    from headrace.client.people_model import Entrance, Me, RoleRow, TokenRow, UserRow
+    from headrace.trust import api_token
 
 SERVICE = "service:"  # how names of services begin
 
@@ -18,14 +21,20 @@ class People(Asking):
 
     def entrance(self) -> Entrance:
         """Where people sign in. Needs no token. Raises `NotFound` without an identity provider."""
+        from headrace.client.people_model import Entrance
+
         return self._get("/v1/login", Entrance)
 
     def whoami(self) -> Me:
         """Who this client's token stands for, and with which roles."""
+        from headrace.client.people_model import Me
+
         return self._get("/v1/me", Me)
 
     def users(self) -> list[UserRow]:
         """Users on record."""
+        from headrace.client.people_model import UserRow
+
         return self._list("/v1/users", UserRow)
 
     def set_user(self, user: str, *, groups: Sequence[str] = ()) -> Answer:
@@ -46,6 +55,8 @@ class People(Asking):
 
     def roles(self, *, member: str = "", scope: str = "") -> list[RoleRow]:
         """Who has which role where."""
+        from headrace.client.people_model import RoleRow
+
         path = path_with("/v1/roles", {"member": member, "scope": scope})
         return self._list(path, RoleRow)
 
@@ -62,6 +73,8 @@ class People(Asking):
 
     def tokens(self, user: str = "") -> list[TokenRow]:
         """One's own API tokens and those one may see, without their secrets."""
+        from headrace.client.people_model import TokenRow
+
         return self._list(path_with("/v1/tokens", {"user": user}), TokenRow)
 
     def create_token(
@@ -76,6 +89,8 @@ class People(Asking):
         """A new API token, made here: nobody else ever knows it. `user` empty: one's own; `scopes`
         (`job.read`, `job.*`, `*.read`) and `projects` narrow it; `lasts_s` 0: until it is revoked.
         """
+        from headrace.trust import api_token
+
         made = api_token.new()
         body = {
             "token": made.id,

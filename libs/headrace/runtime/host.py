@@ -172,8 +172,15 @@ class Host:
             stored = await self.reader.take()
             self._pace.took(len(stored) + len(self.pending))
             await self._turn(stored)
-        await self._folder.save(self.reader.position, self.reader.hash)
+        await self._resign(term)
+
+    async def _resign(self, term: Term) -> None:
+        """Take and promise nothing more, then let another lead; what is kept for a later start waits."""
+        await self._inbox.close()
+        await self._effects.end()
+        self.epoch = 0
         await self.store.resign(self._name, self._holder, term.epoch)
+        await self._folder.save(self.reader.position, self.reader.hash)
 
     async def _turn(self, stored: list[Stored]) -> None:
         """Fold, decide, append; the decisions are folded before anything is decided again."""

@@ -182,6 +182,8 @@ class Inbox:
                 await reply(no_room_answer())
                 return
         if isinstance(outcome, Refusal):
+            if not self._host.leading:
+                return  # what it knows may be old: whoever asked asks the next leader
             self._host.counters["requests_refused_at_door"] += 1
             await self._keep_dead(message, outcome)
             host = self._host

@@ -46,8 +46,15 @@ _APPEND = (
     "$1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18)"
 )
 _KEEP_TIME = "SELECT headrace.keep_time($1, $2, $3)"
-_LEAD = "SELECT headrace.lead($1, $2, $3)"
-_RENEW = "SELECT headrace.renew($1, $2, $3, $4)"
+# Who leads, or would, looks several times a second: the clock is kept in the same round trip, before it is read.
+_LEAD = (
+    "SELECT k.stepped_us, headrace.lead($1, $2, $3)"
+    " FROM (SELECT headrace.keep_time($1, $4, $5) AS stepped_us OFFSET 0) k"
+)
+_RENEW = (
+    "SELECT k.stepped_us, headrace.renew($1, $2, $3, $4)"
+    " FROM (SELECT headrace.keep_time($1, $5, $6) AS stepped_us OFFSET 0) k"
+)
 _SAVE_SNAPSHOT = "SELECT headrace.save_snapshot($1, $2, $3, $4, $5)"
 _LOAD_SNAPSHOT = (
     "SELECT position, hash, data FROM headrace.snapshot"
@@ -130,19 +137,20 @@ class PostgresStore(PostgresVault):
 
     async def lead(self, service: str, holder: str, lease_s: float) -> Term | None:
         """See `Store.lead`."""
-        await self._keep_time(service)
-        (epoch,) = await self._row(_LEAD, service, holder, lease_s)
+        stepped_us, epoch = await self._row(_LEAD, service, holder, lease_s, *boottime())
+        self._stepped_us += stepped_us
         return None if epoch is None else Term(epoch=epoch, holder=holder)
 
     async def renew(self, service: str, holder: str, epoch: int, lease_s: float) -> bool:
         """See `Store.renew`."""
-        await self._keep_time(service)
-        (renewed,) = await self._row(_RENEW, service, holder, epoch, lease_s)
+        arguments = (service, holder, epoch, lease_s, *boottime())
+        stepped_us, renewed = await self._row(_RENEW, *arguments)
+        self._stepped_us += stepped_us
         return bool(renewed)
 
     async def resign(self, service: str, holder: str, epoch: int) -> None:
         """See `Store.resign`."""
-        await self._row(_RENEW, service, holder, epoch, 0.0)
+        await self.renew(service, holder, epoch, 0.0)
 
     async def save_snapshot(self, snapshot: Snapshot) -> None:
         """See `Store.save_snapshot`."""

@@ -77,6 +77,10 @@ class Asker:
             raise NotNow(answer)
         return answer
 
+    def ask_again(self) -> None:
+        """Another leader listens now: what has no answer yet is asked again at once."""
+        self._requests.give_up()
+
     async def why(self, job: str) -> Explanation | None:
         """Why a live job is where it is; None when placement does not know it. Raises `NoAnswer`."""
 

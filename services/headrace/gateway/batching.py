@@ -2,7 +2,7 @@
 
 Rule: who comes alone waits for nobody; while `IN_FLIGHT_MAX` messages about one subject have no answer
 yet, what comes gathers, and goes in one message when one is answered. What comes of a request is its
-own, however it travelled.
+own, however it travelled. What was sent to a leader that is no more has no answer, and is told so at once.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Batching:
     def __init__(self, bus: Bus) -> None:
         self._bus = bus
         self._in_flight: Counter[str] = Counter()  # messages, by subject
+        self._answerable: set[asyncio.Timeout] = set()  # one for each of them
         self._waiting: dict[str, deque[_Waiting]] = {}  # by subject
         self._sending: set[asyncio.Task[None]] = set()
 
@@ -43,7 +44,7 @@ class Batching:
         if self._in_flight[subject] < IN_FLIGHT_MAX:
             self._in_flight[subject] += 1
             try:
-                return (await self._bus.request(subject, data, headers, timeout_s)).data
+                return await self._sent(subject, data, headers, timeout_s)
             finally:
                 self._answered(subject)
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
@@ -54,6 +55,26 @@ class Batching:
                 return await answer
         except TimeoutError:
             raise NoReply("others were not answered in time") from None
+
+    def give_up(self) -> None:
+        """Let those whose messages are on their way ask again: another leader listens now."""
+        now_s = asyncio.get_running_loop().time()
+        for each in self._answerable:
+            if not each.expired():
+                each.reschedule(now_s)
+
+    async def _sent(
+        self, subject: str, data: bytes, headers: Mapping[str, str], timeout_s: float
+    ) -> bytes:
+        try:
+            async with asyncio.timeout(None) as answerable:
+                self._answerable.add(answerable)
+                try:
+                    return (await self._bus.request(subject, data, headers, timeout_s)).data
+                finally:
+                    self._answerable.discard(answerable)
+        except TimeoutError:
+            raise NoReply("another leads now") from None
 
     def _answered(self, subject: str) -> None:
         """One message fewer is in flight: what gathered goes."""
@@ -101,11 +122,9 @@ class Batching:
         timeout_s = max(each.timeout_s for each in batch)
         if len(batch) == 1:
             alone = batch[0].request
-            return [(await self._bus.request(subject, alone.body, alone.headers, timeout_s)).data]
+            return [await self._sent(subject, alone.body, alone.headers, timeout_s)]
         data, headers = together.message_of([each.request for each in batch])
-        return together.answers_of(
-            (await self._bus.request(subject, data, headers, timeout_s)).data
-        )
+        return together.answers_of(await self._sent(subject, data, headers, timeout_s))
 
 
 def _fail(batch: Sequence[_Waiting], why: str, kind: type[BusError]) -> None:

@@ -14,6 +14,8 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 
 from headrace.bus.interface import Bus, BusError
+from headrace.events import tag_of
+from headrace.events.platform import ServiceLed
 from headrace.gateway.evolve import LISTENED, evolve
 from headrace.gateway.projection import Projection
 from headrace.runtime.clock import Clock
@@ -27,6 +29,8 @@ TURNS_APART_S = 0.005  # where many come: whoever writes waits to see it
 OWN_WRITE_S_MAX = 2.0  # how long an answer waits to be visible; then it is given all the same
 RETRY_S = 0.2
 
+_LED = tag_of(ServiceLed)
+
 _LOG = logging.getLogger("headrace.gateway")
 
 
@@ -37,6 +41,7 @@ class Follower:
         self.projection = Projection()
         self.ready = False  # whether the head was reached once
         self.closing = False
+        self.on_led: Callable[[], None] = lambda: None  # a service has another leader
         self._store = store
         self._reader = LogReader(store, bus)
         self._clock = Clock(monotonic_s)
@@ -125,6 +130,8 @@ class Follower:
             self._fold(event)
         if stored:
             self._tell()
+        if self.ready and any(event.type == _LED for event in stored):
+            self.on_led()
         if not self._reader.due:
             if not self.ready:
                 self.ready = True

@@ -80,6 +80,7 @@ class Gateway:
         self.rooms: defaultdict[str, Room] = defaultdict(Room)  # by noun
         self.chunks = Chunks(follower)
         self.asker = Asker(bus)
+        follower.on_led = self.asker.ask_again
         self.denials = Denials(self.asker)
         self.readings = Readings(time.monotonic)
         self.entries = Recorded(time.monotonic)

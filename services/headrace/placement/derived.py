@@ -35,6 +35,7 @@ class Index:
         self.growing: dict[str, None] = {}  # who runs and could do with more workers
         self.on_node: dict[str, dict[str, None]] = {}  # node: jobs with a worker there
         self.silent: dict[str, None] = {}  # nodes
+        self.unsettled: dict[str, None] = {}  # nodes that hold or obey what this log does not know
         self.stopping: dict[str, None] = {}
         self.gaining: dict[str, None] = {}
         self.reserved: dict[str, None] = {}  # who waits or moves with a reservation
@@ -215,6 +216,8 @@ def build(state: State) -> Index:
     """Everything derived, from the state alone."""
     index = Index(state)
     index.silent = {name: None for name, machine in state.machines.items() if machine.silent}
+    unsettled = (name for name, each in state.machines.items() if each.apart or each.strays)
+    index.unsettled = dict.fromkeys(unsettled)
     for job_id, job in state.jobs.items():
         index.sync(job_id, job)
         index.watch_pause(state, job_id, job)

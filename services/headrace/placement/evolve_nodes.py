@@ -182,6 +182,7 @@ def _delete(state: State, node: str) -> None:
     state.members[node] = ""
     state.forgotten.pop(node, None)
     was = state.machines.pop(node, None)
+    index_of(state).unsettled.pop(node, None)
     lineage_rules.believe(state)
     state.ports_next.pop(node, None)
     state.nodes.pop(node, None)
@@ -260,6 +261,9 @@ def refresh(state: State, name: str) -> None:
     index.silent.pop(name, None)
     if machine.silent:
         index.silent[name] = None
+    index.unsettled.pop(name, None)
+    if machine.apart or machine.strays:
+        index.unsettled[name] = None
     for device in node.devices:
         refused = any(
             device.device in kind

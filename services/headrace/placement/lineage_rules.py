@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from headrace.events.nodes import HeldWorker, ahead_text, not_heard_text, strays_text
 from headrace.placement.derived import index_of, settle
-from headrace.placement.state import Job, State
+from headrace.placement.state import Job, Machine, State
 
 FORKED = "forked"  # why a job ends that goes on in the log which this one was forked from
 
@@ -23,6 +23,7 @@ def restored(state: State, position: int) -> None:
         machine.strays, machine.ends_strays = (), False
         state.nodes[name].accepting = False
         index_of(state).changed_nodes[name] = None
+        index_of(state).unsettled[name] = None
     for job_id, job in state.jobs.items():
         job.doubted = bool(state.machines)
         settle(state, job_id, job)
@@ -80,10 +81,15 @@ def _is_placed(state: State, node: str, held: HeldWorker) -> bool:
 
 
 def _strayed(state: State) -> set[str]:
-    return {worker.job for machine in state.machines.values() for worker in machine.strays}
+    return {worker.job for machine in _unsettled(state) for worker in machine.strays}
 
 
 def _is_open(state: State) -> bool:
     """Whether a node has yet to say what runs there."""
     at = state.lineage.began_at
-    return any(0 < machine.apart <= at for machine in state.machines.values())
+    return any(0 < machine.apart <= at for machine in _unsettled(state))
+
+
+def _unsettled(state: State) -> list[Machine]:
+    """Those few nodes that can be either: every job that is admitted asks."""
+    return [state.machines[name] for name in index_of(state).unsettled]
