@@ -21,7 +21,7 @@ from headrace.cli.output import show
 from headrace.client.client import Client
 from headrace.client.errors import ClientError
 from headrace.doctor import Check, failed, is_well, lines
-from headrace.embedded.default_folder import default_data_dir
+from headrace.embedded.default_folder import default_data_dir, default_text
 
 
 def doctor_options(parser: ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def doctor_options(parser: ArgumentParser) -> None:
         "--data-dir",
         default="",
         metavar="FOLDER",
-        help=f"of the platform kept here, with --security ({default_data_dir()})",
+        help=f"of the platform kept here, with --security ({default_text()})",
     )
     add_output(parser)
 

@@ -131,7 +131,7 @@ def run_options(parser: ArgumentParser) -> None:
 
 def folder_option(parser: ArgumentParser) -> None:
     """Which node of this machine."""
-    where = f"where the node is kept ({default_folder()})"
+    where = f"where the node is kept ({_default_text()})"
     parser.add_argument("--dir", default="", metavar="FOLDER", help=where)
 
 
@@ -227,10 +227,14 @@ def is_name(name: str) -> bool:
 
 def default_folder() -> Path:
     """Where the node is kept: of the whole machine as root, else one's own."""
+    return Path(_default_text()).expanduser()
+
+
+def _default_text() -> str:
+    """The same for people, who need not have a home to be told."""
     if sys.platform == "linux" and os.geteuid() == 0:
-        return SYSTEM_DIR
-    home = os.environ.get("XDG_DATA_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "share") / "headrace-node"
+        return str(SYSTEM_DIR)
+    return f"{os.environ.get('XDG_DATA_HOME') or '~/.local/share'}/headrace-node"
 
 
 def _duration(text: str) -> str:

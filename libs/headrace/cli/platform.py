@@ -21,7 +21,7 @@ from headrace.cli.output import show
 from headrace.embedded import EmbeddedError, daemon, ending, identity, processes, secrets, settings
 from headrace.embedded import status as _status
 from headrace.embedded.announcement import announce
-from headrace.embedded.default_folder import default_data_dir
+from headrace.embedded.default_folder import default_text
 from headrace.embedded.durability import check_room
 from headrace.embedded.files import write_file
 from headrace.embedded.layout import Layout
@@ -341,7 +341,7 @@ def data_dir_option(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--data-dir",
         type=lambda text: Path(text).expanduser().absolute(),
-        default=default_data_dir().absolute(),
+        default=default_text(),  # argparse gives it to `type`, where it is used
         metavar="FOLDER",
         help="where everything is kept (%(default)s)",
     )

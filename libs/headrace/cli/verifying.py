@@ -17,13 +17,13 @@ from typing import Any
 from headrace.cli.arguments import add_output
 from headrace.cli.exits import DONE, FAILED, UNREACHABLE, report
 from headrace.cli.output import show
-from headrace.embedded.default_folder import default_data_dir
+from headrace.embedded.default_folder import default_data_dir, default_text
 
 
 def verify_options(parser: ArgumentParser) -> None:
     """The arguments of `verify`."""
     parser.add_argument(
-        "--data-dir", type=Path, metavar="FOLDER", help=f"the platform ({default_data_dir()})"
+        "--data-dir", type=Path, metavar="FOLDER", help=f"the platform ({default_text()})"
     )
     parser.add_argument(
         "--noted",

@@ -1,4 +1,6 @@
-"""Where a platform is kept unless a folder is named. Says it on every system, for what `--help` tells."""
+"""Where a platform is kept unless a folder is named. `--help` tells it on every system, also to whom
+has no home.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,12 @@ def default_data_dir() -> Path:
     """`$XDG_DATA_HOME/headrace`, usually `~/.local/share/headrace`; root's is where the user that
     Postgres runs as can get to it.
     """
+    return Path(default_text()).expanduser()
+
+
+def default_text() -> str:
+    """The same for people; what is in somebody's home begins with `~`."""
     home = os.environ.get("XDG_DATA_HOME")
     if home is None and os.name == "posix" and os.geteuid() == 0:
-        return SHARED_DIR / "platform"
-    return (Path(home) if home else Path.home() / ".local" / "share") / "headrace"
+        return f"{SHARED_DIR}/platform"
+    return f"{home or '~/.local/share'}/headrace"
