@@ -1,5 +1,5 @@
 """The disk with the log is full: submissions are answered 503 with the reason, and all goes on when there
-is room, without anybody's help.
+is room, without anybody's help. Who wants to end the platform meanwhile can.
 """
 
 from __future__ import annotations
@@ -57,6 +57,10 @@ def test_a_full_disk_is_said_and_all_goes_on_when_there_is_room(on_a_small_disk)
         for job in accepted:
             platform.wait(lambda job=job: client.job(job).job.state == "succeeded", job)
     platform.wait_ready()
+    platform.verify()
+    with filled(path / "filler"):
+        platform.down()
+    platform.up()
     platform.verify()
 
 

@@ -103,25 +103,30 @@ def test_a_renamed_folder_goes_on_and_a_moved_one_with_a_word(tmp_path: Path) ->
         platform.down("--keep-jobs")
 
         copied(platform.data_dir, elsewhere)
+        platform.up()
+        later = submitted(platform, tmp_path / "never", 1)  # the copy knows nothing of it
+        platform.down("--keep-jobs")
         shutil.rmtree(platform.data_dir)
         elsewhere.rename(platform.data_dir)  # other files by the same name
         said = refused(platform, "up", "--detach", "--data-dir", str(platform.data_dir))
         assert "--moved, if it was moved or restored" in said
 
-        # The job runs on in the folder that is no more: begun anew, it would have its GPU twice.
+        # The jobs run on in the folder that is no more: their GPUs would be given a second time.
         said = refused(platform, "up", "--detach", "--moved", "--data-dir", str(platform.data_dir))
-        assert f"jobs still run where it was ({job})" in said
-        left = processes.identify(int(said.partition("kill ")[2].split()[0]))
-        assert left is not None
-        processes.send(left, signal.SIGTERM)
-        assert processes.wait_exit(left, END_S_MAX)
+        assert f"jobs still run where it was ({', '.join(sorted((job, later)))})" in said
+        for pid in said.partition("kill ")[2].partition(" ends")[0].split():
+            left = processes.identify(int(pid))
+            assert left is not None
+            processes.send(left, signal.SIGTERM)
+            assert processes.wait_exit(left, END_S_MAX)
 
         platform.up("--moved")
         platform.wait(lambda: not _apart(platform, job), "the node follows")
         platform.wait(lambda: starts(platform, job) == 2, "it starts anew")
         flag.touch()
         assert platform.ended(job)["state"] == "succeeded"
-        words = [line.split()[0] for line in platform.journal.read_text().splitlines()]
+        lines = [line.split() for line in platform.journal.read_text().splitlines()]
+        words = [line[0] for line in lines if job in line]
         assert words[:2] == ["start", "end"], "it ended before it started anew"
         platform.verify()
 

@@ -4,6 +4,7 @@ import pytest
 from tests.placement.conftest import SECOND_US
 
 from headrace.events.gangs import GangEvicted
+from headrace.events.jobs import Checkpoint
 from headrace.events.members import MemberAdmitted
 from headrace.events.nodes import NodeChanged, NodeChangeRequested, NodeHeard, NodeSilent
 from headrace.placement.decide import wakeup
@@ -41,6 +42,17 @@ def test_a_drained_nodes_jobs_move_and_none_come(fleet):
     fleet.settled()
     assert placed_on(fleet, "a") == [{"n1": "n2", "n2": "n1"}[node]]
     assert fleet.state.jobs["a"].lost == 0, "it is nobody's fault"
+
+
+def test_who_can_save_itself_is_asked_to_by_its_signal_when_its_node_is_drained(fleet):
+    fleet.job("a", checkpoint=Checkpoint(signal="USR1", grace_us=90 * SECOND_US))
+    fleet.settled()
+    fleet.starts("a")
+    fleet.settled()
+    (node,) = placed_on(fleet, "a")
+    ask(fleet, "drain", node)
+    _, evicted = fleet.settled()
+    assert (evicted.reason, evicted.way) == ("node-drain", "signal")
 
 
 def test_a_drained_nodes_jobs_may_end_until_the_deadline(fleet):

@@ -323,8 +323,25 @@ def _wait_ready(layout: Layout, process: Process) -> State:
     raise EmbeddedError(f"not ready after {READY_S_MAX:.0f} s: {missing} (see {layout.logs})")
 
 
+def _wish(layout: Layout, *, keep_jobs: bool) -> None:
+    """Tell the supervisor, where it would not do so anyway: on a full disk nothing can be told, and a
+    platform must be able to end there.
+    """
+    file = daemon.wish_file(layout)
+    file.unlink(missing_ok=True)
+    if keep_jobs == settings.read(layout).are_jobs_kept:
+        return
+    try:
+        write_file(file, msgspec.json.encode(daemon.Wish(keep_jobs=keep_jobs)))
+    except OSError as error:
+        other = "--no-keep-jobs" if keep_jobs else "--keep-jobs"
+        raise EmbeddedError(
+            f"it cannot be told ({file}: {error.strerror}): make room there, or headrace down {other}"
+        ) from None
+
+
 def _stop(layout: Layout, *, keep_jobs: bool) -> None:
-    write_file(daemon.wish_file(layout), msgspec.json.encode(daemon.Wish(keep_jobs=keep_jobs)))
+    _wish(layout, keep_jobs=keep_jobs)
     running = state(layout)
     if running is not None:
         processes.send(running.process, signal.SIGTERM)

@@ -5,9 +5,10 @@ Rule: no new work first, then the workers, then the services, then what they sto
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from headrace.embedded.units import python_command, recorded, stop_recorded
 
 ATTEMPTS_END_S_MAX = 60.0  # every attempt of a node gets its grace, then is killed
 PARALLEL_MAX = 8
+SUPERVISOR = "headrace-shim\n"  # of an attempt, as its process is named
 
 _LOG = logging.getLogger("headrace.up")
 
@@ -59,11 +61,12 @@ def open_jobs(layout: Layout) -> list[str]:
     return sorted({folder.name.rsplit(".", 2)[0].replace(".", "/") for folder in is_open})
 
 
-def left_elsewhere(layout: Layout) -> dict[str, int]:
-    """The jobs of which an attempt, by this folder's copy of its record, runs on in the folder that it
-    was copied from, with the pid of what supervises it. This folder would not hear of its end.
+def left_elsewhere(layout: Layout, was: Path) -> dict[str, int]:
+    """The jobs of which an attempt runs on in the folder that this one was copied from, by this folder's
+    copy of its record or because its supervisor works where the platform `was`, with the pid of what
+    supervises it. This folder would not hear of its end, and give its devices to others.
     """
-    found = {}
+    found = dict(_supervisors(was, layout))
     for folder in layout.nodes.glob("*/attempts/*"):
         pid = _pid_of(folder / "intent.json") if not (folder / "exit.json").exists() else 0
         there = Path(f"/proc/{pid}/cwd")
@@ -73,8 +76,26 @@ def left_elsewhere(layout: Layout) -> dict[str, int]:
         except OSError:
             continue
         if name == folder.name and not is_here:
-            found[name.rsplit(".", 2)[0].replace(".", "/")] = pid
+            found[_job_of(name)] = pid
     return found
+
+
+def _supervisors(was: Path, layout: Layout) -> Iterator[tuple[str, int]]:
+    """Of attempts in the folder that was at `was`, and that are not this one's: by job."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError, ValueError):
+            if (process / "comm").read_text() != SUPERVISOR:
+                continue
+            there = Path(str((process / "cwd").readlink()).removesuffix(" (deleted)"))
+            node, _, attempt = there.relative_to(was / layout.nodes.name).parts
+            here = layout.nodes / node / "attempts" / attempt
+            if not (here.exists() and here.samefile(process / "cwd")):
+                yield _job_of(attempt), int(process.name)
+
+
+def _job_of(attempt: str) -> str:
+    """The job whose attempt has a folder of this name."""
+    return attempt.rsplit(".", 2)[0].replace(".", "/")
 
 
 def _pid_of(intent: Path) -> int:

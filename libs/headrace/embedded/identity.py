@@ -92,7 +92,10 @@ def check(layout: Layout) -> None:
     if known is None or known.place.is_same(_place(layout)):
         return
     original = _original(known, layout)
-    was = f"a copy of {original}" if original else f"a copy of {known.place.path}, or was moved"
+    there = known.place.path
+    was = f"a copy of {original or there}" + ("" if original else ", or was moved")
+    if there == str(layout.data_dir.resolve()):
+        was = "not the folder that was here: a copy of it, put back"
     moved = "" if original else " --moved, if it was moved or restored and the other is gone; or"
     raise EmbeddedError(
         f"refused: {layout.data_dir} — is {was}: headrace up{moved} --fork, for a platform of its own"
@@ -146,10 +149,10 @@ def _check_word(layout: Layout, known: Identity, word: str) -> None:
             raise EmbeddedError(
                 f"refused: --moved — it still runs where it was ({', '.join(alive)}): end that first"
             )
-        if left := left_elsewhere(layout):
+        if left := left_elsewhere(layout, Path(known.place.path)):
             pids = " ".join(str(pid) for pid in left.values())
             raise EmbeddedError(
-                f"refused: --moved — jobs still run where it was ({', '.join(left)}), and their end would"
+                f"refused: --moved — jobs still run where it was ({', '.join(sorted(left))}), and their end would"
                 f" not be heard here: kill {pids} ends them, and they start anew"
             )
 

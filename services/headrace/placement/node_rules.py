@@ -15,7 +15,7 @@ from headrace.events import Refusal
 from headrace.events.gangs import Act
 from headrace.events.nodes import NodeChanged, NodeChangeRefused
 from headrace.placement.derived import index_of
-from headrace.placement.life_rules import evict
+from headrace.placement.pause_rules import ended
 from headrace.placement.state import Change, State
 
 CHANGES = ("cordon", "uncordon", "drain", "fence", "delete", "forget", "end-strays")
@@ -57,7 +57,7 @@ def decide_drains(state: State, now_us: int, limit: int) -> dict[str, Draft]:
             if is_told or len(drafts) >= limit:
                 continue
             assert job.run is not None  # what is on a node runs
-            event = evict(job_id, job, job.run, DRAIN, Act(rule=DRAIN))
+            event = ended(job_id, job, job.run, DRAIN, Act(rule=DRAIN))
             drafts[job_id] = Draft(
                 event=event, causation=machine.draining, traceparent=job.traceparent
             )

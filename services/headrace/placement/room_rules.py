@@ -21,11 +21,11 @@ from headrace.events.gangs import Act, GangGrown, GangPlaced, SearchSuspended, W
 from headrace.placement.account_rules import Numbers
 from headrace.placement.derived import index_of, total_milli
 from headrace.placement.following import world_at
-from headrace.placement.life_rules import evict, shrink
+from headrace.placement.life_rules import shrink
 from headrace.placement.offers import options_for
 from headrace.placement.option_rules import Option, family_of, names_of, numbers_of
 from headrace.placement.part_gate import PartGate, guaranteed_part
-from headrace.placement.pause_rules import leave
+from headrace.placement.pause_rules import ended, leave
 from headrace.placement.port_rules import Ports
 from headrace.placement.reservation_rules import Kept, promised, recorded, reserved_in
 from headrace.placement.resume_rules import Given, back_to, resumed
@@ -138,7 +138,7 @@ def _taken(state: State, world: World, job_id: str, loss: Loss) -> Draft:
     if loss.ranks:
         event = shrink(job_id, job, job.run, (loss.ranks, reason), act, gainer=gain.gang)
     elif loss.moved:  # what stays in its node's memory would not leave the node
-        event = evict(job_id, job, job.run, reason, act, gainer=gain.gang)
+        event = ended(job_id, job, job.run, reason, act, gainer=gain.gang)
     else:
         event = leave(state, job_id, job, reason, act, gainer=gain.gang)
     return Draft(event=event, traceparent=job.traceparent)
