@@ -77,7 +77,7 @@ def test_a_paused_job_frees_its_gpus_and_goes_on_as_the_same_process(fleet, tmp_
 
     fleet.headrace("resume", job)
     fleet.wait(lambda: state_of(fleet, job) == "running", "it runs again")
-    assert not any(is_stopped(pid) for pid in pids)
+    fleet.wait(lambda: not any(is_stopped(pid) for pid in pids), "its processes go on")
     assert all(os.path.exists(f"/proc/{pid}") for pid in pids)
     assert fleet.described(job)["job"]["attempt"] == 1
     assert fleet.headrace("resume", job, check=False).stderr == (
