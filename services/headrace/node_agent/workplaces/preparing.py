@@ -127,7 +127,10 @@ class Workplaces:
             line = getattr(error, "strerror", None) or str(error)
             _LOG.warning("not prepared job=%s %s: %s", assignment.job, what, line)
             message = f"cannot start: {what}: {line}"
-            reason = reason_of(error) if isinstance(error, OSError) else "start-failed"
+            reason = "start-failed"
+            # A volume's disk is not the node's: who fills it must not take the node from others.
+            if isinstance(error, OSError) and what != "volumes":
+                reason = reason_of(error)
             return End(reason=reason, exit_code=NOT_EXECUTABLE, message=message)
         return msgspec.structs.replace(place, outputs=launch.outputs)
 
