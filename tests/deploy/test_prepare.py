@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 from tests.deploy import platform
-from tests.ports import free_port
 
 from headrace.embedded.units import readiness
+from headrace.testing.ports import free_port
 
 
 @pytest.fixture

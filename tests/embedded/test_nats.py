@@ -9,10 +9,10 @@ import sys
 
 import nats
 import pytest
-from tests.ports import free_port
 
 from headrace.embedded import EmbeddedError, processes
 from headrace.embedded.nats import Nats
+from headrace.testing.ports import free_port
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from tests.ports import free_port
 
 from headrace.documents.frameworks import Place
 from headrace.node_agent.gang_files import files_of
+from headrace.testing.ports import free_port
 
 END_S_MAX = 60.0
 # What a launcher does: starts its daemon on every node, and ends as the daemons do.

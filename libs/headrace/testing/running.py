@@ -20,6 +20,7 @@ from headrace.client.model import ENDED
 from headrace.embedded import platform, secrets, settings
 from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
+from headrace.testing.ports import free_port
 
 VERB_S_MAX = 120.0
 END_S_MAX = 60.0  # of a job that a test waits for
@@ -118,12 +119,14 @@ def started_platform(*options: str, **env: str) -> Iterator[RunningPlatform]:
 
 @contextlib.contextmanager
 def started(made: RunningPlatform, *options: str, **env: str) -> Iterator[None]:
-    """Start it so, at free ports, also when it is started again at the gateway's; it is gone with its
-    data afterwards.
+    """Start it so, at ports that stay free for it while it is down, so that it can be started there
+    again; it is gone with its data afterwards.
     """
     made.env |= env
+    gateway, bus = free_port(), free_port()
+    where = ("--listen", f"127.0.0.1:{gateway}", "--bus-port", f"{bus}", "--metrics-port", "0")
     with removed_at_the_end(made):
-        made.up("--listen", "127.0.0.1:0", "--metrics-port", "0", *options)
+        made.up(*where, *options)
         yield
 
 

@@ -97,11 +97,16 @@ def keep_apart(node: Node, **more: object) -> None:
         node.accounts = Accounts(users={"ada": "daemon"})
 
 
+def program(name: str) -> tuple[str, ...]:
+    """Runs this file by its text: a checkout below /tmp is not there for a job, which has its own."""
+    return PYTHON, "-c", (HERE / name).read_text()
+
+
 async def victim(node: Node, user: str = "ada") -> tuple[AttemptKey, dict[str, object]]:
     """A job with a secret, running; and where to look for it."""
     number = os.getpid()
     key = await node.placement.want(
-        "victim-1", PYTHON, str(HERE / "victim.py"), str(number), user=user, env={"SECRET": SECRET}
+        "victim-1", *program("victim.py"), str(number), user=user, env={"SECRET": SECRET}
     )
     facts = node.folder(key) / "work" / "facts.json"
     await until(lambda: facts.exists() or node.placement.end_of(key), "the victim is there")
@@ -126,7 +131,7 @@ async def attacked(
 ) -> set[str]:
     """Which of these attacks a second job succeeds with."""
     key = await node.placement.want(
-        "attacker-1", PYTHON, str(HERE / "attacker.py"), *attacks, user=user, gpus=0,
+        "attacker-1", *program("attacker.py"), *attacks, user=user, gpus=0,
         env={"FACTS": json.dumps(facts)},
     )  # fmt: skip
     end = await node.placement.ended(key)

@@ -1,4 +1,4 @@
-"""Ports for servers that are started later: of those that the kernel gives to nobody who asks for any."""
+"""Ports for servers that are started later, or again: none that the kernel hands out by itself."""
 
 from __future__ import annotations
 
