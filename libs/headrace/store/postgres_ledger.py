@@ -26,7 +26,7 @@ _SNAPSHOTS = (
     "SELECT service, position, hash, decision_version, sha256(data) FROM headrace.snapshot"
     " ORDER BY service, position"
 )
-_PROJECT_KEYS = "SELECT project, id, sha256(wrapped) FROM headrace.project_key ORDER BY project"
+_PROJECT_KEYS = "SELECT project, id, digest FROM headrace.project_key_digests()"
 _EVENT_ROLES = (  # by the names that they have wherever a log is
     "SELECT type, 'headrace_' || substr(role, length(role_prefix) + 1)"
     " FROM headrace.event_role, headrace.log_head"

@@ -37,7 +37,8 @@ _MORE = {
     "headrace_placement": ("SELECT ON headrace.project_key, headrace.secret",),
     "headrace_operator": (
         "SELECT ON headrace.service_head, headrace.snapshot, headrace.guard, headrace.request",
-        "SELECT ON headrace.event_role, headrace.project_key",
+        "SELECT ON headrace.event_role",
+        "EXECUTE ON FUNCTION headrace.project_key_digests",
     ),
 }
 
