@@ -105,10 +105,8 @@ class Namespaces:
             self._make()
             self._arranging[1].sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _of_mine())])
             return
-        if self._own_groups:
-            kernel.unshare(
-                self._own_groups
-            )  # what it is in by now is the top of all that it hears of
+        if self._own_groups:  # the group that it is in by now is the top of all that it hears of
+            kernel.unshare(self._own_groups)
         for descriptor, kinds in self._joined:
             kernel.join(descriptor, kinds)
         os.fchdir(self.root)  # joining led to the namespace's own: the agent's may be in it
