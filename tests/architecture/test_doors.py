@@ -20,7 +20,7 @@ FROM = ("supervision.protocol", "supervision.beneath")
 IN_ATTEMPT = "the attempt's own folder, in which only the node puts names"
 FETCHED = "what the node fetched, below a folder that only root enters"
 IN_SETUPS = "the folder of setups and their locks, in which only the node puts names"
-IN_SESSIONS = "a session's folder, in which only the node puts names, terminals, and /proc"
+IN_SESSIONS = "a session's folder, in which only the node puts names, and /proc"
 MEANT = {
     "containers/machine.py": ("the folder of all attempts", ".mkdir"),
     "containers/record.py": (IN_ATTEMPT, "kernel.read kernel.write open os.rename .mkdir .read_bytes .stat"),
@@ -45,6 +45,7 @@ MEANT = {
         IN_SESSIONS,
         "kernel.read kernel.write os.listdir os.open os.path.exists os.readlink os.rename",
     ),
+    "supervision/terminals.py": ("the machine's terminals, and those below a root that was held", "os.open .open"),
     "supervision/setting_up.py": (IN_SETUPS, "open os.chmod os.makedirs os.open os.utime"),
     "supervision/shim.py": (IN_ATTEMPT, "kernel.read kernel.write"),
     "workplaces/gathering.py": ("the link itself, by its descriptor", "os.readlink"),

@@ -99,12 +99,16 @@ class DockerEngine:
             subprocess.run(["umount", path], check=True)  # left by one that was killed
         shutil.rmtree(self._folder)
 
-    def make_image(self, name: str = IMAGE, *more: str) -> None:
-        """An image of busybox, with an entry point that would fail, and `more` lines of a Dockerfile."""
+    def make_image(
+        self, name: str = IMAGE, *more: str, links: dict[str, str] | None = None
+    ) -> None:
+        """An image of busybox, with an entry point that would fail, `more` lines of a Dockerfile, and
+        `links` by their path.
+        """
         with closing(self.client()) as client:
             changes = ["ENV PATH=/bin:/opt/image/bin", 'ENTRYPOINT ["/bin/false"]', *more]
             client.api.import_image_from_data(
-                file_system(), repository=name, tag="latest", changes=changes
+                file_system(links or {}), repository=name, tag="latest", changes=changes
             )
 
     def has_image(self, name: str) -> bool:
@@ -132,17 +136,18 @@ class DockerEngine:
             return False
 
 
-def file_system(**files: bytes) -> bytes:
-    """A tar of busybox and these files, and nothing else."""
+def file_system(links: dict[str, str] | None = None, **files: bytes) -> bytes:
+    """A tar of busybox and these links and files, and nothing else."""
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w") as image:
         folder = tarfile.TarInfo("bin")
         folder.type, folder.mode = tarfile.DIRTYPE, 0o755
         image.addfile(folder)
         image.add(BUSYBOX, "bin/busybox")
-        for applet in APPLETS:
-            link = tarfile.TarInfo(f"bin/{applet}")
-            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+        applets = dict.fromkeys((f"bin/{applet}" for applet in APPLETS), "busybox")
+        for path, target in (applets | (links or {})).items():
+            link = tarfile.TarInfo(path.lstrip("/"))
+            link.type, link.linkname = tarfile.SYMTYPE, target
             image.addfile(link)
         for path, content in files.items():
             entry = tarfile.TarInfo(path)

@@ -22,6 +22,7 @@ from headrace.node_agent.containers.isolation import users_of
 from headrace.node_agent.isolation import views
 from headrace.node_agent.isolation.accounts import FIRST, Accounts
 from headrace.node_agent.isolation.cgroups import TASKS_MAX
+from headrace.node_agent.supervision.protocol import STOP_REASON
 
 pytestmark = [
     pytest.mark.containers,
@@ -30,6 +31,7 @@ pytestmark = [
     pytest.mark.skipif(bool(lacking()), reason=f"containers: {lacking()}"),
 ]
 
+LINKED = "headrace-test-linked"
 ACCOUNT = FIRST + 1  # the number that placement gives here
 AS_ROOT = "headrace-test-as-root"
 LIAR = f"""#!{sys.executable}
@@ -245,6 +247,40 @@ async def test_no_mount_point_is_made_through_a_link_in_a_volume(
 
     assert list(closed.iterdir()) == []
     assert "nothing can be mounted at /data/sub" in end.message
+
+
+@pytest.mark.parametrize("way", ["its own file", "another device folder", "the device folder"])
+async def test_the_hosts_devices_are_given_to_nobody_by_links_of_an_image(
+    node: Node, engine: DockerEngine, tmp_path: Path, way: str
+) -> None:
+    """The runtime gives what it takes for the job's streams to its account: all but its `/dev/null`. If
+    another file is that for it, it gives the host's.
+    """
+    volume = tmp_path / "data"
+    volume.mkdir()
+    volume.chmod(0o777)
+    (volume / "null").touch(0o666)
+    own = str(node.dir / "attempts" / "job-1.1.0" / STOP_REASON)
+    link, target, path = {
+        "its own file": (own, "/dev/null", "/data"),
+        "another device folder": ("/data", "/", "/data/dev"),
+        "the device folder": ("/dev", "/data", "/data"),
+    }[way]
+    engine.make_image(LINKED, links={link: target})
+    key = await node.placement.want(
+        "job-1", "true", image=LINKED, volumes={"data": str(volume)},
+        mounts=(Mount(volume="data", path=path),),
+    )  # fmt: skip
+
+    end = await node.placement.ended(key)
+
+    about = os.stat("/dev/null")
+    os.chown("/dev/null", 0, 0)  # should it have been given away
+    assert (about.st_uid, about.st_gid) == (0, 0)
+    if way != "the device folder":  # in the place of which Docker puts one of its own
+        assert (end.reason, end.exit_code) == ("start-failed", 126)
+        assert f"{link} is a link in it: nothing is mounted through" in end.message
+    assert containers_of(engine, node) == []
 
 
 @pytest.mark.parametrize("how", ["by its group", "by everybody"])

@@ -7,6 +7,7 @@ import contextlib
 import fcntl
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from headrace.node_agent import folders
 from headrace.node_agent.devices.choosing import devices_of
 from headrace.node_agent.enforcement.enforcer import Enforcer
 from headrace.node_agent.folders import AGENT_LOCK
-from headrace.node_agent.isolation import Limits, Processes, cgroups, plan_of
+from headrace.node_agent.isolation import Limits, Processes, cgroups, plan_of, views
 from headrace.node_agent.isolation.cgroups import (
     PROCESSES,
     TASKS_MAX,
@@ -35,9 +36,11 @@ from headrace.node_agent.settings import NodeSettings
 from headrace.node_agent.stopping import stop_all
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.confinement import OOM_SCORE_ADJ, pids_in
+from headrace.node_agent.supervision.namespaces import TERMINALS_MAX
 from headrace.node_agent.supervision.protocol import ATTEMPTS
 
 SH = "/bin/sh"
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root")
 SAME = AttemptKey("same", 1, 0)
 NODE = f"headrace-test-{os.getpid()}"
 MOUNTINFO = """\
@@ -237,11 +240,15 @@ for top in ("/sys/fs/cgroup", *glob.glob("/sys/fs/cgroup/*")):
                 done.append(file)
             except OSError:
                 pass
-        for attack in (lambda: os.mkdir(f"{folder}/own"), lambda: os.listdir(os.path.dirname(folder))):
-            try:
-                done.append(attack() or "a group of its own")
-            except OSError:
-                pass
+        try:
+            os.mkdir(f"{folder}/own")
+            done.append("a group of its own")
+        except OSError:
+            pass
+        try:
+            done += [name for name in os.listdir(os.path.dirname(folder)) if not folder.endswith("/" + name)]
+        except OSError:
+            pass
 print("done", done)
 """
     key = await confined.placement.want("job-1", sys.executable, "-c", script, **limits)
@@ -254,6 +261,74 @@ print("done", done)
     assert groups
     assert {f"reaches {group}" for group in groups} <= set(reached)
     assert done == "done []"
+
+
+@as_root
+@pytest.mark.security
+async def test_a_job_sees_no_control_group_but_its_own(confined: Node) -> None:
+    other = await confined.placement.want("job-1", "sleep", "1000")
+    await confined.placement.started(other)
+    groups = confined.intent(other).groups
+    assert groups
+    script = "cd /sys/fs/cgroup && find . -name 'job-*' && ls -d $GROUPS"
+    env = {"GROUPS": " ".join(groups)}
+    key = await confined.placement.want("job-2", SH, "-c", script, env=env)
+
+    await confined.placement.ended(key)
+
+    said = (await confined.placement.logs(key)).data.decode().splitlines()
+    found = {os.path.basename(line) for line in said if line.startswith("./")}
+    assert found == {f"{key.job}.{key.attempt}.{key.rank}"}
+    assert [line for line in said if line in groups] == []
+
+
+@as_root
+@pytest.mark.security
+async def test_the_terminals_of_a_job_are_its_own_and_limited(node: Node) -> None:
+    script = """
+import os, sys
+near, far = os.openpty()
+print(os.ttyname(far), sorted(os.listdir("/dev/pts")))
+made = 1
+try:
+    while made < 5000:
+        os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
+        made += 1
+except OSError as error:
+    print(made, error.strerror)
+"""
+    near, far = os.openpty()  # of the machine's, so that there is one
+    limited = f"ulimit -n {TERMINALS_MAX + 100}; exec {sys.executable} -c '{script}'"
+    key = await node.placement.want("job-1", SH, "-c", limited)
+    await node.placement.ended(key)
+    os.close(near)
+    os.close(far)
+
+    said = (await node.placement.logs(key)).data.decode().splitlines()
+    assert said == ["/dev/pts/0 ['0', 'ptmx']", f"{TERMINALS_MAX} No space left on device"]
+
+
+@as_root
+@pytest.mark.security
+async def test_what_covers_a_file_is_none_of_the_machines(node: Node) -> None:
+    """A change of its owner or its mode, by whoever can, would be one of every process's `/dev/null`."""
+    with tempfile.TemporaryDirectory(
+        dir="/run"
+    ) as folder:  # not in the places that are private anyway
+        os.chmod(folder, 0o755)
+        secret = f"{folder}/token"
+        kernel.write(secret, b"secret")
+        await node.kill_agent()
+        node.views = views.probe(node.dir, (Path(secret),))
+        await node.start()
+        await node.ready()
+        script = "stat -c '%F, %s bytes, of %u' $0; cat $0"
+        key = await node.placement.want("job-1", SH, "-c", script, secret)
+        await node.placement.ended(key)
+
+    found, *read = (await node.placement.logs(key)).data.decode().splitlines()
+    assert found == "regular empty file, 0 bytes, of 0"
+    assert "secret" not in "".join(read)
 
 
 @pytest.mark.parametrize("confined", ["best", "v2"], indirect=True)

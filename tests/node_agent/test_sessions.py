@@ -97,6 +97,37 @@ async def test_a_program_on_a_terminal_has_its_size_and_hears_ctrl_c(node: Node)
     assert rest["exit"] == b"3"
 
 
+async def test_a_terminal_is_one_of_the_jobs_own_and_the_accounts(node: Node) -> None:
+    key = await node.placement.want("train-1", *SLEEPS)
+    await node.placement.started(key)
+
+    script = "tty; stat -c 'of %u' $(tty); id -u; ls /dev/pts"
+    asked = {"command": ("/bin/sh", "-c", script), "rows": 24, "columns": 80}
+    async with session(node, key, "exec", **asked) as wire:
+        said = await heard(wire, to_the_end)
+
+    terminal, of, account, *others = said["data"].decode().split("\r\n")
+    assert of == f"of {account}"
+    if node.views is not None:
+        assert (terminal, others) == ("/dev/pts/0", ["0  ptmx", ""])
+
+
+async def test_a_terminal_that_cannot_be_opened_says_why(node: Node) -> None:
+    if node.views is None:
+        pytest.skip("the terminals of this node's jobs are the machine's")
+    hold = "import os, time\ntry:\n  while True: os.open('/dev/ptmx', os.O_RDWR)\nexcept OSError: print('all', flush=True); time.sleep(1000)"
+    key = await node.placement.want("train-1", "python3", "-c", hold)
+    await node.placement.started(key)
+    assert await wrote(node, key) == b"all\n"
+
+    asked = {"command": ("true",), "rows": 24, "columns": 80}
+    async with session(node, key, "exec", **asked) as wire:
+        said = await heard(wire, to_the_end)
+
+    assert (said["exit"], said["data"]) == (b"126", b"")
+    assert b"No space left on device" in said["message"]
+
+
 async def test_more_output_than_a_window_arrives_whole(node: Node) -> None:
     key = await node.placement.want("train-1", *SLEEPS)
     await node.placement.started(key)

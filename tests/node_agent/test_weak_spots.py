@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -212,6 +213,25 @@ def test_programs_that_others_may_change_are_named(closed: Path) -> None:
     assert str(module) in check.found
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="to make devices takes root")
+def test_a_device_file_that_is_anothers_or_none_is_said(tmp_path: Path) -> None:
+    null = tmp_path / "dev" / "null"
+    null.parent.mkdir()
+    os.mknod(null, stat.S_IFCHR, os.makedev(1, 3))
+    null.chmod(0o666)
+    assert told(weak_spots.check_device_files(tmp_path)) == ("device-files", "ok")
+    os.chown(null, 7411, 0)
+    check = weak_spots.check_device_files(tmp_path)
+    assert (told(check), f"{null} belongs to uid 7411") == (("device-files", "failed"), check.found)
+    os.chown(null, 0, 0)
+    null.chmod(0o600)
+    check = weak_spots.check_device_files(tmp_path)
+    assert (check.health, check.found) == ("failed", f"{null} is closed to others")
+    null.unlink()
+    null.touch(0o666)
+    assert weak_spots.check_device_files(tmp_path).found == f"{null} is another file"
+
+
 def test_the_agent_tells_the_weak_spots_of_its_machine_and_fails_on_an_open_one(
     tmp_path: Path,
 ) -> None:
@@ -224,5 +244,5 @@ def test_the_agent_tells_the_weak_spots_of_its_machine_and_fails_on_an_open_one(
     health = {check["name"]: check["health"] for check in json.loads(done.stdout)}
     assert (done.returncode, health["folder"]) == (1, "failed")
     assert {"accounts", "loopback", "devices", "cgroup", "kernel", "links", "tracing",
-            "programs"} <= set(health)  # fmt: skip
+            "programs", "device-files"} <= set(health)  # fmt: skip
     assert ("neighbours" in health) == (os.geteuid() == 0)

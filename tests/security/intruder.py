@@ -285,6 +285,52 @@ def read_a_key_in_anothers_keyring() -> str:
     return " ".join(found)
 
 
+@attack
+def find_anothers_control_groups() -> str:
+    """It guesses their names. Whoever sees a group there learns when that attempt began and ended."""
+    found = [path for path in KNOWS.get("groups", ()) if os.path.exists(path)]
+    names = {os.path.basename(path) for path in KNOWS.get("groups", ())}
+    for folder, below, _ in os.walk("/sys/fs/cgroup"):
+        found += [f"{folder}/{name}" for name in below if name in names]
+    return " ".join(found)
+
+
+@attack
+def take_all_terminals_of_the_machine() -> str:
+    opened = []
+    try:
+        while len(opened) <= KNOWS.get("terminals_max", 0):
+            opened.append(os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return ""
+    finally:
+        for terminal in opened:
+            os.close(terminal)
+    return f"{len(opened)} terminals"
+
+
+@attack
+def see_terminals_of_others() -> str:
+    near, far = os.openpty()
+    own = os.ttyname(far)
+    os.close(near)
+    os.close(far)
+    return " ".join(
+        {f"/dev/pts/{name}" for name in os.listdir("/dev/pts")} - {own, "/dev/pts/ptmx"}
+    )
+
+
+@attack
+def reach_a_device_behind_a_covered_file() -> str:
+    """What covers a hidden file must be nothing of the machine's: not even its owner could be trusted."""
+    found = []
+    for path in (*KNOWS.get("key_files", ()), *KNOWS.get("platform_sockets", ())):
+        with contextlib.suppress(OSError):
+            if stat.S_ISCHR(os.lstat(path).st_mode):
+                found.append(path)
+    return " ".join(found)
+
+
 def connected(family: int, kind: int, address: Any) -> bytes:
     with socket.socket(family, kind) as client:
         client.settimeout(CONNECT_S)

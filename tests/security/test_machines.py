@@ -21,6 +21,7 @@ from tests.security.conftest import Grounds
 
 from headrace.client import Client
 from headrace.node_agent.supervision import tree
+from headrace.node_agent.supervision.namespaces import TERMINALS_MAX
 
 pytestmark = pytest.mark.security
 WORKSPACE = {"type": "workspace", "preemptibility": "preemptible"}
@@ -121,12 +122,26 @@ def known(grounds: Grounds, left: dict[str, Any], secret: str) -> dict[str, Any]
         "victim_folders": [left["folder"]],
         "environments": [path for path in (left["environment"],) if path],
         "pids": [*platform.pids().values(), *of_victim(secret)],
+        "groups": groups_of_victim(secret),
+        "terminals_max": TERMINALS_MAX,
     }
 
 
 def of_victim(secret: str) -> list[int]:
     """The victim's processes as the machine numbers them."""
     return [pid for pid in tree.processes() if secret.encode() in of_process(pid, "environ")]
+
+
+def groups_of_victim(secret: str) -> list[str]:
+    """The control groups, of an attempt's name, that the victim's processes are in."""
+    ways = {
+        line.partition(b":")[2].partition(b":")[2].decode()
+        for pid in of_victim(secret)
+        for line in of_process(pid, "cgroup").splitlines()
+    }
+    tops = ["/sys/fs/cgroup", *map(str, Path("/sys/fs/cgroup").iterdir())]
+    found = [top + way for way in ways if "/headrace-" in way for top in tops]
+    return sorted(path for path in found if os.path.isdir(path))
 
 
 def of_process(pid: int, name: str) -> bytes:

@@ -62,13 +62,22 @@ def with_folder(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def workdir_from(folder: Path, workdir: str) -> str:
-    """What a job file in `folder` means by its `workdir`: a folder here in full, or as it is."""
+    """What a job file in `folder` means by its `workdir`: a folder here in full, or as it is. Raises
+    `Refused` for one that could only be here, and is not.
+    """
     if not workdir or workdir.startswith((GIT, BUNDLE)):
         return workdir
     here = os.path.normpath(folder / Path(workdir).expanduser())
-    if workdir.startswith("/") and not os.path.isdir(here):
-        return posixpath.normpath(workdir)  # a folder of the nodes, also when asked from Windows
-    return here
+    if os.path.isdir(here):
+        return here
+    if not workdir.startswith("/"):
+        instead = "one that is here, or /a/folder of the nodes, or git+https://…"
+        _refuse(
+            Refusal(
+                field="workdir", value=workdir, rule=f"there is no folder {here}", instead=instead
+            )
+        )
+    return posixpath.normpath(workdir)  # a folder of the nodes, also when asked from Windows
 
 
 def checked(

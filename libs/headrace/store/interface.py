@@ -13,7 +13,7 @@ from typing import Protocol
 import msgspec
 
 from headrace.events.guards import Guard
-from headrace.store.ledger_rows import GuardRow, RequestRow, ServiceRow, SnapshotRow
+from headrace.store.ledger_rows import GuardRow, ProjectKeyRow, RequestRow, ServiceRow, SnapshotRow
 
 GENESIS = b"\0" * 32  # the hash before position 1
 EVENT_BYTES_MAX = 262_144  # one event's data; larger input is refused at the door
@@ -135,7 +135,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     """Every table beside the events that an append trusts, all as of one moment.
 
     `head` and `recorded_at_us` are the head row's; `last_event` is the last position that has an
-    event. `event_roles` are pairs of an event type and a role that may append it.
+    event. `event_roles` are pairs of an event type and a role that may append it. `project_keys` are the
+    vault's, which events name.
     """
 
     head: Head
@@ -146,6 +147,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     requests: tuple[RequestRow, ...]
     snapshots: tuple[SnapshotRow, ...]
     event_roles: frozenset[tuple[str, str]]
+    project_keys: tuple[ProjectKeyRow, ...] = ()
 
 
 class Term(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,6 +259,11 @@ class Vault(Protocol):
     async def secret(self, project: str, name: str, version: str) -> bytes | None:
         """A sealed secret value, or None."""
         ...
+
+
+def key_id_of(wrapped: bytes) -> str:
+    """The id of a key, by which events name it: so that none can be put in another's place."""
+    return hashlib.sha256(wrapped).hexdigest()
 
 
 def content_hash(event: NewEvent | Stored) -> bytes:

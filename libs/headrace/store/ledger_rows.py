@@ -32,6 +32,14 @@ class RequestRow(msgspec.Struct, frozen=True, kw_only=True):
     recorded_at_us: int
 
 
+class ProjectKeyRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A project's key without what it was sealed to; `sha256` is that's."""
+
+    project: str
+    id: str
+    sha256: bytes
+
+
 class SnapshotRow(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot without its data, which is large; `sha256` is the data's."""
 

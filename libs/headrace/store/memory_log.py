@@ -6,7 +6,7 @@ import hashlib
 from collections import defaultdict
 
 from headrace.store.interface import GENESIS, Forked, Head, Ledger, Snapshot, Stored, follows
-from headrace.store.ledger_rows import GuardRow, RequestRow, ServiceRow, SnapshotRow
+from headrace.store.ledger_rows import GuardRow, ProjectKeyRow, RequestRow, ServiceRow, SnapshotRow
 from headrace.store.roles import event_roles
 
 
@@ -39,7 +39,6 @@ class MemoryLog:
         self.guards: dict[str, GuardRow] = {}
         self.snapshots: dict[str, dict[int, Snapshot]] = defaultdict(dict)
         self.project_keys: dict[str, tuple[str, bytes]] = {}
-        self.keys_made = 0
         self.secrets: dict[tuple[str, str, str], bytes] = {}
 
     def hash_at(self, position: int) -> bytes | None:
@@ -85,4 +84,8 @@ def ledger_of(log: MemoryLog, now_us: int) -> Ledger:
             for kept in by_position.values()
         ),
         event_roles=frozenset(event_roles()),
+        project_keys=tuple(
+            ProjectKeyRow(project=project, id=key_id, sha256=hashlib.sha256(wrapped).digest())
+            for project, (key_id, wrapped) in sorted(log.project_keys.items())
+        ),
     )

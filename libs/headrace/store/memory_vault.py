@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from headrace.store.interface import NotAllowed
+from headrace.store.interface import NotAllowed, key_id_of
 from headrace.store.memory_log import MemoryLog
 from headrace.store.roles import VAULT_READERS, VAULT_WRITER
 
@@ -36,8 +36,7 @@ class MemoryVault:
         def add() -> tuple[str, bytes]:
             self._check_vault((VAULT_WRITER,))
             if project not in self._log.project_keys:
-                self._log.keys_made += 1
-                self._log.project_keys[project] = (f"key-{self._log.keys_made}", wrapped)
+                self._log.project_keys[project] = (key_id_of(wrapped), wrapped)
             return self._log.project_keys[project]
 
         return await self._at("add_project_key", add)

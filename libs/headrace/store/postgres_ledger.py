@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.store.interface import Head, Ledger
-from headrace.store.ledger_rows import GuardRow, RequestRow, ServiceRow, SnapshotRow
+from headrace.store.ledger_rows import GuardRow, ProjectKeyRow, RequestRow, ServiceRow, SnapshotRow
 
 LEDGER_S = 120.0  # the keys of 30 days' requests are read in one go
 
@@ -26,6 +26,7 @@ _SNAPSHOTS = (
     "SELECT service, position, hash, decision_version, sha256(data) FROM headrace.snapshot"
     " ORDER BY service, position"
 )
+_PROJECT_KEYS = "SELECT project, id, digest FROM headrace.project_key_digests()"
 _EVENT_ROLES = (  # by the names that they have wherever a log is
     "SELECT type, 'headrace_' || substr(role, length(role_prefix) + 1)"
     " FROM headrace.event_role, headrace.log_head"
@@ -39,10 +40,10 @@ async def read_ledger(connection: Any) -> Ledger:
         head = await connection.fetchrow(_HEAD)
         rows = [
             await connection.fetch(query, timeout=LEDGER_S)
-            for query in (_SERVICES, _GUARDS, _REQUESTS, _SNAPSHOTS, _EVENT_ROLES)
+            for query in (_SERVICES, _GUARDS, _REQUESTS, _SNAPSHOTS, _EVENT_ROLES, _PROJECT_KEYS)
         ]
     position, hash_, recorded_at_us, now_us, last_event = head
-    services, guards, requests, snapshots, event_roles = rows
+    services, guards, requests, snapshots, event_roles, project_keys = rows
     return Ledger(
         head=Head(position=position, hash=hash_, now_us=now_us),
         recorded_at_us=recorded_at_us,
@@ -66,4 +67,8 @@ async def read_ledger(connection: Any) -> Ledger:
             for service, at, hash_, version, digest in snapshots
         ),
         event_roles=frozenset((type_, role) for type_, role in event_roles),
+        project_keys=tuple(
+            ProjectKeyRow(project=project, id=key_id, sha256=digest)
+            for project, key_id, digest in project_keys
+        ),
     )

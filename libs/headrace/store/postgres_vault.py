@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.store.connection import Lane
+from headrace.store.interface import key_id_of
 
 _KEY = "SELECT id, wrapped FROM headrace.project_key WHERE project = $1"
 _ADD_KEY = (
-    "INSERT INTO headrace.project_key (project, wrapped) VALUES ($1, $2)"
+    "INSERT INTO headrace.project_key (id, project, wrapped) VALUES ($1, $2, $3)"
     " ON CONFLICT (project) DO NOTHING"
 )
 _KEY_BY_ID = "SELECT wrapped FROM headrace.project_key WHERE id = $1"
@@ -38,7 +39,7 @@ class PostgresVault:
         async def add(connection: Any) -> Any:
             row = None
             while row is None:  # dropped between the two statements: ours may be first again
-                await connection.execute(_ADD_KEY, project, wrapped)
+                await connection.execute(_ADD_KEY, key_id_of(wrapped), project, wrapped)
                 row = await connection.fetchrow(_KEY, project)
             return row
 

@@ -38,6 +38,7 @@ _MORE = {
     "headrace_operator": (
         "SELECT ON headrace.service_head, headrace.snapshot, headrace.guard, headrace.request",
         "SELECT ON headrace.event_role",
+        "EXECUTE ON FUNCTION headrace.project_key_digests",
     ),
 }
 

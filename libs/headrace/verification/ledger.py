@@ -1,11 +1,12 @@
 """I17: what is kept beside the events is what the events say.
 
 Rule: an append trusts the head row, the services' rows, the counters of devices and the keys of
-requests; a service starts from its snapshot. Each is compared with the log up to the head's position.
+requests; a service starts from its snapshot; what events sealed is opened with their project's key, whose
+id is a digest of what is kept of it. Each is compared with the log up to the head's position.
 
 Not in the log, and so not compared: who holds a lease and until when, a term that appended nothing
 (an epoch may be ahead of the log's), what a repeated request's hash was, what another version of the
-code keeps as its snapshot, and how large partitions are.
+code keeps as its snapshot, how large partitions are, and a key that is gone: erasing a project drops it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ import hashlib
 from collections.abc import Iterator
 
 from headrace.events import Entry
+from headrace.events.access import ProjectKeysDropped
 from headrace.events.guards import guards_of
+from headrace.events.jobs import JobRequested
 from headrace.events.platform import LogBegan, ServiceLed
 from headrace.store.interface import GENESIS, Ledger, Stored
 from headrace.store.ledger_rows import GuardRow, SnapshotRow
@@ -22,6 +25,8 @@ from headrace.store.roles import ANY_OWNER, DECIDING, event_roles
 from headrace.verification.replay import Replay
 from headrace.verification.requests import KEY_US, Requests
 from headrace.verification.violation import Violation
+
+DIGEST_DIGITS = 64  # of a key's id
 
 
 class LedgerCheck:
@@ -38,6 +43,7 @@ class LedgerCheck:
         self._epochs: dict[str, int] = {}
         self._last: dict[str, int] = {}  # each service's own last append
         self._guards: dict[str, GuardRow] = {}
+        self._keys: dict[str, str] = {}  # ids, each with its project, that were not dropped since
         self._booking = (0, 0)  # basis and clock of the append that changes counters
         self._changed: dict[str, int] = {}  # by it
         self._position, self._hash, self._recorded_at_us = 0, GENESIS, 0
@@ -55,6 +61,10 @@ class LedgerCheck:
         elif not isinstance(event, LogBegan):  # which no service appends
             owner = type(event).owner
             self._last[entry.header.actor if owner == ANY_OWNER else owner] = stored.position
+        if isinstance(event, JobRequested):
+            self._keys[event.launch_key] = event.project
+        elif isinstance(event, ProjectKeysDropped):
+            self._keys = {key: of for key, of in self._keys.items() if of != event.project}
         self._book(entry)
         rows = self._snapshots.pop(stored.position, ())
         return [_wrong(stored.position, what) for row in rows for what in self._snapshot(row)]
@@ -70,6 +80,7 @@ class LedgerCheck:
                 *self._wrong_requests(),
                 *self._wrong_snapshots(),
                 *self._wrong_roles(),
+                *self._wrong_keys(),
             )
         ]
 
@@ -158,6 +169,20 @@ class LedgerCheck:
                         position,
                         f"the snapshot of {row.service} is of a position that is not there",
                     )
+
+    def _wrong_keys(self) -> Iterator[tuple[int, str]]:
+        used = frozenset(self._keys.values())
+        for row in self._ledger.project_keys:
+            of = self._keys.get(row.id)
+            if (
+                len(row.id) == DIGEST_DIGITS and row.id != row.sha256.hex()
+            ):  # older ones are no digests
+                yield 0, f"the key of {row.project} is not the one that its id {row.id} is of"
+            elif of != row.project and (of is not None or row.project in used):
+                yield (
+                    0,
+                    f"the key of {row.project} is {row.id}, and the log has that for {of or 'nobody'}",
+                )
 
     def _wrong_roles(self) -> Iterator[tuple[int, str]]:
         for type_, role in sorted(self._ledger.event_roles ^ frozenset(event_roles())):

@@ -149,7 +149,7 @@ class ProcessMachine:
         return self._held[key].inside() if key in self._held else None
 
     async def program(self, key: AttemptKey, wanted: Enter) -> Way:
-        return Program.start(self.inside(key), wanted)
+        return await Program.start(self.inside(key), wanted)
 
     def reported(self, key: AttemptKey) -> dict[str, str]:
         return worker_reports.values_of(self._held[key].folder) if key in self._held else {}

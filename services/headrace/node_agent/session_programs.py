@@ -1,18 +1,17 @@
 """A program beside a worker, as the agent sees it: its terminal or its three pipes.
 
-Rule: the agent opens both ends before the shim starts the program, so that nothing waits for the
-other side; how it ended is in the session's folder, where the shim writes it.
+Rule: the agent has both ends before the program can write or end, so that nothing waits for the other
+side and nothing is lost: it opens those of pipes itself; a terminal is the attempt's, and the shim hands
+both over. How it ended is in the session's folder, where the shim writes it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import fcntl
 import os
 import signal
-import struct
-import termios
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -20,12 +19,13 @@ import msgspec
 
 from headrace.bus.sessions import DATA_BYTES_MAX, Enter, Frame, size_of
 from headrace.node_agent.machine import Inside
-from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision import kernel, terminals, tree
 from headrace.node_agent.supervision.beneath import remove
 from headrace.node_agent.supervision.protocol import SESSIONS
 from headrace.node_agent.supervision.sessions import EXIT, PID, REQUEST
 
 LOOK_S = 0.05  # how often it is looked whether it has ended
+HANDED_S_MAX = 5.0  # until the shim has opened a terminal
 KINDS = {"out": "data", "err": "error"}
 
 
@@ -46,26 +46,42 @@ class Program:
         self._is_all = False  # nothing more is typed
 
     @classmethod
-    def start(cls, inside: Inside | None, wanted: Enter) -> Program:
+    async def start(cls, inside: Inside | None, wanted: Enter) -> Program:
         """Have the attempt's shim start it. Raises `OSError`."""
         if inside is None:
             raise OSError(f"{wanted.job} does not run here now")
         folder = inside.folder / SESSIONS / wanted.session
         folder.mkdir(mode=0o700, parents=True)
-        env: dict[str, str] = {}
-        if wanted.rows and wanted.columns:
-            near, far = os.openpty()
-            _resize(near, wanted.rows, wanted.columns)
-            terminal, ends, keeps = os.ttyname(far), {"tty": near}, [far]
-            env["TERM"] = "xterm-256color"
-        else:
-            terminal, ends, keeps = "", _pipes(folder), []
-        for end in ends.values():
-            os.set_blocking(end, False)
-        request = {"command": list(wanted.command), "terminal": terminal, "env": env}
-        kernel.write(str(folder / REQUEST), msgspec.json.encode(request))
-        signal.pidfd_send_signal(inside.pidfd, signal.SIGUSR1)
-        return cls(folder, inside.marker, ends, keeps)
+        size = (wanted.rows, wanted.columns) if wanted.rows and wanted.columns else None
+        env = {"TERM": "xterm-256color"} if size else {}
+        request = {"command": list(wanted.command), "terminal": size, "env": env}
+        program = cls(folder, inside.marker, {} if size else _pipes(folder), [])
+        with contextlib.ExitStack() as closing:
+            meeting = closing.enter_context(terminals.awaited(str(folder))) if size else None
+            kernel.write(str(folder / REQUEST), msgspec.json.encode(request))
+            signal.pidfd_send_signal(inside.pidfd, signal.SIGUSR1)
+            if meeting is not None:
+                await program._take_terminal(meeting)
+        return program
+
+    async def _take_terminal(self, meeting: socket.socket) -> None:
+        """Wait until the shim gives it, or says why there is none. Raises `OSError`."""
+        ends, has_ended = None, False
+        try:
+            async with asyncio.timeout(HANDED_S_MAX):
+                while ends is None and not has_ended:
+                    await _readable([meeting.fileno()], LOOK_S)
+                    has_ended = (
+                        self._ended() is not None
+                    )  # before: what came may have come meanwhile
+                    ends = terminals.handed(meeting)
+        except TimeoutError:
+            await self.close()
+            raise OSError(f"no terminal was opened within {HANDED_S_MAX:g} s") from None
+        if ends is not None:
+            near, far = ends
+            os.set_blocking(near, False)
+            self._ends, self._keeps = {"tty": near}, [far]
 
     async def said(self) -> AsyncIterator[Frame]:
         """What it writes, then its end."""
@@ -85,7 +101,8 @@ class Program:
         """What is typed, the terminal's size, or that nothing more comes."""
         terminal, pipe = self._ends.get("tty"), self._ends.get("in")
         if frame.kind == "size" and terminal is not None:
-            _resize(terminal, *size_of(frame))
+            with contextlib.suppress(OSError):
+                terminals.resize(terminal, *size_of(frame))
         elif frame.kind == "data" and (terminal is not None or pipe is not None):
             await _write(terminal if terminal is not None else self._ends["in"], frame.data)
         elif frame.kind == "eof":
@@ -134,12 +151,6 @@ def _pipes(folder: Path) -> dict[str, int]:
         os.mkfifo(folder / name, 0o600)
         ends[name] = os.open(folder / name, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     return ends
-
-
-def _resize(terminal: int, rows: int, columns: int) -> None:
-    size = struct.pack("HHHH", rows & 0xFFFF, columns & 0xFFFF, 0, 0)
-    with contextlib.suppress(OSError):
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
 
 
 def _read(end: int) -> bytes:

@@ -163,6 +163,7 @@ def _confinement(
             shm_bytes=assignment.memory_bytes,
             shares_memory=shares_memory,
             names=identity.lines,
+            groups=[folder for folder, _ in plan["groups"]],
         )
     return plan | {"mounts": mounts, "level": level + place.recorded}
 

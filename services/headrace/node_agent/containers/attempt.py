@@ -21,6 +21,7 @@ import msgspec
 from headrace.node_agent import folders
 from headrace.node_agent.containers import ending, record
 from headrace.node_agent.containers.engine import Away, Denied, Engine, Gone, State
+from headrace.node_agent.containers.image_links import ImageLinks
 from headrace.node_agent.containers.images import CannotPull, Images
 from headrace.node_agent.containers.isolation import foreign_user, users_of
 from headrace.node_agent.containers.output import Carried, carry
@@ -39,6 +40,7 @@ KILL_AGAIN_S = 1.0
 SEEN_S_MAX = 1.0  # until its first process carries the attempt's mark
 OUTPUT_S_MAX = 30.0  # for the rest of its output, once it has ended
 
+MOUNTS_NOTHING = "{} is a link in it: nothing is mounted through an image's own links"
 NOT_IN_GROUP = (
     "the engine did not put it into the group that keeps loopback ports apart: its control groups are"
     " not this agent's"
@@ -74,6 +76,7 @@ class Means:
 
     engine: Engine
     images: Images
+    links: ImageLinks
     live_restore: bool
     output_bytes_max: int
     journal: str
@@ -188,6 +191,8 @@ class Attempt:
             if held.stop is not None:
                 return _stopped_early(held.stop[0])
             try:
+                if link := await self._insist(lambda: self._means.links.first(held.name)):
+                    return ending.not_started(held.kept.image, MOUNTS_NOTHING.format(link))
                 await self._means.fence(held)
                 await self._engine.start(held.name)
             except Away:

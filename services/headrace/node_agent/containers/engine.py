@@ -10,6 +10,7 @@ import contextlib
 import json
 import shutil
 import struct
+from base64 import b64decode
 from collections.abc import AsyncIterator, Iterator, Mapping
 from typing import Any
 
@@ -28,6 +29,7 @@ UNREACHABLE = 900  # what aiodocker makes of a socket nobody listens on
 NOT_FOUND, CONFLICT, SERVER_ERROR = 404, 409, 500
 CHUNK_BYTES_MAX = 1_048_576  # of output, taken in one go
 LIMITS = ("MemoryLimit", "CpuCfsQuota", "PidsLimit")  # what it says it can limit
+_ABOUT = "X-Docker-Container-Path-Stat"
 _FRAME = struct.Struct(">BxxxL")  # which stream, and how many bytes follow
 _AT_LENGTH = 30  # 2006-01-02T15:04:05.000000000Z, then a blank
 
@@ -52,6 +54,13 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     oom: bool
     pid: int
     started: bool
+
+
+class Made(msgspec.Struct, frozen=True, kw_only=True):
+    """What a container was made of: its image's id, and where in it something is mounted."""
+
+    image: str
+    targets: list[str]
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +130,20 @@ class Engine:
             pid=int(said.get("Pid") or 0),
             started=not str(said.get("StartedAt", "")).startswith("0001-"),
         )
+
+    async def made(self, name: str) -> Made:
+        """What it was made of."""
+        with asking():
+            said = await self._docker.containers.container(name).show()
+        mounts = said["HostConfig"].get("Mounts") or ()
+        return Made(image=said["Image"], targets=[mount["Target"] for mount in mounts])
+
+    async def is_link(self, name: str, path: str) -> bool:
+        """Whether there is a link at the path, in its own file system. Raises `Gone` where nothing is."""
+        with asking():
+            ask = self._docker._query(f"containers/{name}/archive", params={"path": path})  # noqa: SLF001
+            async with ask as response:  # of which the head tells it
+                return bool(json.loads(b64decode(response.headers[_ABOUT])).get("linkTarget"))
 
     async def ended(self, name: str) -> None:
         """Return when it does not run."""

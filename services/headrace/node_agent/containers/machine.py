@@ -24,6 +24,7 @@ from headrace.node_agent.containers.attempt import Attempt, Held, Means, NeverSt
 from headrace.node_agent.containers.engine import Away, Denied, Engine
 from headrace.node_agent.containers.facts import Facts
 from headrace.node_agent.containers.fencing import raise_fence
+from headrace.node_agent.containers.image_links import ImageLinks
 from headrace.node_agent.containers.images import Images
 from headrace.node_agent.containers.program import ContainerProgram
 from headrace.node_agent.containers.starting import meant, prepare
@@ -81,6 +82,7 @@ class ContainerMachine:
             bytes_max=self._engine_settings.images_bytes_max,
             logins=self._engine_settings.logins,
         )
+        self._links = ImageLinks(self._engine, plan.labels_of_node(self._node_dir))
         (self._node_dir / ATTEMPTS).mkdir(mode=0o700, parents=True, exist_ok=True)
         for key, folder in folders.keys_in(self._node_dir):
             if folders.is_open(folder, folders.DOCKER):
@@ -174,6 +176,7 @@ class ContainerMachine:
         means = Means(
             engine=self._engine,
             images=self._images,
+            links=self._links,
             live_restore=self._facts.live_restore,
             output_bytes_max=self._settings.output_bytes_max,
             journal=self._settings.journal,

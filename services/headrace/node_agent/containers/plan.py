@@ -143,6 +143,11 @@ def label_of(node_dir: Path) -> str:
     return f"{LABEL_FOLDER}={node_dir}"
 
 
+def labels_of_node(node_dir: Path) -> dict[str, str]:
+    """The same, as an engine takes it."""
+    return {LABEL_FOLDER: str(node_dir)}
+
+
 def labels_of(assignment: Assignment, around: Surroundings) -> dict[str, str]:
     """Whose container it is."""
     return {

@@ -88,6 +88,7 @@ def _weak_spots(settings: NodeSettings) -> Iterator[Check]:
     yield weak_spots.check_kernel(release)
     yield weak_spots.check_links(ROOT)
     yield weak_spots.check_tracing(ROOT)
+    yield weak_spots.check_device_files(ROOT)
     yield from weak_spots.check_engine_socket(settings.engine)
     if (facts := facts_of(settings.engine)) is not None:
         yield from weak_spots.check_containers(facts, is_root=is_root)

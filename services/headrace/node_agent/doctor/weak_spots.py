@@ -22,6 +22,15 @@ from headrace.node_agent.doctor.host import check_cgroups
 from headrace.node_agent.isolation.accounts import ENGINE_SOCKETS, Accounts, privileged
 
 BENEATH, VIEWS, SCOPED_SOCKETS = (5, 6), (5, 12), (6, 12)  # kernels: what each is needed for
+DEVICE_FILES = {
+    "null": (1, 3),
+    "zero": (1, 5),
+    "full": (1, 7),
+    "random": (1, 8),
+    "urandom": (1, 9),
+    "tty": (5, 0),
+}
+EVERYBODYS = 0o666  # their mode
 ENTRIES_MAX = 50_000  # of the agent's programs that are looked at
 Granted = Collection[str]  # as `isolation.views.granted` tells it
 
@@ -112,6 +121,31 @@ def check_tracing(root: Path) -> Check:
     if not scope:
         fix = "a kernel with Yama (lsm=yama), then kernel.yama.ptrace_scope=1"
     return warning("tracing", found, fix)
+
+
+def check_device_files(root: Path) -> Check:
+    """Whether the files of the machine's common devices are root's and open to everybody: whoever owns one
+    can close it to all others.
+    """
+    unmapped = int(_read(root / "proc/sys/fs/overflowuid") or -1)  # in a user namespace, root's
+    weak = []
+    for name, device in DEVICE_FILES.items():
+        path = root / "dev" / name
+        try:
+            about = path.stat()
+        except OSError:
+            continue
+        if not stat.S_ISCHR(about.st_mode) or about.st_rdev != os.makedev(*device):
+            weak.append(f"{path} is another file")
+        elif about.st_uid not in (0, unmapped):
+            weak.append(f"{path} belongs to uid {about.st_uid}")
+        elif about.st_mode & EVERYBODYS != EVERYBODYS:
+            weak.append(f"{path} is closed to others")
+    if weak:
+        paths = " ".join(f"/dev/{name}" for name in DEVICE_FILES)
+        fix = f"chown root {paths}; chmod 666 them; find out who changed what is named"
+        return failed("device-files", named(weak), fix)
+    return ok("device-files", "root's, and open to everybody")
 
 
 def check_engine_socket(address: str) -> Iterator[Check]:

@@ -153,6 +153,21 @@ def grants_loopback() -> bool:
     return is_granted
 
 
+def own_groups() -> tuple[str, ...]:
+    """The folders of the groups that this process is in, in every hierarchy where that is not all groups of
+    the machine.
+    """
+    mounts, own = _mounts(_text("/proc/self/mountinfo")), _own_groups(_text("/proc/self/cgroup"))
+    is_all = os.stat("/proc/self/ns/cgroup").st_ino == INITIAL_TREE
+    found: set[str] = set()
+    for of, top in mounts.items():
+        group = own.get("" if of == "cgroup2" else of)
+        if group or (group == "" and not is_all):
+            path = f"{top}{group}"
+            found.add(path if os.path.isdir(path) else top)  # of a container, the top is its own
+    return tuple(sorted(found))
+
+
 def path_in_tree(folder: str) -> str:
     """A folder of version 2 as the kernel names the group, for an engine that is told one; "" where
     this process has a tree of its own, whose names are others for the engine.

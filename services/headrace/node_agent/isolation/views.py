@@ -21,7 +21,8 @@ from headrace.events.accounts import EVERYBODY
 from headrace.node_agent import supervision
 from headrace.node_agent.isolation import ways
 from headrace.node_agent.isolation.accounts import ENGINE_SOCKETS, Account
-from headrace.node_agent.supervision.namespaces import ROOT, TEMPORARY
+from headrace.node_agent.isolation.cgroups import own_groups
+from headrace.node_agent.supervision.namespaces import GROUPS, ROOT, TEMPORARY
 from headrace.node_agent.workplaces.setups import interpreters
 
 PROBE_S_MAX = 10.0
@@ -40,7 +41,8 @@ class Views:
     """The node's. `kind` is whose namespaces they are, `hidden` what no job sees, `shown` what every
     job sees in the shared places, `home` the folder that only jobs of the user `trusted` see (`*`:
     everybody's): an agent that is not root shares its account with its jobs. `interpreters` are the
-    Pythons that a job may ask for.
+    Pythons that a job may ask for, `groups` the agent's own control groups, which limit jobs that have
+    none.
     """
 
     kind: str
@@ -50,6 +52,7 @@ class Views:
     home: str = ""
     trusted: str = ""
     interpreters: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
 
     @property
     def recorded(self) -> str:
@@ -68,15 +71,22 @@ class Views:
         shm_bytes: int = 0,
         shares_memory: bool = False,
         names: Sequence[str] | None = None,
+        groups: Sequence[str] = (),
     ) -> dict[str, Any]:
         """What the shim is told (see `supervision.namespaces.View`) for a job of this user that was
         `given` these paths, runs as this account, and works in `cwd` if that is a folder of the node's.
         What is `sealed` of what it was given is read-only, wherever that is.
         A folder on the way to what it needs that is closed to the account is covered, so that what it
-        needs is all that is in it.
+        needs is all that is in it. Of control groups it sees its own (`groups`): where version 2 is all
+        there is, as a container does; else where they are.
         """
         hidden = [*self.hidden, *([self.home] if self.hides_home(user) else [])]
         needed = [*((path, True) for path in ways.programs(self.interpreters)), *given]
+        own = groups or self.groups
+        group = own[0] if len(own) == 1 and _is_unified() else ""
+        if not group:
+            hidden.append(GROUPS)
+            needed += [(path, True) for path in own]
         if account is not None:
             hidden += ways.closed(account, [path for path, _ in needed])
         covered = (*hidden, *TEMPORARY)
@@ -95,6 +105,7 @@ class Views:
             "shares_memory": shares_memory,
             "names": names,
             "scopes_sockets": self.scopes_sockets,
+            "group": group,
         }
 
     def hides_home(self, user: str) -> bool:
@@ -155,7 +166,14 @@ def probe(
         shown=tuple(map(str, shown)),
         trusted=trusted,
         interpreters=tuple(interpreters().values()),
+        groups=own_groups(),
     )
+
+
+@cache
+def _is_unified() -> bool:
+    """Whether there are control groups of version 2 alone."""
+    return os.path.exists(f"{GROUPS}/cgroup.procs")
 
 
 def _is_in(path: str, folders: Collection[str]) -> bool:

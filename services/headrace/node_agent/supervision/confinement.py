@@ -9,7 +9,7 @@ import contextlib
 import os
 from typing import Any
 
-from headrace.node_agent.supervision import device_filter, kernel, processes
+from headrace.node_agent.supervision import device_filter, kernel, processes, terminals
 from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.beneath import remove as remove_folder
 from headrace.node_agent.supervision.namespaces import TMP, USER, Namespaces
@@ -149,10 +149,10 @@ class Confinement:
             )  # who passes through `attempts` gets into their own
             os.fchmod(attempt.descriptor, 0o710)  # to pass through, not to look
 
-    def lend(self, terminal: int) -> None:
-        """Let the account have an open terminal."""
-        if self._plan["account"] is not None:
-            os.fchown(terminal, *self._plan["account"][:2])
+    def open_terminal(self) -> tuple[int, int]:
+        """Both ends of a new terminal of the attempt's, the first of which is ours. Raises `OSError`."""
+        root = self.namespaces.root if self.namespaces is not None else -1
+        return terminals.opened(root, self._plan["account"])
 
     def clear(self) -> None:
         """Nothing is left: take the groups away, and what was in the temporary folder."""

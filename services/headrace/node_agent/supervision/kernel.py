@@ -25,6 +25,7 @@ _KEYRING_CALLS = {
 }
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x20000, 0x8000000, 0x10000000, 0x20000000
+NEW_GROUPS = 0x2000000  # the root of control groups is the one that the process is in (Linux 4.6)
 OWN_FILES = 0x400  # `unshare`: a table of descriptors of one's own
 # By machine: setgroups, setgid, setuid. The C library's own change every thread of the process.
 _ACCOUNT_CALLS = {"x86_64": (116, 106, 105), "aarch64": (159, 144, 146)}.get(os.uname().machine)

@@ -162,7 +162,7 @@ def _place(target: str, account: Account, *, is_folder: bool) -> int:
         return found.descriptor
     at = found.descriptor
     try:
-        with _as(account):
+        with files_of(account):
             return _made(at, found.missing, is_folder=is_folder)
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EROFS) or not found.is_roots:
@@ -192,7 +192,7 @@ def _made(at: int, names: list[str], *, is_folder: bool) -> int:
 
 
 @contextlib.contextmanager
-def _as(account: Account) -> Iterator[None]:
+def files_of(account: Account) -> Iterator[None]:
     """Have the account's rights on files, and no more of root's."""
     if account is not None:
         kernel.have_files_of(account[0], account[1])

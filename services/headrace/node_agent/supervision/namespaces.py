@@ -29,14 +29,18 @@ TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a folder of the attempt is show
 TMP = "tmp"  # that folder, in the attempt's
 SHARED_MEMORY = "/dev/shm"  # noqa: S108
 TERMINALS = "/dev/pts"
+# Of one attempt. All have 3,072 together, and 1,024 more are the machine's alone (kernel.pty.reserve).
+TERMINALS_MAX = 64
 KEYS = ("/proc/keys", "/proc/key-users")
 PROCESSES = "/proc"
 GROUPS = "/sys/fs/cgroup"
+NOTHING = "nothing"  # beside the covers: what covers a file
 COVER = "size=1m,nr_inodes=4096,mode=755"
 SAID_BYTES_MAX = 1024
 _COVERED, _BOUND = 0, 1  # at one path, in this order
 FILES_MAX = 4096  # descriptors that init may have inherited
 _KINDS = kernel.NEW_MOUNTS | kernel.NEW_IPC
+_OWN_TERMINALS = f"newinstance,ptmxmode=0666,mode=620,max={TERMINALS_MAX}"
 _DESCRIPTORS = struct.Struct("3i")  # of namespaces that were made: mounts, IPC, and the root folder
 _HELD_BYTES = socket.CMSG_SPACE(_DESCRIPTORS.size)
 WAITED_FOR = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP)
@@ -48,7 +52,8 @@ View = dict[str, Any]
 where everybody may lay links: paths without any), `refused` (devices' files that
 they cannot open), `shm_bytes` (0: half of the memory), `shares_memory` (its /dev/shm is the host's),
 `names` (`[line of passwd, line of group]` or
-None: the account has them), `scopes_sockets`."""
+None: the account has them), `scopes_sockets`, `group` (the control group of version 2 that is
+all there is of those; "": what of them is hidden and shown is among the paths)."""
 
 Mounts = list[tuple[str, str, bool]]
 
@@ -64,7 +69,7 @@ class Namespaces:
         self._joined: list[
             tuple[int, int]
         ] = []  # each a descriptor, and what there is to enter by it
-        self._root = -1
+        self.root = -1  # a descriptor of the top of all that is seen, once there is a first process
 
     def start(self, account: Account) -> None:
         """Make what the first process finds, once. The attempt's folder for temporary files is made for
@@ -100,9 +105,11 @@ class Namespaces:
             self._make()
             self._arranging[1].sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _of_mine())])
             return
+        if self._own_groups:  # the group that it is in by now is the top of all that it hears of
+            kernel.unshare(self._own_groups)
         for descriptor, kinds in self._joined:
             kernel.join(descriptor, kinds)
-        os.fchdir(self._root)  # joining led to the namespace's own: the agent's may be in it
+        os.fchdir(self.root)  # joining led to the namespace's own: the agent's may be in it
         os.chroot(".")
 
     def keep(self) -> None:
@@ -113,9 +120,13 @@ class Namespaces:
         there.close()
         _, held, _, _ = here.recvmsg(1, _HELD_BYTES, socket.MSG_CMSG_CLOEXEC)
         here.close()
-        mounts, ipc, self._root = _DESCRIPTORS.unpack(held[0][2])
+        mounts, ipc, self.root = _DESCRIPTORS.unpack(held[0][2])
         self._joined = [(mounts, kernel.NEW_MOUNTS), (ipc, kernel.NEW_IPC)]
         self._arranging = None
+
+    @property
+    def _own_groups(self) -> int:
+        return kernel.NEW_GROUPS if self._view["group"] else 0
 
     def tell(self, what: int) -> None:
         """Have init leave when it has no children, or end them all first."""
@@ -144,7 +155,7 @@ class Namespaces:
             raise OSError(code, os.strerror(code), path)
 
     def _make(self) -> None:
-        kernel.unshare(_KINDS | kernel.OWN_FILES)
+        kernel.unshare(_KINDS | self._own_groups | kernel.OWN_FILES)
         mask = os.umask(0o022)  # everybody may get to what is shown
         kernel.leave_mounts()
         self._arrange()
@@ -163,7 +174,7 @@ class Namespaces:
             why, _, what = rest.partition("\0")
             raise OSError(int(number or 0), why or "it was killed", what or "init")
         self._joined = [(os.pidfd_open(self.init), _KINDS)]
-        self._root = os.open(f"{PROCESSES}/{self.init}/root", os.O_PATH | os.O_DIRECTORY)
+        self.root = os.open(f"{PROCESSES}/{self.init}/root", os.O_PATH | os.O_DIRECTORY)
 
     def _be_init(self, tell: int) -> None:
         """Never returns."""
@@ -190,6 +201,8 @@ class Namespaces:
         shown = [(*_held(path), only) for path, only in view["shown"]]
         with Folder.at("/") as top:
             shown += [(top.find(path.lstrip("/")), path, False) for path in view["named"]]
+        if view["group"]:
+            shown.append((_held(view["group"])[0], GROUPS, True))
         mounts = [
             (target, hold(source, is_read_only=only)) for source, target, only in self._mounts
         ]
@@ -202,6 +215,7 @@ class Namespaces:
         places += [(path, _BOUND, source, only) for source, path, only in shown]
         covers: list[str] = []
         kernel.mount("tmpfs", PROCESSES, COVER)  # one for all covers, where processes will be seen
+        nothing = _nothing()
         for path, how, source, is_read_only in sorted(places):  # what is in another after that
             if how == _BOUND:
                 is_new = any(path.startswith(f"{folder}/") for folder in (*covers, *replaced))
@@ -212,7 +226,7 @@ class Namespaces:
                 kernel.show(cover, path)
                 covers.append(path)
             elif os.path.exists(path):
-                kernel.show("/dev/null", path)
+                show(nothing, path, is_read_only=True, is_new=False)
         for target, tree in sorted(mounts):
             mount(tree, target, self._account)
         for path in view["refused"]:
@@ -223,24 +237,30 @@ class Namespaces:
         _replace_devices(view)
         for path in covers:
             kernel.restrict(path, kernel.READ_ONLY, is_recursive=False)
-        try:
-            kernel.restrict(GROUPS, kernel.READ_ONLY)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOENT):
-                raise  # else there are none, as in a network namespace's own /sys
         kernel.mount("proc", PROCESSES)
         for path in KEYS if view["kind"] == USER else ():  # the person's own are named there, too
             if os.path.exists(path):
-                kernel.show("/dev/null", path)
+                show(nothing, path, is_read_only=True, is_new=False)
+        os.close(nothing)
 
 
 def _replace_devices(view: View) -> None:
     """Terminals and shared memory of its own."""
-    if view["kind"] == USER and os.path.isdir(TERMINALS):  # the person's own are there, too
-        kernel.mount("devpts", TERMINALS, "newinstance,ptmxmode=0666,mode=620")
+    if os.path.isdir(TERMINALS):
+        kernel.mount("devpts", TERMINALS, _OWN_TERMINALS)
     if os.path.isdir(SHARED_MEMORY) and not view["shares_memory"]:
         size = f",size={view['shm_bytes']}" if view["shm_bytes"] else ""
         kernel.mount("tmpfs", SHARED_MEMORY, f"mode=1777{size}")
+
+
+def _nothing() -> int:
+    """A descriptor of an empty file that nobody can open but root, and not write: what a job would find
+    of a device's file, its owner among it, would be the host's.
+    """
+    path = f"{PROCESSES}/{NOTHING}"
+    kernel.write(path, b"")
+    os.chmod(path, 0)
+    return os.open(path, os.O_PATH | os.O_CLOEXEC)
 
 
 def _be_alone_of_this_user() -> None:
@@ -320,6 +340,7 @@ def try_out(folder: str) -> None:
             os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
     view: View = {"kind": USER if os.geteuid() else ROOT, "hidden": [folder], "shown": []}
     view |= {"named": [], "refused": [], "shm_bytes": 0, "shares_memory": False, "names": None}
+    view["group"] = ""
     view["scopes_sockets"] = kernel.can_scope_sockets()
     namespaces = Namespaces(view, [])
     namespaces.start(None)

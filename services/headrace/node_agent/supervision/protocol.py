@@ -12,8 +12,8 @@ from the shim itself `{"started": FOLDER, "at_us": n}`.
 import json
 from typing import Any
 
-VERSION = 5  # another version is asked to quit and replaced; its shims are not touched
-SESSIONS_SINCE = 3  # shims of an earlier version start no programs beside a worker
+VERSION = 6  # another version is asked to quit and replaced; its shims are not touched
+SESSIONS_SINCE = 6  # shims of an earlier version start no programs beside a worker
 START, START_FIRST = b"start", b"start-first"
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
 QUIT = b'{"quit": true}'  # to a launcher of any version

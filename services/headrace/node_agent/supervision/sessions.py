@@ -10,7 +10,7 @@ import json
 import os
 from typing import Any
 
-from headrace.node_agent.supervision import kernel, processes
+from headrace.node_agent.supervision import kernel, processes, terminals
 from headrace.node_agent.supervision.confinement import Confinement
 from headrace.node_agent.supervision.protocol import SESSIONS
 
@@ -18,6 +18,8 @@ REQUEST, PID, EXIT = "request.json", "pid", "exit"
 REQUEST_BYTES_MAX = 262_144
 ENVIRONMENT_BYTES_MAX = 4_194_304
 RUNNING_MAX = 64  # in one attempt
+
+Streams = tuple[int, int, int]  # standard input, output and error
 
 
 class Sessions:
@@ -56,36 +58,45 @@ class Sessions:
         if len(self._running) >= RUNNING_MAX:
             raise ValueError(f"{RUNNING_MAX} programs run beside this worker already")
         request = json.loads(kernel.read(f"{folder}/{REQUEST}", REQUEST_BYTES_MAX))
-        command, terminal = request["command"], request["terminal"]
         environment = _environment(worker) | request["env"]
-        modes = {"in": os.O_RDONLY, "out": os.O_WRONLY, "err": os.O_WRONLY}
-        streams = [
-            _open(terminal or f"{folder}/{name}", os.O_RDWR if terminal else mode)
-            for name, mode in modes.items()
-        ]
+        size = request["terminal"]
+        streams = self._terminal(folder, *size) if size else _pipes(folder)
         try:
-            if terminal:
-                self._confinement.lend(streams[0])
             pid = processes.start(
-                command,
+                request["command"],
                 environment,
                 os.readlink(f"/proc/{worker}/cwd"),
-                (streams[0], streams[1], streams[2]),
+                streams,
                 self._confinement.enter,
-                on_terminal=bool(terminal),
+                on_terminal=bool(size),
             )
         finally:
-            for stream in streams:
+            for stream in set(streams):
                 os.close(stream)
         self._running[pid] = folder
         kernel.write(f"{folder}/{PID}", str(kernel.number_of(pid)).encode())
 
+    def _terminal(self, folder: str, rows: int, columns: int) -> Streams:
+        """A new one, whose other end is the agent's: the program's three streams."""
+        near, far = self._confinement.open_terminal()
+        try:
+            terminals.resize(near, rows, columns)
+            terminals.hand(folder, (near, far))
+        except OSError:
+            os.close(far)
+            raise
+        finally:
+            os.close(near)
+        return far, far, far
 
-def _open(path: str, mode: int) -> int:
-    """Open a terminal or a pipe, without waiting for anybody at its other end."""
-    stream = os.open(path, mode | os.O_NOCTTY | os.O_NONBLOCK)
-    os.set_blocking(stream, True)
-    return stream
+
+def _pipes(folder: str) -> Streams:
+    """What the agent made in the folder; nobody at their other ends is waited for."""
+    modes = {"in": os.O_RDONLY, "out": os.O_WRONLY, "err": os.O_WRONLY}
+    opened = [os.open(f"{folder}/{name}", mode | os.O_NONBLOCK) for name, mode in modes.items()]
+    for stream in opened:
+        os.set_blocking(stream, True)
+    return opened[0], opened[1], opened[2]
 
 
 def _names() -> list[str]:
