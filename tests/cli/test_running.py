@@ -288,3 +288,20 @@ async def test_resume_takes_jobs_and_single_trials(world, headrace):
     await accept(world, "job.resume")
     assert (await headrace("resume", "a-1", "a-1/0"))[1] == "a-1  resuming\na-1/0  resuming\n"
     assert [json.loads(message.data)["job"] for message in world.asked] == ["a-1", "a-1/0"]
+
+
+async def test_a_folder_that_is_not_here_is_refused_before_anything_is_sent(
+    world, headrace, tmp_path
+):
+    (tmp_path / "file").touch()
+    for given, rule in (("./gone", "is not there"), ("~/gone", "is not there"), ("file", "is no")):
+        code, out, err = await headrace("run", "--workdir", given, "--", "true", HOME=str(tmp_path))
+        assert (code, out) == (120, "")
+        assert err.startswith(f"refused: workdir = {given} — {rule}")
+        assert err.count("\n") == 1
+    assert world.asked == []
+    await in_log(world, project_made("default"))
+    await accept(world, "job.submit", job="true-a")
+    code, _, err = await headrace("run", "-d", "--workdir", "/gone/there", "--", "true")
+    assert (code, err) == (0, "  /gone/there is not on this machine: each node must have it\n")
+    assert json.loads(world.asked[0].data)["workdir"] == "/gone/there"
