@@ -305,3 +305,16 @@ async def test_a_folder_that_is_not_here_is_refused_before_anything_is_sent(
     code, _, err = await headrace("run", "-d", "--workdir", "/gone/there", "--", "true")
     assert (code, err) == (0, "  /gone/there is not on this machine: each node must have it\n")
     assert json.loads(world.asked[0].data)["workdir"] == "/gone/there"
+
+
+async def test_what_no_node_could_hold_is_said_and_not_followed(world, headrace):
+    await in_log(world, project_made("default"))
+    warning = "accepted, but cannot run today: no node has 8 × H100; there are T4"
+    await accept(world, "job.submit", job="train-a", warning=warning)
+    assert await headrace("run", "--gpus", "H100:8", "--", "train") == (
+        123,
+        f"train-a  submitted  project default\n  {warning}\n",
+        "train-a waits for nodes that could hold it; headrace attach train-a follows it, headrace"
+        " cancel train-a ends it\n",
+    )
+    assert (await headrace("run", "-d", "--gpus", "H100:8", "--", "train"))[0] == 0
