@@ -314,7 +314,9 @@ async def test_what_no_node_could_hold_is_said_and_not_followed(world, headrace)
     assert await headrace("run", "--gpus", "H100:8", "--", "train") == (
         123,
         f"train-a  submitted  project default\n  {warning}\n",
-        "train-a waits for nodes that could hold it; headrace attach train-a follows it, headrace"
-        " cancel train-a ends it\n",
+        (
+            "train-a waits for nodes that could hold it; headrace attach train-a follows it, headrace"
+            " cancel train-a ends it\n"
+        ),
     )
     assert (await headrace("run", "-d", "--gpus", "H100:8", "--", "train"))[0] == 0
