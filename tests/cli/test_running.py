@@ -25,6 +25,7 @@ from tests.gateway.test_streams import Agent
 from headrace.cli.follow import follow_job
 from headrace.client import Client
 from headrace.events import Refusal
+from headrace.events.attempts import AttemptExited
 from headrace.events.jobs import JobHeld, JobRefused
 from headrace.events.pauses import JobPaused, JobPausing
 
@@ -320,3 +321,19 @@ async def test_what_no_node_could_hold_is_said_and_not_followed(world, headrace)
         ),
     )
     assert (await headrace("run", "-d", "--gpus", "H100:8", "--", "train"))[0] == 0
+
+
+async def test_an_end_that_nobody_saw_has_no_exit_code(world, headrace):
+    lost = AttemptExited(
+        job="hello-a", project="vision", attempt=1, rank=0, node="n1", incarnation="i", report=2,
+        reason="lost", message="its supervisor was killed",
+    )  # fmt: skip
+    end = finished(outcome="failed", reason="node-lost", message="its supervisor was killed")
+    await in_log(world, joined(), *RUN, lost, released(), end)
+    _, out, _ = await headrace("describe", "hello-a")
+    assert "rank 0  n1  lost  its supervisor was killed" in " ".join(out.split(" "))
+    assert "exit" not in out.partition("timeline")[0]
+    await accept(world, "job.submit", job="hello-a")
+    code, out, _ = await headrace("run", "-p", "vision", "--", "true")
+    assert code == 125
+    assert "failed  ran 3.0 s" in out

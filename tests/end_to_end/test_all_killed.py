@@ -11,6 +11,7 @@ import random
 import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -30,6 +31,7 @@ ROUNDS_S_MAX = float(os.environ.get("HEADRACE_CHAOS_S_MAX", "inf"))  # no round 
 ROUND_S_MAX = 60.0
 UNTIL_CUT_S_MAX = 1.5  # of load, before everything is killed
 SAID = ("attempt", "reason", "exit_code", "message", "outcome", "rule", "node")
+ALL_BUT_LOGS = shutil.ignore_patterns("postgres", "files", "bundles", "homes", "nats", "secrets")
 LOG_BYTES_MAX = 2_000  # of each attempt of a job that failed
 WORKS = """
 import os, sys, time
@@ -87,7 +89,9 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
     try:
         go_on_under_kills(platform, folder, rounds=rounds, seed=seed)
     except BaseException:  # the platform goes with its folder, and what it said with it
-        shutil.copytree(platform.layout.logs, folder / "logs")
+        kept = Path(tempfile.mkdtemp(prefix="headrace-all-killed-"))
+        shutil.copytree(platform.data_dir, kept, dirs_exist_ok=True, ignore=ALL_BUT_LOGS)
+        print(f"what it logged is in {kept}")
         raise
 
 
@@ -107,7 +111,7 @@ def go_on_under_kills(platform, folder: Path, *, rounds: int, seed: int) -> None
                 rounds = number
                 break
             with timed(took, "until jobs run"):
-                wait_for_load(platform, journal)
+                wait_for_load(platform, journal, load)
             time.sleep(chance.random() * UNTIL_CUT_S_MAX)  # when it comes, is the test
             with timed(took, "until all are killed"):
                 count = kill_everything(platform, chance)
@@ -160,14 +164,19 @@ def timed(took: Counter[str], what: str) -> Iterator[None]:
     took[what] += round((time.monotonic() - began_s) * 1_000)
 
 
-def wait_for_load(platform, journal: Path) -> None:
+def wait_for_load(platform, journal: Path, load: Load) -> None:
     """Until jobs run again since the last time."""
     size = journal.stat().st_size
 
     def runs() -> bool:
+        load.check()
         return journal.stat().st_size > size + 1_000
 
-    platform.wait(runs, "jobs run")
+    try:
+        platform.wait(runs, "jobs run")
+    except AssertionError:
+        print(platform.headrace("ps", check=False).stdout)
+        raise
 
 
 def kill_everything(platform, chance: random.Random) -> int:
