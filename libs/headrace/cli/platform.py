@@ -363,6 +363,7 @@ def _last_line(log: Path) -> str:
 def _table(report: _status.Report) -> str:
     lines = [
         f"Headrace is {report.phase}    {report.url or '–'}     data {report.data_dir}",
+        *([f"bus {report.bus}"] if report.bus else []),
         *([f"numbers for Prometheus {report.metrics}"] if report.metrics else []),
         f"{'PROCESS':<12} {'STATE':<10} {'PID':>8} {'UP':>8} {'RESTARTS':>8} {'MEMORY':>9}  LOG",
     ]
