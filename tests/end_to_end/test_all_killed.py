@@ -31,7 +31,6 @@ ROUNDS_S_MAX = float(os.environ.get("HEADRACE_CHAOS_S_MAX", "inf"))  # no round 
 ROUND_S_MAX = 60.0
 UNTIL_CUT_S_MAX = 1.5  # of load, before everything is killed
 SAID = ("attempt", "reason", "exit_code", "message", "outcome", "rule", "node")
-ALL_BUT_LOGS = shutil.ignore_patterns("postgres", "files", "bundles", "homes", "nats", "secrets")
 LOG_BYTES_MAX = 2_000  # of each attempt of a job that failed
 WORKS = """
 import os, sys, time
@@ -90,7 +89,8 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
         go_on_under_kills(platform, folder, rounds=rounds, seed=seed)
     except BaseException:  # the platform goes with its folder, and what it said with it
         kept = Path(tempfile.mkdtemp(prefix="headrace-all-killed-"))
-        shutil.copytree(platform.data_dir, kept, dirs_exist_ok=True, ignore=ALL_BUT_LOGS)
+        for log in (*platform.layout.logs.glob("*.log"), *platform.layout.nodes.glob("*/*.log")):
+            shutil.copyfile(log, kept / f"{log.parent.name}-{log.name}")
         print(f"what it logged is in {kept}")
         raise
 
