@@ -1,10 +1,14 @@
 """Several platforms in one configuration, and which of them is asked."""
 
 import json
+import shutil
 
 import pytest
 
+from headrace.cli.data_folder import data_dir_of
+from headrace.embedded import settings
 from headrace.embedded.contexts import write_context
+from headrace.embedded.layout import Layout
 
 URL = "http://127.0.0.1:9"
 
@@ -54,6 +58,47 @@ async def test_one_command_may_ask_another(headrace, known):
     code, _, err = await headrace("whoami", HEADRACE_CONTEXT="nowhere")
     assert code == 1
     assert err.startswith("headrace: no context is called nowhere; there are: lab, site (")
+
+
+@pytest.fixture
+def kept_here(known, tmp_path):
+    """The data folders of two platforms, of which the first is the context in force."""
+    del known
+    folders = [Layout(tmp_path / name) for name in ("one", "other")]
+    for layout in folders:
+        layout.create()
+        settings.settle(layout, settings.Wanted())
+        name = layout.data_dir.name
+        fields = {"data_dir": str(layout.data_dir), "is_current": name == "one"}
+        write_context(name, f"http://{name}", "t", **fields)
+    return [layout.data_dir for layout in folders]
+
+
+def test_verbs_about_this_machine_take_the_folder_of_the_context_in_force(
+    kept_here, tmp_path, monkeypatch
+):
+    one, other = kept_here
+    assert data_dir_of(None) == one
+    assert data_dir_of(other) == other, "what is named comes first"
+    monkeypatch.setenv("HEADRACE_CONTEXT", "other")
+    assert data_dir_of(None) == other
+    monkeypatch.setenv("HEADRACE_URL", "http://one")
+    assert data_dir_of(None) == one
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("HEADRACE_URL", "http://elsewhere")
+    assert data_dir_of(None) == tmp_path / "home/headrace"
+    monkeypatch.delenv("HEADRACE_URL")
+    shutil.rmtree(other)
+    assert data_dir_of(None) == tmp_path / "home/headrace", "what is gone is nobody's folder"
+
+
+async def test_down_and_verify_are_about_the_context_in_force(kept_here, headrace):
+    one, other = kept_here
+    assert await headrace("down") == (0, f"Headrace is down    data {one}\n", "")
+    code, out, _ = await headrace("down", "--data-dir", str(other))
+    assert (code, out) == (0, f"Headrace is down    data {other}\n")
+    _, out, _ = await headrace("status")
+    assert f"data {one}" in out
 
 
 async def test_it_is_said_when_the_environment_wins(headrace, known):

@@ -55,6 +55,12 @@ async def test_each_kind_is_deleted_by_whoever_owns_it(world, headrace, words, a
     assert (project, noun) == (words[3] if "-p" in words else "fleet", verb.partition(".")[0])
 
 
+async def test_a_node_is_deleted_with_yes_as_all_else_is(world, headrace):
+    await accept(world, "node.change")
+    assert (await headrace("node", "delete", "n3", "--yes"))[:2] == (0, "n3 deleted\n")
+    assert json.loads(world.asked[0].data) == {"node": "n3", "change": "delete"}
+
+
 async def test_a_project_is_deleted_when_it_is_known_what_goes_with_it(
     world, headrace, monkeypatch
 ):

@@ -55,6 +55,19 @@ async def test_a_role_is_given_and_taken_by_name(world, headrace):
     assert json.loads(world.asked[1].data) == {"member": "group:all", "role": "viewer", "scope": ""}
 
 
+async def test_a_role_of_the_whole_fleet_is_asked_about(world, headrace):
+    await in_log(world, *tree())
+    await accept(world, "role.grant")
+    code, out, err = await headrace("role", "grant", "ada", "admin")
+    assert (code, out, world.asked) == (1, "", [])
+    assert err == (
+        "makes user:ada admin of the whole fleet; --in PROJECT gives it in one alone\n"
+        "headrace role: nothing was done; say --yes to do it\n"
+    )
+    code, out, _ = await headrace("role", "grant", "ada", "admin", "--yes")
+    assert (code, out) == (0, "user:ada is now admin of the whole fleet\n")
+
+
 async def test_users_and_services_are_set_and_removed(world, headrace):
     await in_log(world, *tree())
     await accept(world, "user.set", change="created")

@@ -25,6 +25,7 @@ from tests.gateway.test_streams import Agent
 from headrace.cli.follow import follow_job
 from headrace.client import Client
 from headrace.events import Refusal
+from headrace.events.attempts import AttemptExited
 from headrace.events.jobs import JobHeld, JobRefused
 from headrace.events.pauses import JobPaused, JobPausing
 
@@ -297,3 +298,51 @@ async def test_resume_takes_jobs_and_single_trials(world, headrace):
     await accept(world, "job.resume")
     assert (await headrace("resume", "a-1", "a-1/0"))[1] == "a-1  resuming\na-1/0  resuming\n"
     assert [json.loads(message.data)["job"] for message in world.asked] == ["a-1", "a-1/0"]
+
+
+async def test_a_folder_that_is_not_here_is_refused_before_anything_is_sent(
+    world, headrace, tmp_path
+):
+    (tmp_path / "file").touch()
+    for given, rule in (("./gone", "is not there"), ("~/gone", "is not there"), ("file", "is no")):
+        code, out, err = await headrace("run", "--workdir", given, "--", "true", HOME=str(tmp_path))
+        assert (code, out) == (120, "")
+        assert err.startswith(f"refused: workdir = {given} — {rule}")
+        assert err.count("\n") == 1
+    assert world.asked == []
+    await in_log(world, project_made("default"))
+    await accept(world, "job.submit", job="true-a")
+    code, _, err = await headrace("run", "-d", "--workdir", "/gone/there", "--", "true")
+    assert (code, err) == (0, "  /gone/there is not on this machine: each node must have it\n")
+    assert json.loads(world.asked[0].data)["workdir"] == "/gone/there"
+
+
+async def test_what_no_node_could_hold_is_said_and_not_followed(world, headrace):
+    await in_log(world, project_made("default"))
+    warning = "accepted, but cannot run today: no node has 8 × H100; there are T4"
+    await accept(world, "job.submit", job="train-a", warning=warning)
+    assert await headrace("run", "--gpus", "H100:8", "--", "train") == (
+        123,
+        f"train-a  submitted  project default\n  {warning}\n",
+        (
+            "train-a waits for nodes that could hold it; headrace attach train-a follows it, headrace"
+            " cancel train-a ends it\n"
+        ),
+    )
+    assert (await headrace("run", "-d", "--gpus", "H100:8", "--", "train"))[0] == 0
+
+
+async def test_an_end_that_nobody_saw_has_no_exit_code(world, headrace):
+    lost = AttemptExited(
+        job="hello-a", project="vision", attempt=1, rank=0, node="n1", incarnation="i", report=2,
+        reason="lost", message="its supervisor was killed",
+    )  # fmt: skip
+    end = finished(outcome="failed", reason="node-lost", message="its supervisor was killed")
+    await in_log(world, joined(), *RUN, lost, released(), end)
+    _, out, _ = await headrace("describe", "hello-a")
+    assert "rank 0  n1  lost  its supervisor was killed" in " ".join(out.split(" "))
+    assert "exit" not in out.partition("timeline")[0]
+    await accept(world, "job.submit", job="hello-a")
+    code, out, _ = await headrace("run", "-p", "vision", "--", "true")
+    assert code == 125
+    assert "failed  ran 3.0 s" in out

@@ -56,12 +56,36 @@ async def test_it_shows_leaders_standbys_lag_nodes_and_addresses(world, headrace
     ]
 
 
-async def test_without_a_platform_here_the_context_is_asked_and_what_is_wrong_said(world, headrace):
+async def test_without_a_platform_here_the_context_is_asked_and_what_is_wrong_said(
+    world, headrace, monkeypatch
+):
     """`HEADRACE_URL` names it; a service without a leader is what one looks for first."""
+    monkeypatch.setattr("headrace.cli.remote_status.SETTLED_S_MAX", 0.0)
+    monkeypatch.setattr(world.gateway.keeper, "disk_permille", lambda: 987)
     await heard(world, *leaders()[:-1])
     code, out, _ = await headrace("status", "--check", XDG_DATA_HOME="/nowhere")
     assert code == 1
-    assert out.splitlines()[-1] == "! nobody leads metrics"
+    assert out.splitlines()[-2:] == [
+        "! nobody leads metrics",
+        "! the gateway's disk is 99 % full: make room there, for on a full one nothing is taken",
+    ]
+
+
+async def test_a_leader_that_has_not_been_heard_yet_is_waited_for(world, start):
+    """The gateway has just started, or leadership goes from one to another."""
+    await heard(world, *leaders()[:-1])
+    instances, asked = world.gateway.instances, asyncio.Event()
+
+    def rows(head, rows_at=instances.rows):
+        asked.set()
+        return rows_at(head)
+
+    instances.rows = rows
+    program = await start("status", "--url", world.url, "--check")
+    await asyncio.wait_for(asked.wait(), 60)
+    await world.bus.publish(subjects.PRESENCE, msgspec.json.encode(leaders()[-1]))
+    code, out, _ = await program.end()
+    assert (code, "nobody leads" in out) == (0, False), out
 
 
 async def test_an_instance_that_says_nothing_any_more_is_not_there(world):

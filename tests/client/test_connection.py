@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import logging
 import socket
 import threading
 
@@ -24,10 +25,13 @@ def stream(*lines):
 
 
 class Server:
-    """Answers one connection after the other with the next of `answers`; None hangs up at once."""
+    """Answers one connection after the other with the next of `answers`, once it `may`; None hangs up at
+    once.
+    """
 
-    def __init__(self, *answers):
+    def __init__(self, *answers, may=None):
         self.answers, self.requests = list(answers), []
+        self._may = may
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = threading.Thread(target=self._serve, daemon=True)
@@ -39,6 +43,8 @@ class Server:
                 connection, _ = self._socket.accept()
                 with connection:
                     self.requests.append(self._request(connection))
+                    if self._may is not None:
+                        self._may.wait()
                     if reply is not None:
                         connection.sendall(reply)
         self._socket.close()
@@ -68,6 +74,24 @@ def test_a_submission_is_sent_again_under_its_key_until_it_is_answered():
     keys = {headers["idempotency-key"] for _, headers, _ in server.requests}
     assert len(server.requests) == 3
     assert len(keys) == 1
+
+
+def test_it_is_said_that_no_answer_has_come_yet(monkeypatch):
+    monkeypatch.setattr("headrace.client.transport.SILENCE_S_SAID", 0.001)
+    may, said = threading.Event(), []
+
+    class Heard(logging.Handler):
+        def emit(self, record):
+            said.append(record.getMessage())
+            may.set()
+
+    heard = Heard()
+    logging.getLogger("headrace.client").addHandler(heard)
+    server = Server(answer(201, ACCEPTED), may=may)
+    assert Client(server.url, "t").submit({"name": "x"}).job == "x-1"
+    logging.getLogger("headrace.client").removeHandler(heard)
+    assert said == [f"{server.url}: no answer for 3 s; waiting for 22 s more"]
+    assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("job", [{"name": "x"}, '{"name": "x"}', b'{"name": "x"}'])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.open_folders import open_folder
 
-from headrace.embedded import identity, secrets, settings
+from headrace.embedded import identity, secrets, settings, status
 from headrace.embedded.layout import Layout
 from headrace.embedded.services import SERVICES
 
@@ -85,6 +85,8 @@ def test_a_platform_on_a_full_disk_is_left_as_it_is(disk: Disk) -> None:
     said = disk.up()
     assert "its disk is full: 0 MiB are free, and 32 MiB are needed to start" in said
     assert disk.contents() == before
+    said = f"{disk.layout.data_dir} — its disk is full: 0 MiB are free: nothing is taken before there is room"
+    assert status.report(disk.layout).notices == [said]
 
 
 @pytest.mark.parametrize("is_first", [True, False])

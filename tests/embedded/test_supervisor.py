@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
 
@@ -92,6 +93,47 @@ async def test_what_cannot_be_started_is_one_line_and_another_try(layout, caplog
     said = [record.getMessage().partition(" again")[0] for record in caplog.records]
     assert said == ["late did not start error=no such thing", "late did not start error=nor that"]
     await close(layout, kept, "late")
+
+
+@pytest.fixture
+def no_room(layout):
+    """A place at which the record of `waits` cannot be written."""
+    place = layout.run / "waits.json"
+    place.mkdir()
+    (place / "in the way").touch()
+    return place
+
+
+async def test_a_unit_whose_record_has_no_room_is_kept_and_recorded_later(
+    layout, no_room, caplog, monkeypatch
+):
+    monkeypatch.setattr(supervisor, "FILES_CHECK_S", 0.01)
+    kept = Supervisor(layout)
+    watching = asyncio.create_task(kept.watch_files())
+    kept.keep(unit(layout, "waits", WAITS))
+    said = "waits is not on record yet"
+    await until(lambda: caplog.text.count(said))
+    shutil.rmtree(no_room)
+    await until(lambda: running(layout, "waits"))
+    first = read_record(layout, "waits").process
+    os.kill(first.pid, signal.SIGKILL)
+    await until(lambda: (now := running(layout, "waits")) and now.process != first)
+    await close(layout, kept, "waits")
+    await watching
+
+
+async def test_a_unit_without_a_record_ends_with_the_supervisor(layout, no_room):
+    started = []
+
+    def start():
+        started.append(processes.spawn(WAITS, log=layout.log("waits")))
+        return started[0]
+
+    kept = Supervisor(layout)
+    kept.keep(Unit("waits", start, lambda: True, lambda: None))
+    await until(lambda: started)
+    await asyncio.wait_for(kept.close(), DEADLINE_S)
+    assert not processes.alive(started[0])
 
 
 async def test_what_starts_while_the_supervisor_closes_is_ended_too(layout):

@@ -38,6 +38,7 @@ class Load:
         self._client = Client(platform.url, platform.token)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
+        self._error: Exception | None = None
 
     def __enter__(self):
         self._thread.start()
@@ -48,12 +49,20 @@ class Load:
         self._thread.join()
         self._client.close()
 
+    def check(self):
+        """Raises what ended it before its time."""
+        if self._error is not None:
+            raise self._error
+
     def _run(self):
-        while not self._stop.is_set():
-            with contextlib.suppress(Unreachable):
-                for _ in range((LIVE_WANTED - live(self._client)) // TASKS):
-                    self._submit(uuid.uuid4().hex)
-            self._stop.wait(PAUSE_S)
+        try:
+            while not self._stop.is_set():
+                with contextlib.suppress(Unreachable):
+                    for _ in range((LIVE_WANTED - live(self._client)) // TASKS):
+                        self._submit(uuid.uuid4().hex)
+                self._stop.wait(PAUSE_S)
+        except Exception as error:
+            self._error = error
 
     def tasks(self):
         """Every job that must end."""

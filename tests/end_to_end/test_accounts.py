@@ -100,7 +100,7 @@ def test_on_nodes_that_root_plays_each_user_of_each_project_is_an_account_withou
     uids = [FIRST + known[pair] for pair in pairs]
     assert said == [f"{uid} {uid} [] 0\n" for uid in uids]
     assert len(set(uids)) == 4
-    assert "isolation of jobs: accounts" in platform.up()
+    assert "isolation of jobs: accounts; memory and CPU are not limited here" in platform.up()
     record = platform.headrace("describe", admin.jobs(limit=1).jobs[0].job).stdout
     assert "+account" in record
     platform.down()

@@ -8,8 +8,10 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import shutil
 import signal
 import sys
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ import psutil
 import pytest
 from tests.end_to_end.load import Load, live
 
+from headrace.client import Client, ClientError
 from headrace.verification import check_journal
 
 ROUNDS = int(os.environ.get("HEADRACE_CHAOS_ROUNDS", "20"))
@@ -27,6 +30,8 @@ SEED = int(os.environ.get("HEADRACE_CHAOS_SEED", "2"))
 ROUNDS_S_MAX = float(os.environ.get("HEADRACE_CHAOS_S_MAX", "inf"))  # no round begins after that
 ROUND_S_MAX = 60.0
 UNTIL_CUT_S_MAX = 1.5  # of load, before everything is killed
+SAID = ("attempt", "reason", "exit_code", "message", "outcome", "rule", "node")
+LOG_BYTES_MAX = 2_000  # of each attempt of a job that failed
 WORKS = """
 import os, sys, time
 identity = [os.environ["HEADRACE_" + name] for name in ("JOB_ID", "ATTEMPT", "NODE_RANK")]
@@ -80,6 +85,17 @@ def test_everything_killed_at_once_again_and_again(new_platform, tmp_path):
 
 def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> None:
     platform = new_platform("--nodes", "1", "--gpus", "simulated:16xH100-80GB")
+    try:
+        go_on_under_kills(platform, folder, rounds=rounds, seed=seed)
+    except BaseException:  # the platform goes with its folder, and what it said with it
+        kept = Path(tempfile.mkdtemp(prefix="headrace-all-killed-"))
+        for log in (*platform.layout.logs.glob("*.log"), *platform.layout.nodes.glob("*/*.log")):
+            shutil.copyfile(log, kept / f"{log.parent.name}-{log.name}")
+        print(f"what it logged is in {kept}")
+        raise
+
+
+def go_on_under_kills(platform, folder: Path, *, rounds: int, seed: int) -> None:
     journal = folder / "ran"
     journal.touch()
     journal.chmod(0o666)
@@ -95,7 +111,7 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
                 rounds = number
                 break
             with timed(took, "until jobs run"):
-                wait_for_load(platform, journal)
+                wait_for_load(platform, journal, load)
             time.sleep(chance.random() * UNTIL_CUT_S_MAX)  # when it comes, is the test
             with timed(took, "until all are killed"):
                 count = kill_everything(platform, chance)
@@ -106,12 +122,12 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
     platform.wait_ready()
     with contextlib.closing(platform.client()) as client:
         platform.wait(lambda: live(client) == 0, "the end of every job")
-        ended = Counter()
-        bad = {}
+        ended, bad = Counter[str](), set[str]()
         for event in client.events(after=0, type_prefix="job.finished"):
             ended[event.data["job"]] += 1
             if event.data["outcome"] != "succeeded":
-                bad[event.data["job"]] = event.data
+                bad.add(event.data["job"])
+        stories = [story(client, job) for job in sorted(bad)]
     ran = Ran(journal.read_text().splitlines())
     jobs = load.tasks()
     if rounds:
@@ -122,14 +138,23 @@ def killed_together(new_platform, folder: Path, *, rounds: int, seed: int) -> No
         f"{len(ran.cut_at_their_end())} killed between their last line and the record of their end",
     )
     assert {job: ended[job] for job in jobs if ended[job] != 1} == {}, "lost"
-    why = Counter(
-        f"{data['outcome']}: {data.get('reason')}" for job, data in bad.items() if job in jobs
-    )
-    assert why == {}
+    assert not bad, "\n".join([f"{len(bad)} jobs did not succeed", *stories])
     assert jobs - ran.jobs() == set(), "never ran"
     assert ran.doubled() == []
     assert check_journal(platform.journal.read_text().splitlines()) == []
     platform.verify()
+
+
+def story(client: Client, job: str) -> str:
+    """What happened to a job, an event a line, and the last lines that its attempts wrote."""
+    lines = [f"--- {job}"]
+    for event in client.events(after=0, job=job):
+        said = {name: event.data[name] for name in SAID if event.data.get(name) not in (None, "")}
+        lines.append(f"{event.position} {event.at_us} {event.type} {said}")
+    with contextlib.suppress(ClientError):
+        for piece in client.logs(job, tail_bytes=LOG_BYTES_MAX):
+            lines += [f"    attempt {piece.attempt}: {line}" for line in piece.text.splitlines()]
+    return "\n".join(lines)
 
 
 @contextlib.contextmanager
@@ -139,14 +164,19 @@ def timed(took: Counter[str], what: str) -> Iterator[None]:
     took[what] += round((time.monotonic() - began_s) * 1_000)
 
 
-def wait_for_load(platform, journal: Path) -> None:
+def wait_for_load(platform, journal: Path, load: Load) -> None:
     """Until jobs run again since the last time."""
     size = journal.stat().st_size
 
     def runs() -> bool:
+        load.check()
         return journal.stat().st_size > size + 1_000
 
-    platform.wait(runs, "jobs run")
+    try:
+        platform.wait(runs, "jobs run")
+    except AssertionError:
+        print(platform.headrace("ps", check=False).stdout)
+        raise
 
 
 def kill_everything(platform, chance: random.Random) -> int:

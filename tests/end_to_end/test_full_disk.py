@@ -9,6 +9,8 @@ import errno
 import json
 import os
 import shutil
+import subprocess
+import sys
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -59,9 +61,21 @@ def test_a_full_disk_is_said_and_all_goes_on_when_there_is_room(on_a_small_disk)
     platform.wait_ready()
     platform.verify()
     with filled(path / "filler"):
+        is_said_to_people(platform)
         platform.down()
     platform.up()
     platform.verify()
+
+
+def is_said_to_people(platform: Platform) -> None:
+    """What `status` blames, and that `run` does not wait in silence."""
+    status = platform.headrace("status", "--data-dir", str(platform.data_dir)).stdout
+    assert f"{platform.data_dir} — its disk is full: 0 MiB are free" in status
+    run = [sys.executable, "-m", "headrace.cli", "run", "-d", "--", "true"]
+    with subprocess.Popen(run, env=platform.env, stderr=subprocess.PIPE, text=True) as asking:
+        said = asking.stderr.readline()
+        asking.kill()
+    assert "disk is full" in said or "no answer for 3 s" in said
 
 
 def asked_while_full(platform: Platform, path: Path, accepted: list[str]) -> list[str]:

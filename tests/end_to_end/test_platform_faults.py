@@ -142,11 +142,17 @@ def test_down_ends_and_deletes_nothing_that_it_was_not_told_to(new_platform):
     platform.headrace("down", *where)  # where nothing runs there is nothing to ask
 
 
-def test_a_script_deletes_the_data_that_it_names_where_nothing_else_ends_with_them(new_platform):
-    platform = new_platform("--nodes", "1", "--gpus", "simulated:1xT4-16GB")
-    platform.headrace("run", "--gpus", "1", "--", "true")
-    where = ("--data-dir", str(platform.data_dir))
-    platform.headrace("down", *where, "--delete-data")
+def test_a_script_deletes_data_with_yes_alone(new_platform):
+    """Also where no job lives: what is in the log is lost with it."""
+    platform = new_platform("--nodes", "0")
+    deleting = ("down", "--data-dir", str(platform.data_dir), "--delete-data")
+    for answer in ("", "y\n", "n\n"):
+        refused = platform.headrace(*deleting, check=False, stdin=answer)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert "0 live jobs, default" in refused.stderr
+        assert "nothing was done; say --yes to do it" in refused.stderr
+    assert platform.report().ready
+    platform.headrace(*deleting, "--yes")
     assert not platform.data_dir.exists()
 
 

@@ -123,22 +123,26 @@ def test_what_is_wrong_with_gpus_is_said_with_its_fix(
 
 
 @pytest.mark.parametrize(
-    ("files", "health", "line"),
+    ("files", "choice", "health", "line"),
     [
-        ({"cgroup.controllers": "cpu memory pids io"}, "ok", "v2"),
-        ({"cgroup.controllers": "memory"}, "warning", "v2, without cpu pids"),
-        ({"memory/tasks": ""}, "warning", "v1"),
-        ({}, "warning", "none"),
+        (
+            {"cgroup.controllers": "cpu memory pids io"}, "auto", "ok",
+            "v2: limits hold on a node that joins (not on those that headrace up plays)",
+        ),
+        ({"cgroup.controllers": "memory"}, "auto", "warning", "v2, without cpu pids"),
+        ({"memory/tasks": ""}, "auto", "warning", "v1: limits hold on a node that joins"),
+        ({"memory/tasks": ""}, "processes", "warning", "not used: neither memory nor CPU"),
+        ({}, "auto", "warning", "none"),
     ],
-)
+)  # fmt: skip
 def test_the_level_of_isolation_is_found(
-    tmp_path: Path, files: dict[str, str], health: str, line: str
+    tmp_path: Path, files: dict[str, str], choice: str, health: str, line: str
 ) -> None:
     for name, text in files.items():
         path = tmp_path / "sys/fs/cgroup" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    check = check_cgroups(tmp_path)
+    check = check_cgroups(tmp_path, choice)
     assert (check.health, check.found[: len(line)]) == (health, line)
 
 

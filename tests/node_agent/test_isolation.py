@@ -147,6 +147,29 @@ async def test_a_worker_runs_in_its_groups_which_go_with_it(confined: Node) -> N
     )
 
 
+async def test_what_is_above_the_groups_is_made_anew_where_somebody_removed_it(
+    confined: Node,
+) -> None:
+    """It is empty while nothing runs: any tidying takes it, and no job would start any more."""
+    limits = Limits(cpu_milli=1000, memory_bytes=2**28, denied=["c 1:5"])
+    tops = {Path(folder).parent for folder, _ in confined.isolation.groups("x", limits)}
+    confined.loopback = cgroups.probe_loopback(NODE, confined.isolation)
+    await confined.kill_agent()
+    await confined.start()
+    await confined.ready()
+    beside = {Path(confined.loopback)} - tops if confined.loopback else set()
+    for top in tops | beside:
+        top.rmdir()
+
+    key = await confined.placement.want("job-1", "true", cpu_milli=1000, memory_bytes=2**28)
+    end = await confined.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("exited", 0), end
+    assert all(top.is_dir() for top in tops | beside)
+    for top in beside:
+        top.rmdir()
+
+
 async def test_who_uses_more_memory_than_it_asked_for_ends_with_that_reason(confined: Node) -> None:
     hog = "x = bytearray(200 * 1024 * 1024); print(len(x))"
     memory_bytes = 64 * 1024 * 1024

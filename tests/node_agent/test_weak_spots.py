@@ -108,8 +108,8 @@ def test_devices_are_kept_by_namespaces_or_by_groups_of_root(
 
 def test_limits_of_an_agent_that_is_not_root_are_not_taken_for_granted(tmp_path: Path) -> None:
     root = machine(tmp_path, **{"sys__fs__cgroup__cgroup.controllers": "cpu memory pids"})
-    assert told(weak_spots.check_limits(root, is_root=True)) == ("cgroup", "ok")
-    assert told(weak_spots.check_limits(root, is_root=False)) == ("cgroup", "warning")
+    assert told(weak_spots.check_limits(root, "auto", is_root=True)) == ("cgroup", "ok")
+    assert told(weak_spots.check_limits(root, "auto", is_root=False)) == ("cgroup", "warning")
 
 
 def test_an_old_kernel_is_said_with_what_it_lacks() -> None:

@@ -84,6 +84,7 @@ EXIT_CODES = """exit codes
   120  refused: the line says which field, why, and what would be accepted
   121  the job was cancelled
   122  the platform is not reached
+  123  `run`: no set of today's nodes could hold the job, which waits for one that can
   124  not in time
   125  headrace failed itself
   130  interrupted"""

@@ -1,8 +1,7 @@
 """What a verb would end or drop is said before, and asked about.
 
-Rule: it is said whether or not anybody is asked, for `--yes` in a script is read later. Without a
-terminal nobody is asked, and without `--yes` nothing is done then; but for `down --delete-data`, which
-names the data, where no job and no other machine loses by it.
+Rule: it is said whether or not anybody is asked, for `--yes` in a script is read later. Only a terminal
+is asked; without one, and without `--yes`, nothing is done, whatever stdin holds.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ def is_confirmed(verb: str, losses: Sequence[str], *, is_sure: bool) -> bool:
         print(printable(loss), file=sys.stderr, flush=True)
     if is_sure or not losses:
         return True
-    if not can_ask():
+    if not sys.stdin.isatty():
         print(f"{verb}: nothing was done; say --yes to do it", file=sys.stderr, flush=True)
         return False
     print("go on? [y/N] ", end="", file=sys.stderr, flush=True)
@@ -38,11 +37,6 @@ def is_confirmed(verb: str, losses: Sequence[str], *, is_sure: bool) -> bool:
         return True
     print(f"{verb}: nothing was done", file=sys.stderr, flush=True)
     return False
-
-
-def can_ask() -> bool:
-    """Whether somebody is there who can answer."""
-    return sys.stdin.isatty()
 
 
 def named(names: Sequence[str]) -> str:

@@ -15,13 +15,13 @@ from pathlib import Path
 import msgspec
 
 from headrace.cli.arguments import add_output
+from headrace.cli.data_folder import data_dir_of, data_dir_option
 from headrace.cli.exits import DONE, FAILED, printable
 from headrace.cli.joining import AGENT, default_folder, folder_option
 from headrace.cli.output import show
 from headrace.client.client import Client
 from headrace.client.errors import ClientError
 from headrace.doctor import Check, failed, is_well, lines
-from headrace.embedded.default_folder import default_data_dir, default_text
 
 
 def doctor_options(parser: ArgumentParser) -> None:
@@ -33,16 +33,11 @@ def doctor_options(parser: ArgumentParser) -> None:
         action="store_true",
         help="instead: the weak spots of this machine, and of the platform kept here or asked",
     )
-    parser.add_argument(
-        "--data-dir",
-        default="",
-        metavar="FOLDER",
-        help=f"of the platform kept here, with --security ({default_text()})",
-    )
+    data_dir_option(parser, "of the platform kept here, with --security")
     add_output(parser)
 
 
-def doctor(*, head: str, dir: str, security: bool, data_dir: str, output: str) -> int:  # noqa: A002
+def doctor(*, head: str, dir: str, security: bool, data_dir: Path | None, output: str) -> int:  # noqa: A002
     """Look at driver, NVML, MIG mode, cgroups, clock, ports, disk, and the way to the platform; with
     `--security` at what keeps jobs apart and others out.
     """
@@ -72,7 +67,7 @@ def _of_machine(env: dict[str, str]) -> list[Check]:
         return [failed("agent", why, "pip install 'headrace[agent]', or mend what it names")]
 
 
-def _of_platform(head: str, data_dir: str) -> Iterator[Check]:
+def _of_platform(head: str, data_dir: Path | None) -> Iterator[Check]:
     from headrace.cli import hardening
 
     try:
@@ -85,10 +80,10 @@ def _of_platform(head: str, data_dir: str) -> Iterator[Check]:
         yield from hardening.of_platform(client)
 
 
-def _of_files(data_dir: str, url: str) -> Iterator[Check]:
+def _of_files(data_dir: Path | None, url: str) -> Iterator[Check]:
     from headrace.embedded.layout import Layout
 
-    layout = Layout((Path(data_dir) if data_dir else default_data_dir()).expanduser().absolute())
+    layout = Layout(data_dir_of(data_dir))
     if layout.exists():
         from headrace.cli import hardening_files
 

@@ -10,6 +10,7 @@ USAGE = 2
 REFUSED = 120
 CANCELLED = 121
 UNREACHABLE = 122
+UNPLACEABLE = 123
 TIMED_OUT = 124  # as `timeout` has it
 OWN_FAILURE = 125  # as `docker run` has it
 INTERRUPTED = 130

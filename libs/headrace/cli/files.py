@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from headrace.cli.exits import DONE, report
 from headrace.client.errors import ClientError, Refused
 from headrace.client.model import Answer
 from headrace.documents import plan, read_fleet, read_job
@@ -55,14 +56,17 @@ def job_documents(
 
 
 def with_folder(fields: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The same job file with its working directory seen from `folder`."""
+    """The same job file with its working directory seen from `folder`. Raises `Refused` for one that is
+    not there.
+    """
     if isinstance(fields.get("workdir"), str):
         fields["workdir"] = workdir_from(folder, fields["workdir"])
     return fields
 
 
 def workdir_from(folder: Path, workdir: str) -> str:
-    """What a job file in `folder` means by its `workdir`: a folder here in full, or as it is. Raises
+    """What a job file in `folder` means by its `workdir`: a folder here in full, or as it is. An absolute
+    one that is not here is the nodes', which is said: only there it is known whether it exists. Raises
     `Refused` for one that could only be here, and is not.
     """
     if not workdir or workdir.startswith((GIT, BUNDLE)):
@@ -71,13 +75,14 @@ def workdir_from(folder: Path, workdir: str) -> str:
     if os.path.isdir(here):
         return here
     if not workdir.startswith("/"):
+        rule = "is no folder" if os.path.exists(here) else "is not there"
         instead = "one that is here, or /a/folder of the nodes, or git+https://…"
-        _refuse(
-            Refusal(
-                field="workdir", value=workdir, rule=f"there is no folder {here}", instead=instead
-            )
+        refusal = Refusal(
+            field="workdir", value=workdir, rule=f"{rule} (looked at {here})", instead=instead
         )
-    return posixpath.normpath(workdir)  # a folder of the nodes, also when asked from Windows
+        _refuse(refusal)
+    report(f"  {workdir} is not on this machine: each node must have it", DONE)
+    return posixpath.normpath(workdir)  # also when asked from Windows
 
 
 def checked(

@@ -23,6 +23,7 @@ from headrace.cli.output import gpus, seconds, terminal_safe
 from headrace.client.client import Client
 from headrace.client.errors import ClientError, Unreachable
 from headrace.client.model import (
+    NODE_LOST,
     AttemptRow,
     Description,
     Happening,
@@ -224,9 +225,9 @@ def placement(attempt: AttemptRow) -> str:
 def ending(event: Happening) -> str:
     """`succeeded  exit 0  ran 0.1 s  waited 0.02 s`, with the reason when there is one."""
     data = event.data
-    parts = [str(data["outcome"]), f"exit {data.get('exit_code', 0)}"]
-    if data["outcome"] == "cancelled":
-        parts.pop()
+    parts = [str(data["outcome"])]
+    if data["outcome"] != "cancelled" and data.get("reason") != NODE_LOST:  # which nobody saw
+        parts.append(f"exit {data.get('exit_code', 0)}")
     parts.append(f"ran {seconds(int(data.get('ran_us', 0)))}")
     parts.append(f"waited {seconds(int(data.get('waited_us', 0)))}")
     reason = why_ended(str(data.get("reason", "")), str(data.get("message", "")))

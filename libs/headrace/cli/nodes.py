@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.cli.arguments import Parser, add_connection, add_output, add_watch
+from headrace.cli.confirmation import add_yes
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import gpus, show, size, table
 from headrace.client.client import Client
@@ -44,7 +45,11 @@ def node_options(parser: ArgumentParser) -> None:
     action("approve", "let the machine in that waits to be this node")
     action("reject", "turn it away")
     for name, (_, about) in CHANGES.items():
-        action(name, about)
+        changed = action(name, about)
+        if name == "delete":
+            add_yes(
+                changed
+            )  # as of all that deletes, though an empty node loses nothing: none asks
     draining.drain_options(
         action("drain", "cordon it, let its jobs end, and ask the others to move")
     )

@@ -7,7 +7,8 @@ from typing import Any
 
 from headrace.cli.actions import add_action, add_actions, show_list
 from headrace.cli.arguments import add_connection, add_output, duration_us
-from headrace.cli.exits import DONE, USAGE, printable, report
+from headrace.cli.confirmation import add_yes, is_confirmed
+from headrace.cli.exits import DONE, FAILED, USAGE, printable, report
 from headrace.cli.output import moment, show
 from headrace.client.client import Client
 from headrace.client.people import SERVICE
@@ -86,7 +87,10 @@ def role_options(parser: ArgumentParser) -> None:
     add_output(shown)
     for name, about in (("grant", "give a role"), ("revoke", "take it")):
         changed = add_action(actions, name, about, "member", "role")
-        changed.add_argument("--in", dest="scope", default="", help="a department or project")
+        changed.add_argument(
+            "--in", dest="scope", default="", help=f"a department or project; else {FLEET}"
+        )
+        add_yes(changed)
 
 
 def role(*, action: str, url: str, token: str, project: str, **given: Any) -> int:
@@ -97,6 +101,10 @@ def role(*, action: str, url: str, token: str, project: str, **given: Any) -> in
         return show_list(rows, ROLES, [_role_cells(row) for row in rows], given["output"])
     member = given["member"] if ":" in given["member"] else f"user:{given['member']}"
     scope = given["scope"] or project
+    wide = [f"makes {member} {given['role']} of {FLEET}; --in PROJECT gives it in one alone"]
+    asked = wide if action == "grant" and not scope else []
+    if not is_confirmed("headrace role", asked, is_sure=given["yes"]):
+        return FAILED
     act = client.grant_role if action == "grant" else client.revoke_role
     act(member, given["role"], scope)
     said = "is now" if action == "grant" else "is no more"

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import msgspec
 
-from headrace.cli.confirmation import add_yes, can_ask, counted, is_confirmed, named
+from headrace.cli.confirmation import add_yes, counted, is_confirmed, named
+from headrace.cli.data_folder import data_dir_of, data_dir_option
 from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE, printable
 from headrace.cli.exits import report as report_line
 from headrace.cli.output import show
 from headrace.embedded import EmbeddedError, daemon, ending, identity, processes, secrets, settings
 from headrace.embedded import status as _status
 from headrace.embedded.announcement import announce
-from headrace.embedded.default_folder import default_text
 from headrace.embedded.durability import check_room
 from headrace.embedded.files import write_file
 from headrace.embedded.layout import Layout
@@ -103,7 +103,7 @@ def up_options(parser: ArgumentParser) -> None:
 
 
 def up(
-    data_dir: Path,
+    data_dir: Path | None,
     *,
     nodes: int | None,
     trust_everybody: bool | None,
@@ -136,16 +136,17 @@ def up(
     )
     if moved and fork:
         return report_line("refused: --moved — not beside --fork", REFUSED)
+    folder = data_dir_of(data_dir)
     try:
         word = identity.MOVED if moved else identity.FORK if fork else ""
         story = Story(word=word, is_restored=restored, rotate=rotate)
-        _up(Layout(data_dir), wanted, story, detach=detach)
+        _up(Layout(folder), wanted, story, detach=detach)
     except EmbeddedError as error:
         return _failed(error)
     except BrokenPipeError:
         raise  # nobody reads what it says
     except OSError as error:
-        return _failed(EmbeddedError(f"{error.filename or data_dir}: {error.strerror}"))
+        return _failed(EmbeddedError(f"{error.filename or folder}: {error.strerror}"))
     return DONE
 
 
@@ -173,11 +174,11 @@ def down_options(parser: ArgumentParser) -> None:
     add_yes(parser)
 
 
-def down(data_dir: Path, *, keep_jobs: bool | None, delete_data: bool, yes: bool) -> int:
+def down(data_dir: Path | None, *, keep_jobs: bool | None, delete_data: bool, yes: bool) -> int:
     """Stop the platform, once it is known what ends with it. Without `delete_data` its data stay, and
     `headrace up` goes on where it was.
     """
-    layout = Layout(data_dir)
+    layout = Layout(data_dir_of(data_dir))
     if keep_jobs and delete_data:
         return report_line("headrace down: --keep-jobs is nothing beside --delete-data", USAGE)
     try:
@@ -188,8 +189,7 @@ def down(data_dir: Path, *, keep_jobs: bool | None, delete_data: bool, yes: bool
         losses = [] if is_kept else _ended(jobs, is_final=delete_data)
         if delete_data:
             losses += _dropped(layout, is_copy=is_copy)
-        named_alone = delete_data and len(losses) == 1 and not can_ask()
-        if not is_confirmed("headrace down", losses, is_sure=yes or named_alone):
+        if not is_confirmed("headrace down", losses, is_sure=yes):
             return FAILED
         if not is_copy:
             _stop(layout, keep_jobs=is_kept)
@@ -224,9 +224,7 @@ def _is_copy(layout: Layout, *, delete_data: bool) -> bool:
 
 
 def _dropped(layout: Layout, *, is_copy: bool) -> list[str]:
-    """What goes with the data: a line for what the option names, and more where somebody else has part in
-    it. What runs from another folder does not go with its copy.
-    """
+    """What goes with the data. What runs from another folder does not go with its copy."""
     lines = [f"deletes {layout.data_dir} for good: the log, what jobs left behind, all keys"]
     said = state(layout)
     if is_copy or said is None or said.phase != "ready":
@@ -244,8 +242,7 @@ def _dropped(layout: Layout, *, is_copy: bool) -> list[str]:
     finally:
         client.close()
     live = sum(status.jobs.values())
-    if live or elsewhere or can_ask():
-        lines.append(f"  {status.position} events, {counted(live, 'live job')}, {named(projects)}")
+    lines.append(f"  {status.position} events, {counted(live, 'live job')}, {named(projects)}")
     if elsewhere:
         lines.append(f"  nodes on other machines, which have to join anew: {named(elsewhere)}")
     return lines
@@ -353,17 +350,6 @@ def _stop(layout: Layout, *, keep_jobs: bool) -> None:
         layout.state.unlink(missing_ok=True)
 
 
-def data_dir_option(parser: ArgumentParser) -> None:
-    """Which platform of this machine."""
-    parser.add_argument(
-        "--data-dir",
-        type=lambda text: Path(text).expanduser().absolute(),
-        default=default_text(),  # argparse gives it to `type`, where it is used
-        metavar="FOLDER",
-        help="where everything is kept (%(default)s)",
-    )
-
-
 def _own_environment() -> dict[str, str]:
     """Ours, but for what keeps Python from compiling modules once and for all."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -377,6 +363,7 @@ def _last_line(log: Path) -> str:
 def _table(report: _status.Report) -> str:
     lines = [
         f"Headrace is {report.phase}    {report.url or '–'}     data {report.data_dir}",
+        *([f"bus {report.bus}"] if report.bus else []),
         *([f"numbers for Prometheus {report.metrics}"] if report.metrics else []),
         f"{'PROCESS':<12} {'STATE':<10} {'PID':>8} {'UP':>8} {'RESTARTS':>8} {'MEMORY':>9}  LOG",
     ]

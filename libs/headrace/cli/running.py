@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli.arguments import add_connection
-from headrace.cli.exits import DONE, USAGE, report
+from headrace.cli.exits import DONE, UNPLACEABLE, USAGE, report
 from headrace.cli.submitting import say_submitted
 from headrace.client.client import Client
 
@@ -54,7 +54,9 @@ def run_options(parser: ArgumentParser) -> None:
 
 
 def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> int:
-    """Submit the command, follow it, and exit as it does. Ctrl-C leaves it running."""
+    """Submit the command, follow it, and exit as it does. Ctrl-C leaves it running. What the fleet could
+    not hold if it were empty is not followed: that would be for ever.
+    """
     command = given["command"][given["command"][:1] == ["--"] :]
     if not command and not given["template"]:
         return report("headrace run: which command? (headrace run --gpus 1 -- COMMAND …)", USAGE)
@@ -66,6 +68,9 @@ def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> in
     say_submitted(client, document, answer)
     if detach:
         return DONE
+    if answer.warning:
+        how = f"headrace attach {answer.job} follows it, headrace cancel {answer.job} ends it"
+        return report(f"{answer.job} waits for nodes that could hold it; {how}", UNPLACEABLE)
     from headrace.cli.follow import follow_job
 
     return follow_job(client, answer.job)

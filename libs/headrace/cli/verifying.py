@@ -15,16 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from headrace.cli.arguments import add_output
+from headrace.cli.data_folder import data_dir_of, data_dir_option
 from headrace.cli.exits import DONE, FAILED, UNREACHABLE, report
 from headrace.cli.output import show
-from headrace.embedded.default_folder import default_data_dir, default_text
 
 
 def verify_options(parser: ArgumentParser) -> None:
     """The arguments of `verify`."""
-    parser.add_argument(
-        "--data-dir", type=Path, metavar="FOLDER", help=f"the platform ({default_text()})"
-    )
+    data_dir_option(parser, "the platform")
     parser.add_argument(
         "--noted",
         type=_noted,
@@ -87,6 +85,6 @@ def _dsn(data_dir: Path | None) -> str:
     from headrace.embedded.layout import Layout
     from headrace.embedded.platform import operator_dsn
 
-    layout = Layout((data_dir or default_data_dir()).expanduser().absolute())
+    layout = Layout(data_dir_of(data_dir))
     given = os.environ.get("HEADRACE_PG_DSN", "")
     return given if given and data_dir is None and not layout.exists() else operator_dsn(layout)

@@ -86,6 +86,13 @@ def contexts() -> tuple[str, dict[str, dict[str, str]]]:
     }
 
 
+def kept_in(url: str) -> str:
+    """The folder on this machine of the context in force, or with a `url` of that platform's; empty when
+    it has none. Raises `ClientError`.
+    """
+    return _kept(url).get("data_dir", "")
+
+
 def unknown_context(name: str, known: Iterable[str]) -> ClientError:
     """What to raise for a name that no context has."""
     there = ", ".join(known) or "none"

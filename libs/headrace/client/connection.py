@@ -21,7 +21,7 @@ import msgspec
 from headrace.client.errors import ClientError, Closed, NotFound, Refused, Unreachable
 from headrace.client.model import Answer
 from headrace.client.protocol import AFTER_POSITION
-from headrace.client.transport import ask, opened, parts_of, reason, tls
+from headrace.client.transport import SILENCE_S_SAID, ask, opened, parts_of, reason, tls
 
 REPLY_S_MAX = 25.0  # longer than the gateway itself waits for an answer
 SILENCE_S_MAX = 30.0  # of a stream, which has a heartbeat every 10 s
@@ -183,10 +183,7 @@ class Connection:
             if not is_told and time.monotonic() - began_s > SILENT_S_MAX:
                 is_told = True
                 left_s = deadline_s - time.monotonic()
-                import logging  # seldom needed
-
-                said = logging.getLogger("headrace.client")
-                said.warning("%s: %s; trying again for %.0f s", self._url, failure, left_s)
+                self._say(f"{failure}; trying again for {left_s:.0f} s")
             import random  # seldom needed
 
             time.sleep(wait_s * random.uniform(1, 1 + JITTER))
@@ -196,12 +193,22 @@ class Connection:
     ) -> Reply:
         if self._kept is None or self._kept.sock is None:  # which it closes after a last answer
             self._kept = self._connected()
-        response = ask(self._kept, method, path, body, {**self._headers, **headers})
+        headers = {**self._headers, **headers}
+        response = ask(self._kept, method, path, body, headers, on_silence=self._say_silence)
         answer = response.read()
         after = response.getheader("Retry-After", "")
         after_s = float(after) if after.isdecimal() else RETRY_S
         after_this = _NEXT.fullmatch(response.getheader("Link", ""))
         return Reply(response.status, answer, after_s, after_this[1] if after_this else "")
+
+    def _say_silence(self) -> None:
+        left_s = REPLY_S_MAX - SILENCE_S_SAID
+        self._say(f"no answer for {SILENCE_S_SAID:.0f} s; waiting for {left_s:.0f} s more")
+
+    def _say(self, what: str) -> None:
+        import logging  # seldom needed
+
+        logging.getLogger("headrace.client").warning("%s: %s", self._url, what)
 
     def _connected(self) -> HTTPConnection:
         try:

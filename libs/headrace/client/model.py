@@ -13,6 +13,7 @@ import msgspec
 MAX_PAGE = 1_000  # rows or events in one answer
 
 LIVE = ("submitted", "waiting", "held", "starting", "running", "stopping", "paused")
+NODE_LOST = "node-lost"  # why a job ended whose last worker's end nobody saw
 ENDED = ("succeeded", "failed", "cancelled", "refused")
 
 

@@ -6,7 +6,8 @@ Rule: whoever asks catches `OSError` and `HTTPException`, and says `reason` of t
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+import selectors
+from collections.abc import Callable, Mapping
 from http.client import (
     BadStatusLine,
     HTTPConnection,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     import ssl
 
 CONNECT_S_MAX = 5.0
+SILENCE_S_SAID = 3.0  # after which a person is told that no answer has come
 CERTIFICATE = "headrace login --certificate FILE, or HEADRACE_CERTIFICATE"
 UNSENDABLE = "a request cannot have blanks in its path, nor lines or other alphabets in its headers"
 
@@ -70,15 +72,22 @@ def ask(
     path: str,
     body: bytes | None,
     headers: Mapping[str, str],
+    *,
+    on_silence: Callable[[], None] = lambda: None,
 ) -> HTTPResponse:
-    """The answer to a request, whose body is to be read before the next one. Raises `ClientError`
-    for what cannot be written as a request, and `OSError`, `HTTPException`.
+    """The answer to a request, whose body is to be read before the next one; `on_silence` is called once
+    when none has begun after `SILENCE_S_SAID`. Raises `ClientError` for what cannot be written as a
+    request, and `OSError`, `HTTPException`.
     """
     try:
         connection.request(method, path, body, headers)
     except (InvalidURL, ValueError):  # whose text may have a token in it
         connection.close()
         raise ClientError(UNSENDABLE) from None
+    with selectors.DefaultSelector() as selector:
+        selector.register(connection.sock, selectors.EVENT_READ)
+        if not selector.select(SILENCE_S_SAID):
+            on_silence()
     return connection.getresponse()
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from headrace.embedded import contexts, secrets
-from headrace.embedded.default_folder import default_data_dir
 from headrace.embedded.layout import Layout
 from headrace.embedded.settings import Settings
 from headrace.embedded.status import bus_url, isolation_of, metrics_of
 from headrace.events.accounts import UNISOLATED
+
+UNLIMITED = "memory and CPU are not limited here (on machines that join they are)"
 
 
 def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") -> str:
@@ -26,9 +27,11 @@ def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") 
     is_first = not shown.exists()
     shown.touch(mode=0o600)
     kept = f"kept in {_short(config)} (0600)"
+    where = "" if context == in_force else f" --data-dir {_short(layout.data_dir)}"
+    stop = f"headrace down{where}"
     return "\n".join(
         [
-            f"Headrace is up    {url}     data {_short(layout.data_dir)}     stop: {_stop(layout)}",
+            f"Headrace is up    {url}     data {_short(layout.data_dir)}     stop: {stop}",
             f"  log {_log_server(layout, settings)} · bus {_bus(layout, settings)} · {settings.fleet()}",
             "  you are admin, project default.   Admin token: "
             + (f"{token}  shown once, {kept}" if is_first else kept),
@@ -41,7 +44,9 @@ def announce(layout: Layout, settings: Settings, url: str, join_line: str = "") 
 
 
 def _nodes(layout: Layout, settings: Settings) -> list[str]:
-    """How its nodes isolate jobs, and what to do where they do not; or why there are none."""
+    """How its nodes isolate jobs, what they limit, and what to do where they do not isolate them; or why
+    there are none.
+    """
     if not settings.nodes:
         chosen = "as asked" if settings.are_nodes_chosen else "as other machines reach the platform"
         return [f"  no jobs run on this machine, {chosen} (--nodes N plays some): let others join"]
@@ -49,7 +54,7 @@ def _nodes(layout: Layout, settings: Settings) -> list[str]:
     fix = ""
     if isolation.startswith(UNISOLATED):
         fix = "  (start it as root or allow user namespaces; --trust-everybody runs all the same)"
-    return [f"  isolation of jobs: {isolation}{fix}"]
+    return [f"  isolation of jobs: {isolation}{fix}; {UNLIMITED}"]
 
 
 def _other(context: str, in_force: str) -> str:
@@ -69,12 +74,6 @@ def _bus(layout: Layout, settings: Settings) -> str:
     return (
         "NATS (yours)" if settings.external_nats else f"NATS (embedded) {bus_url(layout, settings)}"
     )
-
-
-def _stop(layout: Layout) -> str:
-    if layout.data_dir == default_data_dir().absolute():
-        return "headrace down"
-    return f"headrace down --data-dir {_short(layout.data_dir)}"
 
 
 def _short(path: Path) -> str:

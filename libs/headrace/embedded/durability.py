@@ -18,15 +18,21 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 def check_room(folder: Path, *, is_first: bool) -> None:
     """Refuse to start what would stop half-way on a full disk. Raises `EmbeddedError`."""
-    found = os.statvfs(folder)
-    free_bytes = found.f_bavail * found.f_frsize
     needed_bytes = FIRST_BYTES_MIN if is_first else LATER_BYTES_MIN
-    if free_bytes < needed_bytes:
+    if lack := lack_of_room(folder, needed_bytes):
         otherwise = ", or take another --data-dir" if is_first else "; nothing in it was changed"
         raise EmbeddedError(
-            f"refused: {folder} — its disk is full: {free_bytes >> 20} MiB are free, and"
-            f" {needed_bytes >> 20} MiB are needed to start: free some{otherwise}"
+            f"refused: {lack}, and {needed_bytes >> 20} MiB are needed to start: free some{otherwise}"
         )
+
+
+def lack_of_room(folder: Path, needed_bytes: int = LATER_BYTES_MIN) -> str:
+    """What to say where less than that is free; else empty."""
+    found = os.statvfs(folder)
+    free_bytes = found.f_bavail * found.f_frsize
+    if free_bytes >= needed_bytes:
+        return ""
+    return f"{folder} — its disk is full: {free_bytes >> 20} MiB are free"
 
 
 def sync(*folders: Path) -> None:

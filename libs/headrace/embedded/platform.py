@@ -139,7 +139,7 @@ class Platform:
 
     async def watch(self) -> None:
         """Keep the logs short, and remember how far the log is, until `stop`. Raises `Gone`."""
-        await asyncio.gather(self._supervisor.watch_logs(), self._watch_position())
+        await asyncio.gather(self._supervisor.watch_files(), self._watch_position())
 
     async def _watch_position(self) -> None:
         while not self._supervisor.closing.is_set():
@@ -167,7 +167,8 @@ class Platform:
 
     async def stop(self, *, keep_jobs: bool) -> None:
         """Take everything down, and forget that it was up."""
-        self._report("stopping")
+        with contextlib.suppress(OSError):  # on a full disk it ends all the same
+            self._report("stopping")
         await asyncio.to_thread(self._see_position)
         self._supervisor.closing.set()
         await asyncio.to_thread(end_everything, self._layout, keep_jobs=keep_jobs)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections import defaultdict
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import msgspec
 
 from headrace.embedded import platform, processes, secrets, settings
+from headrace.embedded.durability import lack_of_room
 from headrace.embedded.layout import Layout
 from headrace.embedded.nats import Nats
 from headrace.embedded.postgres import Postgres
@@ -54,7 +56,7 @@ class Report(msgspec.Struct, kw_only=True):
     ready: bool
     memory_bytes: int
     processes: list[Row]
-    notices: list[str] = []  # about nodes that do not follow the log
+    notices: list[str] = []  # about nodes that do not follow the log, and a full disk
 
 
 def report(layout: Layout) -> Report:
@@ -74,11 +76,15 @@ def report(layout: Layout) -> Report:
         ready=all(row.state == "ready" for row in rows),
         memory_bytes=sum(row.memory_bytes or 0 for row in rows),
         processes=rows,
-        notices=[
-            f"node {name} {said}"
-            for name, said in _readiness(layout, "placement").get("apart", {}).items()
-        ],
+        notices=list(_notices(layout)),
     )
+
+
+def _notices(layout: Layout) -> Iterator[str]:
+    for name, said in _readiness(layout, "placement").get("apart", {}).items():
+        yield f"node {name} {said}"
+    if lack := lack_of_room(layout.data_dir):
+        yield f"{lack}: nothing is taken before there is room"
 
 
 def metrics_of(layout: Layout) -> str:

@@ -26,8 +26,8 @@ BACKOFF_S_MAX = 5.0
 BACKOFF_RESET_S = 30.0  # having run this long, a unit starts again at the shortest pause
 READY_POLL_S = 0.02
 LOG_BYTES_MAX = 8 * 1024**2  # one log file and one older one per unit
-LOG_CHECK_S = 30.0
-END_S_MAX = 5.0  # for a unit whose files are gone
+FILES_CHECK_S = 30.0
+END_S_MAX = 5.0  # for a unit whose files are gone or could not be written
 REFUSED = 78  # EX_CONFIG: an agent whose node was deleted; starting it again changes nothing
 
 _LOG = logging.getLogger("headrace.up")
@@ -41,6 +41,7 @@ class Supervisor:
         self.closing = asyncio.Event()
         self._keeping: dict[str, asyncio.Task[None]] = {}
         self._running: dict[str, Process] = {}
+        self._unwritten: dict[str, Record] = {}  # there was no room on the disk
 
     def keep(self, unit: Unit) -> None:
         """Start the unit now and again whenever it ends."""
@@ -53,25 +54,33 @@ class Supervisor:
                 await self._pause(READY_POLL_S)
 
     async def close(self) -> None:
-        """Keep nothing any more; returns when every unit has ended. Ending them is up to others."""
+        """Keep nothing any more; returns when every unit has ended. Ending them is up to others, who go by
+        their records: only those without one are ended here.
+        """
         self.closing.set()
+        await self._end(self._unwritten)
         await asyncio.gather(*self._keeping.values())
 
     async def end(self) -> None:
         """Keep nothing any more, and end every unit by what is known here: its records are gone."""
         self.closing.set()
-        ending = (
-            asyncio.to_thread(processes.end, process, (signal.SIGTERM, END_S_MAX))
-            for process in self._running.values()
-        )
-        await asyncio.gather(*ending)
+        await self._end(self._running)
 
-    async def watch_logs(self) -> None:
-        """Keep every log file below its limit."""
+    async def watch_files(self) -> None:
+        """Keep every log file below its limit, and write the records for which there was no room."""
         while not self.closing.is_set():
             for log in self._layout.logs.glob("*.log"):
                 shorten(log)
-            await self._pause(LOG_CHECK_S)
+            for record in list(self._unwritten.values()):
+                self._write(record)
+            await self._pause(FILES_CHECK_S)
+
+    async def _end(self, names: Iterable[str]) -> None:
+        ending = (
+            asyncio.to_thread(processes.end, self._running[name], (signal.SIGTERM, END_S_MAX))
+            for name in names
+        )
+        await asyncio.gather(*ending)
 
     async def _keep(self, unit: Unit) -> None:
         record = Record(name=unit.name)
@@ -98,12 +107,23 @@ class Supervisor:
         except (EmbeddedError, OSError) as error:
             return f"did not start error={error}", None
         record.process = self._running[unit.name] = process
-        write_record(self._layout, record)
+        self._write(record)
         if self.closing.is_set():
             await asyncio.to_thread(unit.stop)
+            await self._end(self._unwritten.keys() & {unit.name})
         await ended(process)
         status = processes.reap(process)
         return f"ended {process} status={'unknown' if status is None else status}", status
+
+    def _write(self, record: Record) -> None:
+        """Keep the record. A full disk ends no unit: it is written once there is room."""
+        try:
+            write_record(self._layout, record)
+        except OSError as error:
+            self._unwritten[record.name] = record
+            _LOG.warning("%s is not on record yet error=%s", record.name, error.strerror)
+        else:
+            self._unwritten.pop(record.name, None)
 
     async def _pause(self, pause_s: float) -> None:
         with contextlib.suppress(TimeoutError):

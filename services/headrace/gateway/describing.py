@@ -29,6 +29,7 @@ from headrace.gateway.seeing import STOPPING
 from headrace.runtime.reader import entry_of
 from headrace.store.interface import Stored
 
+LOST = "lost"  # a worker whose end nobody saw, and so no exit code
 _SPEC = (
     "gang", "priority", "preemptible", "protected_minimum", "max_duration_us", "replace_after_us",
     "secrets", "checkpoint", "template", "template_at",
@@ -171,7 +172,8 @@ def _report(attempt: AttemptRow, event: AttemptStarted | AttemptExited | Attempt
             worker.state, worker.message = "lost", "its node was silent for longer than its lease"
         else:
             worker.state, worker.message = event.reason, event.message
-            worker.exit_code, worker.reported = event.exit_code, event.reported
+            worker.exit_code = None if event.reason == LOST else event.exit_code
+            worker.reported = event.reported
 
 
 def _leave(attempt: AttemptRow, event: GangShrunk) -> None:

@@ -98,7 +98,8 @@ async def read_document(
     document = await gateway.document(found.stream.format(name=name, project=of))
     if document is None or document.get("type") != kind:
         whose = f" in project {of}" if of else ""
-        raise NotFound(f"no document of {kind} {name} is in force{whose}")
+        why = "none was applied, or it was deleted"
+        raise NotFound(f"no document of {kind} {name} is in force{whose}: {why}")
     return document
 
 

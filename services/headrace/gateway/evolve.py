@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.access import directory
-from headrace.client.model import why_ended
+from headrace.client.model import NODE_LOST, why_ended
 from headrace.events import Entry, Event, stream_of, tag_of
 from headrace.events.attempts import AttemptExited
 from headrace.events.gangs import (
@@ -182,7 +182,8 @@ def _finished(projection: Projection, entry: Entry, event: JobFinished) -> None:
     job = projection.live.get(event.job)
     if job is None:
         return
-    job.exit_code = None if event.outcome == "cancelled" and not event.attempt else event.exit_code
+    never_ran = event.outcome == "cancelled" and not event.attempt
+    job.exit_code = None if never_ran or event.reason == NODE_LOST else event.exit_code
     job.ran_us = event.ran_us
     if job.waited_us < 0:
         job.waited_us = event.waited_us or max(0, entry.recorded_at_us - job.requested_at_us)

@@ -24,6 +24,7 @@ from headrace.bus.agents import Assignment, Launch, LogsChunk, LogsWanted
 from headrace.bus.sessions import Enter
 from headrace.node_agent import folders, logs, worker_reports
 from headrace.node_agent.held import Held
+from headrace.node_agent.isolation.cgroups import restore
 from headrace.node_agent.launcher_link import LauncherLink
 from headrace.node_agent.machine import AttemptKey, End, Inside, Seen, Way, Workplace
 from headrace.node_agent.pausing.pausing import Pausing
@@ -96,6 +97,7 @@ class ProcessMachine:
         )
         marker = secrets.token_hex(16)
         try:
+            restore(self._settings.isolation, self._settings.loopback)
             spec = spec_of(assignment, launch, place, settings=self._settings, marker=marker)
         except (ValueError, OSError) as error:
             held = self._held[key] = Held(key, self._node_dir, seen)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.node_agent.workplaces.jobs import ran, shell
+from tests.open_folders import full_disk
 
 from headrace.events.asked import Mount
 
@@ -85,6 +86,14 @@ async def test_nothing_is_put_into_a_volume_that_is_read_only(shared, area):
     _, end = await ran_with(shared, "true", *mounted)
     assert end.message == "cannot start: /data/in: Read-only file system"
     assert os.listdir(area / "sets") == ["x"]
+
+
+async def test_a_full_volume_is_not_a_full_node(shared, area):
+    with full_disk(area / "job"):
+        mounted = (shown(area, "/data", "job"), shown(area, "/data/in"))
+        _, end = await ran_with(shared, "true", *mounted)
+    said = "cannot start: /data/in: No space left on device"
+    assert (end.reason, end.message) == ("start-failed", said)
 
 
 async def test_a_volume_that_is_linked_is_read_only_where_it_is_to_be(shared, area):

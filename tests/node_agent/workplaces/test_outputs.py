@@ -7,6 +7,7 @@ import stat
 import pytest
 from tests.node_agent.placement_twin import until
 from tests.node_agent.workplaces.jobs import kept, left, place, ran, shell
+from tests.open_folders import full_disk
 
 from headrace.bundles.manifest import File, Manifest
 from headrace.client.errors import ClientError
@@ -105,6 +106,21 @@ async def test_an_absolute_path_is_seen_by_the_worker_alone(world, node, tmp_pat
     said, _ = await left(world, node, "spoil", f"touch {where}/f/b || echo no", mounts=mounts)
     assert said.endswith("no\n")
     assert list(where.iterdir()) == []
+
+
+@AS_ROOT
+async def test_what_a_full_node_has_no_room_for_is_the_nodes_fault(world, node, folder, tmp_path):
+    """Not the job's, which is tried again elsewhere."""
+    await left(world, node, "features", "echo 1 > f", outputs=("f",))
+    workdir = kept(world, folder)
+    await place(world, "train", "code")
+    mounts = (Mount(job="features", path="in", read_only=True),)
+    with full_disk(node.dir / "bundles"):
+        _, inputs = await ran(node, "train", "true", mounts=mounts)
+        _, code = await ran(node, "code", "true", workdir=workdir)
+    full = "No space left on device"
+    assert (inputs.reason, inputs.message) == ("disk-full", f"cannot start: volumes: {full}")
+    assert (code.reason, code.message) == ("disk-full", f"cannot start: workdir: {full}")
 
 
 async def test_what_is_not_there_to_be_found_is_the_reason(world, node):

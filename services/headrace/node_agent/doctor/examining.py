@@ -62,7 +62,7 @@ def _tell(checks: list[Check], output: str) -> int:
 
 def _checks(settings: NodeSettings, head: str) -> Iterator[Check]:
     yield from check_gpus(ROOT, nvml.binding())
-    yield check_cgroups(ROOT)
+    yield check_cgroups(ROOT, settings.isolation)
     yield check_accounts(settings.accounts)
     yield check_job(settings)
     yield check_engine(settings.engine, ROOT)
@@ -84,7 +84,7 @@ def _weak_spots(settings: NodeSettings) -> Iterator[Check]:
     is_kept = is_root and cgroups.grants_loopback()
     yield weak_spots.check_loopback(is_root=is_root, is_kept=is_kept)
     yield weak_spots.check_devices(granted, ROOT, is_root=is_root)
-    yield weak_spots.check_limits(ROOT, is_root=is_root)
+    yield weak_spots.check_limits(ROOT, settings.isolation, is_root=is_root)
     yield weak_spots.check_kernel(release)
     yield weak_spots.check_links(ROOT)
     yield weak_spots.check_tracing(ROOT)

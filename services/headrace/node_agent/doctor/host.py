@@ -19,8 +19,11 @@ from headrace.node_agent.isolation.accounts import (
     is_reserved,
     lack_of,
 )
+from headrace.node_agent.isolation.cgroups import PROCESSES
 from headrace.telemetry.disk import used_permille
 
+UNLIMITED = "neither memory nor CPU of jobs is limited"
+PLAYED = " on a node that joins (not on those that headrace up plays)"
 CONTROLLERS = ("cpu", "memory", "pids")
 DISK_PERMILLE_MAX = 900  # from there on the node takes no work
 DISK_PERMILLE_WARNED = 800
@@ -30,8 +33,12 @@ TIMEX_BYTES = 256  # no smaller than the kernel's struct timex
 PORTS = {"https": 443, "http": 80, "tls": 4222, "nats": 4222}
 
 
-def check_cgroups(root: Path) -> Check:
-    """How well jobs are kept apart. `root` is `/`, or a stand-in."""
+def check_cgroups(root: Path, choice: str) -> Check:
+    """What limits memory and CPU of jobs, on a node of its own: those that `headrace up` plays limit
+    nothing. `root` is `/`, or a stand-in; `choice` is what the agent is told to use.
+    """
+    if choice == PROCESSES:
+        return warning("cgroup", f"not used: {UNLIMITED}", "unset HEADRACE_NODE_ISOLATION")
     mount = root / "sys/fs/cgroup"
     unified = mount / "cgroup.controllers"
     systemd = " with systemd" if (root / "run/systemd/system").exists() else ""
@@ -41,11 +48,11 @@ def check_cgroups(root: Path) -> Check:
         if missing:
             fix = f"let the machine (or the container's host) delegate {' '.join(missing)}"
             return warning("cgroup", f"v2{systemd}, without {' '.join(missing)}", fix)
-        return ok("cgroup", f"v2{systemd}")
+        return ok("cgroup", f"v2{systemd}: limits hold{PLAYED}")
     fix = "boot with systemd.unified_cgroup_hierarchy=1"
     if (mount / "memory").exists():
-        return warning("cgroup", f"v1{systemd}: limits hold, pressure is not seen", fix)
-    return warning("cgroup", "none: jobs are kept apart by process groups and rlimits only", fix)
+        return warning("cgroup", f"v1{systemd}: limits hold{PLAYED}, pressure is not seen", fix)
+    return warning("cgroup", f"none: {UNLIMITED}", fix)
 
 
 def check_accounts(accounts: Accounts, etc: Path = ETC) -> Check:

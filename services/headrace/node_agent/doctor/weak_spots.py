@@ -81,10 +81,10 @@ def check_devices(granted: Granted, root: Path, *, is_root: bool) -> Check:
     return warning("devices", "a job can open every GPU of the machine", fix)
 
 
-def check_limits(root: Path, *, is_root: bool) -> Check:
+def check_limits(root: Path, choice: str, *, is_root: bool) -> Check:
     """Whether a job is kept to its memory, CPU and number of processes."""
     if is_root:
-        return check_cgroups(root)
+        return check_cgroups(root, choice)
     found = "of an agent that is not root: jobs are limited only where systemd delegates a v2 tree to it"
     return warning("cgroup", found, "run the agent as root, or with Delegate= in its unit")
 

@@ -144,6 +144,20 @@ def probe_loopback(name: str, isolation: Isolation) -> str:
     return base
 
 
+def restore(isolation: Isolation, loopback: str) -> None:
+    """Make anew what is above the groups of attempts where somebody has removed it: empty while nothing
+    runs, it goes with any tidying, and every job here would fail. Raises `OSError`.
+    """
+    is_kept = not loopback or os.path.isdir(loopback)
+    if isinstance(isolation, Cgroup2) and not os.path.isdir(isolation.base):
+        _version2(Path(isolation.base))
+    elif isinstance(isolation, Cgroup1) and not all(map(os.path.isdir, isolation.bases.values())):
+        _version1({controller: Path(base) for controller, base in isolation.bases.items()})
+    if not is_kept:
+        _make(Path(loopback))
+        loopback_filter.keep(loopback)
+
+
 def grants_loopback() -> bool:
     """Whether this host grants what `probe_loopback` looks for; nothing of the trial is left."""
     name = f"headrace-trial-{os.getpid()}"

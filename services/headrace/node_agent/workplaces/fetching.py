@@ -98,7 +98,9 @@ class Fetcher:
     async def tree(
         self, objects: Objects, job: str, tree: str, bytes_max: int = BUNDLE_BYTES_MAX
     ) -> Fetched:
-        """The folder of this name, every content of which is here now. Raises `Unprepared`."""
+        """The folder of this name, every content of which is here now. Raises `Unprepared`, and `OSError`
+        where it cannot be kept.
+        """
         lock = self._fetching.setdefault((objects.root, tree), asyncio.Lock())
         async with lock:
             known = await asyncio.to_thread(objects.tree, tree, bytes_max)
@@ -111,7 +113,7 @@ class Fetcher:
 
     async def outputs(self, objects: Objects, job: str, of: str) -> Manifest:
         """What the job `of` left behind, every content of which is here now: that of its one worker,
-        or of several in folders by rank. Raises `Unprepared`.
+        or of several in folders by rank. Raises as `tree` does.
         """
         left = await self._files.ask("outputs", AskOutputs(job=job, of=of), Outputs)
         found: list[File] = []
@@ -129,7 +131,7 @@ class Fetcher:
             manifest = msgspec.json.decode(data, type=Manifest)
             held = await self._contents(objects, job, tree, manifest, missing)
             await asyncio.to_thread(objects.put_tree, data, bytes_max)
-        except (BadManifest, OSError) as error:
+        except BadManifest as error:
             raise Unprepared(f"folder {tree[:12]} cannot be kept on this node: {error}") from None
         return Fetched(manifest, held)
 

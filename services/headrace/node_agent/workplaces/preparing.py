@@ -111,6 +111,9 @@ class Workplaces:
         await self._trees.close()
 
     async def _prepare(self, assignment: Assignment, launch: Launch) -> Workplace | End:
+        """All that is written here is on the node's own disk: one that is full is the node's fault. Volumes
+        are looked at only, so that who fills one does not take the node from others.
+        """
         owner = None
         with contextlib.suppress(ValueError):  # who may run as nobody is told so at its start
             owner = self._owner_of(assignment.user, assignment.account)
@@ -127,10 +130,7 @@ class Workplaces:
             line = getattr(error, "strerror", None) or str(error)
             _LOG.warning("not prepared job=%s %s: %s", assignment.job, what, line)
             message = f"cannot start: {what}: {line}"
-            reason = "start-failed"
-            # A volume's disk is not the node's: who fills it must not take the node from others.
-            if isinstance(error, OSError) and what != "volumes":
-                reason = reason_of(error)
+            reason = reason_of(error) if isinstance(error, OSError) else "start-failed"
             return End(reason=reason, exit_code=NOT_EXECUTABLE, message=message)
         return msgspec.structs.replace(place, outputs=launch.outputs)
 
