@@ -230,15 +230,6 @@ async def test_a_folder_of_a_job_file_is_where_the_file_is(world, headrace, tmp_
     assert [file.path for file in files] == ["job.yaml"]
 
 
-async def test_a_folder_that_can_only_be_here_and_is_not_is_refused_here(world, headrace, tmp_path):
-    code, out, err = await headrace("run", "--workdir", "src", "--", "true")
-    assert (code, out, world.asked) == (120, "", [])
-    assert err.startswith(f"refused: workdir = src — there is no folder {tmp_path}/src; ")
-    await accept(world, "job.submit", job="a-1")
-    assert (await headrace("run", "--detach", "--workdir", "/of/the/nodes", "--", "true"))[0] == 0
-    assert json.loads(world.asked[0].data)["workdir"] == "/of/the/nodes"
-
-
 async def test_a_repeated_key_is_a_key_per_document(world, headrace):
     await accept(world, "job.submit", job="a-1")
     text = b"name: a\ncommand: [a]\n---\nname: b\ncommand: [b]\n"
