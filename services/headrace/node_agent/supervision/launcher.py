@@ -34,6 +34,7 @@ from headrace.node_agent.supervision.protocol import (
 from headrace.node_agent.supervision.rehearsal import rehearse
 
 IDLE_MS_MAX = 10_000  # an agent that needs a launcher starts one
+RECEIVED_BYTES_MAX = 65_536  # at once: for more the C library maps memory each time
 _SEND_BUFFER_BYTES = 1_048_576  # answers wait here while the agent is busy
 _HELD = set(shim.SIGNALS)
 _READ = json.JSONDecoder().raw_decode  # `loads` without what it does beside
@@ -132,7 +133,7 @@ class Launcher:
     def _read(self, descriptor: int) -> None:
         connection = self._sockets[descriptor]
         try:
-            received = connection.recv(262_144)
+            received = connection.recv(RECEIVED_BYTES_MAX)
         except BlockingIOError:
             return
         except OSError:

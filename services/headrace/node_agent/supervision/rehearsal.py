@@ -12,15 +12,11 @@ import sys
 from headrace.node_agent.supervision import kernel, processes, shim
 from headrace.node_agent.supervision.beneath import remove
 from headrace.node_agent.supervision.namespaces import FILES_MAX, ROOT, TMP, Namespaces, View
-from headrace.node_agent.supervision.protocol import Start
+from headrace.node_agent.supervision.protocol import WORK, Start
 
 TIMES = 3  # more gained nothing
 FOLDER = "rehearsal"  # in the node's
 _COMMAND, _ENV = ["true"], {"PATH": os.defpath}
-_VIEW: View = {
-    "kind": ROOT, "hidden": [], "shown": [], "named": [], "refused": [], "shm_bytes": 0,
-    "shares_memory": False, "names": None, "scopes_sockets": False,
-}  # fmt: skip
 
 
 def rehearse(boot: str) -> None:
@@ -46,8 +42,13 @@ def rehearse(boot: str) -> None:
 
 def _make_namespaces(null: int) -> None:
     os.mkdir(TMP)
-    streams, make = (null, null, null), Namespaces(_VIEW, []).make
-    processes.start_beside(_COMMAND, _ENV, "/", streams, make)
+    attempt, streams = os.getcwd(), (null, null, null)
+    view: View = {
+        "kind": ROOT, "hidden": [attempt], "shown": [[f"{attempt}/{WORK}", True]], "named": [],
+        "refused": [], "shm_bytes": 0, "shares_memory": False, "names": ["", ""],
+        "scopes_sockets": False,
+    }  # fmt: skip
+    processes.start_beside(_COMMAND, _ENV, "/", streams, Namespaces(view, []).make)
     os.wait()
 
 
