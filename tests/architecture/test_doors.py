@@ -41,6 +41,7 @@ MEANT = {
             " os.readlink os.stat"
         ),
     ),
+    "supervision/rehearsal.py": ("a folder in which no job runs", "os.mkdir os.open"),
     "supervision/sessions.py": (
         IN_SESSIONS,
         "kernel.read kernel.write os.listdir os.open os.path.exists os.readlink os.rename",

@@ -56,14 +56,14 @@ async def measure(node_dir: Path, starts: int) -> None:
     name = name_of(node_dir)
     isolation = probe(name)
     loopback = probe_loopback(name, isolation)
+    isolated = MachineSettings(
+        node_dir=node_dir / "isolated",
+        isolation=isolation,
+        views=views.probe(node_dir, ()),
+        loopback=loopback,
+    )
+    bare = MachineSettings(node_dir=node_dir / "bare")
     try:
-        isolated = MachineSettings(
-            node_dir=node_dir / "isolated",
-            isolation=isolation,
-            views=views.probe(node_dir, ()),
-            loopback=loopback,
-        )
-        bare = MachineSettings(node_dir=node_dir / "bare")
         for settings in (isolated, bare):
             settings.node_dir.mkdir()
             settings.node_dir.chmod(0o711)  # without views, jobs' accounts pass through it
@@ -71,6 +71,8 @@ async def measure(node_dir: Path, starts: int) -> None:
         await _held(isolated)
         other = await _starts(bare, starts)
     finally:
+        for settings in (isolated, bare):
+            stop_all(settings.node_dir)  # a launcher is in a group, too
         remove_base(name)
     floor_ms = _floor_ms()
     print(f"of which {first.cpu_ms - other.cpu_ms:.2f} ms of CPU, and {first.running_ms - other.running_ms:.2f} "
@@ -237,11 +239,7 @@ def main() -> None:
     above = NODES if os.geteuid() == 0 else None
     with tempfile.TemporaryDirectory(prefix="headrace-bench-", dir=above) as folder:
         os.chmod(folder, 0o711)  # noqa: S103  (jobs' accounts pass through it)
-        try:
-            asyncio.run(measure(Path(folder).resolve(), starts))
-        finally:
-            for node_dir in Path(folder).iterdir():
-                stop_all(node_dir)
+        asyncio.run(measure(Path(folder).resolve(), starts))
 
 
 if __name__ == "__main__":

@@ -18,14 +18,12 @@ from typing import Any
 import msgspec
 
 from headrace.node_agent import supervision
-from headrace.node_agent.supervision.namespaces import ROOT
 from headrace.node_agent.supervision.protocol import (
     LAUNCHER_LOG,
     LINE_BYTES_MAX,
     QUIT,
     SOCKET,
     START,
-    START_FIRST,
     VERSION,
 )
 from headrace.node_agent.tasks import end_tasks
@@ -79,10 +77,7 @@ class LauncherLink:
         """Hand a start over; False when there is no launcher now."""
         if self._writer is None:
             return False
-        folder, told = spec["folder"].encode(), msgspec.json.encode(spec)
-        view = spec["confinement"]["view"]
-        word = START_FIRST if view is not None and view["kind"] == ROOT else START
-        self._writer.write(b"%b %b %b\n" % (word, folder, told))
+        self._writer.write(b"%b %b\n" % (START, msgspec.json.encode(spec)))
         return True
 
     async def _keep(self) -> None:
@@ -161,7 +156,7 @@ class LauncherLink:
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                env={"LD_BIND_NOW": "1"},  # bind symbols once, not again in every shim
+                env={"LD_BIND_NOW": "1", "MALLOC_ARENA_MAX": "1"},  # once, not in every shim
                 start_new_session=True,
             )
         finally:

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from headrace.bus.agents import Assignment, Launch
 from headrace.documents import frameworks
 from headrace.events.accounts import BY_USER_NAMESPACES
@@ -43,6 +45,8 @@ from headrace.node_agent.supervision.protocol import (
 )
 from headrace.node_agent.worker_environment import environment_of, place_of, processes_of
 from headrace.node_agent.workplaces.setups import environment_of as prepared_by
+
+_RECORDED = ("job", "attempt", "rank", "project", "traceparent", "devices", "replace_after_s")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,16 +95,16 @@ def spec_of(
         make_home(base["HOME"], account, settings.node_dir)
     env = environment_of(assignment, launch, bound, base=base, folder=path, marker=marker)
     files = files_of(place_of(assignment, launch, path), launch.framework)
+    plan = _confinement(settings, assignment, place, bound, files, identity=identity)
+    granted, placed = _granted(assignment), _placed(place)
     return (
-        _granted(assignment)
-        | _placed(place)
+        granted
+        | placed
         | {
             "folder": folder,
+            "meant": _meant(granted, place, bound, plan, marker),
             "enforcement": bound.enforcement,
-            "confinement": _confinement(
-                settings, assignment, place, bound, files, identity=identity
-            ),
-            "marker": marker,
+            "confinement": plan,
             "command": launch.command,
             "env": env
             | {name: _at(path, value) for name, value in place.env.items()}
@@ -111,6 +115,16 @@ def spec_of(
             "journal": settings.journal,
         }
     )
+
+
+def _meant(
+    granted: dict[str, Any], place: Workplace, bound: Bound, plan: dict[str, Any], marker: str
+) -> str:
+    """What `intent.json` says that is known by now: see `folders.Intent`."""
+    meant = {name: granted[name] for name in _RECORDED}
+    meant |= {"isolation": plan["level"], "groups": [folder for folder, _ in plan["groups"]]}
+    meant |= {"enforcement": bound.enforcement, "marker": marker, "outputs": place.outputs}
+    return msgspec.json.encode(meant).decode()
 
 
 def _base_of(settings: MachineSettings, identity: Identity, user: str, path: str) -> dict[str, str]:

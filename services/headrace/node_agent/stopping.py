@@ -82,11 +82,11 @@ def _ask(folder: Path, pid: int) -> int:
     return pidfd
 
 
-def _until_ended(pidfd: int) -> None:
-    """Until the shim has ended, however long something in it cannot be killed."""
+def _until_ended(pidfd: int, within_s: float | None = None) -> None:
+    """Until the process has ended, however long something in it cannot be killed, or so long."""
     ended = select.poll()
     ended.register(pidfd, select.POLLIN)
-    ended.poll()
+    ended.poll(None if within_s is None else within_s * 1000)
 
 
 def _sweep(folder: Path, boot: str) -> None:
@@ -100,13 +100,16 @@ def _sweep(folder: Path, boot: str) -> None:
 
 
 def _quit_launcher(node_dir: Path) -> None:
-    """Have the launcher leave: it holds its lock as long as it lives."""
+    """Have the launcher leave: it holds its lock as long as it lives, and a control group a moment longer."""
     until_s = time.monotonic() + QUIT_S
     while pid := folders.holder_of(node_dir / LAUNCHER_LOCK):
         if time.monotonic() > until_s:
             tree.send([pid], signal.SIGKILL)
-        _ask_to_quit(node_dir)
-        time.sleep(LOOK_S)
+        with contextlib.suppress(ProcessLookupError):
+            pidfd = os.pidfd_open(pid)
+            _ask_to_quit(node_dir)
+            _until_ended(pidfd, max(LOOK_S, until_s - time.monotonic()))
+            os.close(pidfd)
 
 
 def _ask_to_quit(node_dir: Path) -> None:

@@ -37,7 +37,8 @@ def values_of(folder: Path) -> dict[str, str]:
     """The last of each value that the first process to report any has; decimals, by name."""
     with contextlib.suppress(OSError), Folder.at(folder / REPORTS) as reports:
         names = frozenset(reports.names(NAMES_MAX))
-        for name in (f"{process}.json" for process in range(FILES_MAX)):
+        for process in range(FILES_MAX if names else 0):
+            name = f"{process}.json"
             if name in names and (values := _read(reports, name)):
                 return values
     return {}

@@ -182,4 +182,4 @@ def _is_in(path: str, folders: Collection[str]) -> bool:
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:
-    return any(f"{path}/".startswith(f"{folder}/") for folder in folders)
+    return f"{path}/".startswith(tuple([f"{folder}/" for folder in folders]))

@@ -59,7 +59,11 @@ def open_ways(node_dir: Path, paths: Iterable[str]) -> list[str]:
 
 def _ways(path: str) -> Iterator[str]:
     """The folders above, from the root on."""
-    yield from (str(way) for way in reversed(Path(path).parents))
+    way = ""
+    for name in path.split("/"):
+        if name not in ("", "."):
+            yield way or "/"
+            way = f"{way}/{name}"
 
 
 def _is_open(folder: str, account: Account) -> bool:

@@ -60,11 +60,8 @@ class Confinement:
         """Before the first process: make what it enters. Raises `OSError`."""
         if self.namespaces is not None:
             self.namespaces.start(self._plan["account"])
-
-    def keep(self) -> None:
-        """After the first process: hold on to what it made, so that others can enter it."""
-        if self.namespaces is not None:
-            self.namespaces.keep()
+            if self.namespaces.is_first and not kernel.CAN_SPLIT_ACCOUNTS:
+                kernel.run_beside(self.namespaces.make)
 
     def enter(self, parent: int) -> None:
         """In a new process, which `parent` has forked: join groups and namespaces, stand in line, be
@@ -99,7 +96,7 @@ class Confinement:
         is the namespaces' first: nobody is there yet who could do anything to a thread that has the
         account. Raises `processes.CannotStart`.
         """
-        if self.namespaces is None or not self.namespaces.is_first or not kernel.CAN_SPLIT_ACCOUNTS:
+        if self.namespaces is None or not self.namespaces.is_first:
             return processes.start(argv, env, folder, streams, self.enter)
         before = kernel.read(_OOM, 16)
         home = _unified_home(self.folders)
@@ -119,7 +116,7 @@ class Confinement:
                 kernel.write(f"{folder}/tasks", b"0", flags=0)
             except OSError:
                 kernel.write(f"{folder}/cgroup.procs", b"0", flags=0)
-        self.namespaces.enter()
+        self.namespaces.make()
         if self._plan["account"] is not None:
             kernel.be(*self._plan["account"])
             kernel.gain_no_privileges()
@@ -137,8 +134,11 @@ class Confinement:
 
     def hand_over(self, attempt: Folder, paths: list[str], readable: str) -> None:
         """Let the account, and nobody else, have these files and folders of the attempt's, and read one
-        that stays the node's.
+        that stays the node's. The folder for temporary files is one of them.
         """
+        if self.namespaces is not None:
+            attempt.make(TMP)
+            paths = [*paths, TMP]
         if self._plan["account"] is not None:
             user, group, _ = self._plan["account"]
             for path in paths:

@@ -1,11 +1,13 @@
 """What the standard library lacks of the kernel's interface, and what /proc says of processes."""
 
+import _thread
 import ctypes
 import errno
 import os
 import signal
 import struct
 import time
+from collections.abc import Callable
 from typing import Any
 
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -26,7 +28,6 @@ _KEYRING_CALLS = {
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x20000, 0x8000000, 0x10000000, 0x20000000
 NEW_GROUPS = 0x2000000  # the root of control groups is the one that the process is in (Linux 4.6)
-OWN_FILES = 0x400  # `unshare`: a table of descriptors of one's own
 # By machine: setgroups, setgid, setuid. The C library's own change every thread of the process.
 _ACCOUNT_CALLS = {"x86_64": (116, 106, 105), "aarch64": (159, 144, 146)}.get(os.uname().machine)
 CAN_SPLIT_ACCOUNTS = _ACCOUNT_CALLS is not None
@@ -115,6 +116,29 @@ def rename(name: str) -> None:
 def unshare(kinds: int) -> None:
     """Have namespaces of one's own from now on (of processes: for one's children). Raises `OSError`."""
     _checked(_UNSHARE(kinds), "namespaces")
+
+
+def run_beside(work: Callable[[], None]) -> None:
+    """Run this in a thread to its end: what it unshares, enters or becomes ends with it. Raises what it
+    raised.
+    """
+    failed: Exception | None = None
+    done = _thread.allocate_lock()
+
+    def run() -> None:
+        nonlocal failed
+        try:
+            work()
+        except Exception as error:
+            failed = error
+        finally:
+            done.release()
+
+    done.acquire()
+    _thread.start_new_thread(run, ())
+    done.acquire()
+    if failed is not None:
+        raise failed
 
 
 def join(other: int, kinds: int) -> None:

@@ -17,6 +17,8 @@ import struct
 import sys
 
 from headrace.node_agent.supervision import kernel, shim, tree
+from headrace.node_agent.supervision.confinement import Plan
+from headrace.node_agent.supervision.namespaces import ROOT
 from headrace.node_agent.supervision.protocol import (
     CONNECTIONS_MAX,
     LAUNCHER_LOCK,
@@ -24,16 +26,18 @@ from headrace.node_agent.supervision.protocol import (
     QUIT,
     SOCKET,
     START,
-    START_FIRST,
+    Start,
     forked_line,
     greeting_line,
     refused_line,
 )
+from headrace.node_agent.supervision.rehearsal import rehearse
 
 IDLE_MS_MAX = 10_000  # an agent that needs a launcher starts one
+RECEIVED_BYTES_MAX = 65_536  # at once: for more the C library maps memory each time
 _SEND_BUFFER_BYTES = 1_048_576  # answers wait here while the agent is busy
 _HELD = set(shim.SIGNALS)
-_READ = json.JSONDecoder().raw_decode  # `loads` without what every shim would copy for it
+_READ = json.JSONDecoder().raw_decode  # `loads` without what it does beside
 
 
 def main(node_dir: str) -> None:
@@ -51,7 +55,11 @@ def main(node_dir: str) -> None:
     _ignore_nothing()
     kernel.adopt_orphans()
     kernel.rename("headrace-launch")
-    launcher = Launcher()
+    boot = kernel.boot_id()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
+    rehearse(boot)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
+    launcher = Launcher(boot)
     gc.collect()
     gc.freeze()  # so that a fork shares these pages until it changes them
     gc.disable()  # nothing here makes cycles
@@ -70,9 +78,10 @@ def _ignore_nothing() -> None:
 class Launcher:
     """Listens on the node's socket and forks."""
 
-    def __init__(self) -> None:
-        self._boot = kernel.boot_id()
+    def __init__(self, boot: str) -> None:
+        self._boot = boot
         self._pids = os.open("/proc/self/ns/pid", os.O_RDONLY)
+        self._joined = ""  # the group of version 2 that this process has joined
         self._shims: set[int] = set()
         self._lines: dict[int, bytes] = {}
         self._sockets: dict[int, socket.socket] = {}
@@ -124,7 +133,7 @@ class Launcher:
     def _read(self, descriptor: int) -> None:
         connection = self._sockets[descriptor]
         try:
-            received = connection.recv(262_144)
+            received = connection.recv(RECEIVED_BYTES_MAX)
         except BlockingIOError:
             return
         except OSError:
@@ -140,26 +149,40 @@ class Launcher:
             self._obey(line, connection)
 
     def _obey(self, line: bytes, connection: socket.socket) -> None:
-        word, _, rest = line.partition(b" ")
-        if word in (START, START_FIRST):
-            self._start(rest, connection, is_first=word == START_FIRST)
+        word, _, told = line.partition(b" ")
+        if word == START:
+            self._start(_READ(told.decode())[0], connection)
         elif line == QUIT:
             sys.exit(0)
 
-    def _start(self, asked: bytes, connection: socket.socket, *, is_first: bool) -> None:
-        folder, _, start = asked.partition(b" ")
+    def _start(self, spec: Start, connection: socket.socket) -> None:
+        folder, view = spec["folder"], spec["confinement"]["view"]
+        is_first = view is not None and view["kind"] == ROOT
+        self._join(spec["confinement"])
         signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
         try:
             pid = self._fork_first() if is_first else os.fork()
         except OSError as error:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
-            tell(connection, refused_line(folder.decode(), str(error), "start-failed"))
+            tell(connection, refused_line(folder, str(error), "start-failed"))
             return
         if pid == 0:
-            self._become_shim(start, connection)
+            self._become_shim(spec, connection)
         self._shims.add(pid)
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _HELD)
-        tell(connection, forked_line(folder.decode(), pid))
+        tell(connection, forked_line(folder, pid))
+
+    def _join(self, plan: Plan) -> None:
+        """Be in the group that the attempt's shim is to be in, so that it is born there: to move a process
+        takes the kernel milliseconds.
+        """
+        group = plan["joined"]
+        if group and group != self._joined:
+            with contextlib.suppress(OSError):  # it says so itself when it fails there, too
+                kernel.write(f"{group}/cgroup.procs", b"0", flags=0)
+                self._joined = group
+        if group == self._joined:
+            plan["joined"] = ""
 
     def _fork_first(self) -> int:
         """Fork a child that is the first process of a PID namespace of its own; the next one is in this
@@ -175,7 +198,7 @@ class Launcher:
             kernel.join(self._pids, kernel.NEW_PIDS)
         return pid
 
-    def _become_shim(self, start: bytes, connection: socket.socket) -> None:
+    def _become_shim(self, spec: Start, connection: socket.socket) -> None:
         """In the child: leave everything of the launcher behind; never returns."""
         try:
             os.close(self._listening)
@@ -183,9 +206,7 @@ class Launcher:
             for descriptor, other in self._sockets.items():
                 if other is not connection:
                     os.close(descriptor)
-            shim.run(
-                _READ(start.decode())[0], self._boot, lambda line: tell(connection, line, last=True)
-            )
+            shim.run(spec, self._boot, lambda line: tell(connection, line, last=True))
         except Exception as error:
             sys.stderr.write(f"ERROR shim {type(error).__name__}: {error}\n")
             sys.stderr.flush()

@@ -75,8 +75,8 @@ def hold(source: str, *, is_read_only: bool) -> Held:
 
 def show(source: int, target: str, *, is_read_only: bool, is_new: bool) -> None:
     """Have an open folder or file, with what is mounted in it, at a path that is no link and that no job
-    can change; where the path `is_new`, its mount point is made if need be. Raises `OSError` with the
-    path.
+    can change, and let go of it; where the path `is_new`, its mount point is made if need be. Raises
+    `OSError` with the path.
     """
     tree = _clone(source, "")
     try:
@@ -89,6 +89,7 @@ def show(source: int, target: str, *, is_read_only: bool, is_new: bool) -> None:
         raise OSError(error.errno, error.strerror, target) from None
     finally:
         os.close(tree)
+        os.close(source)
 
 
 def _make(path: str, *, is_folder: bool) -> None:

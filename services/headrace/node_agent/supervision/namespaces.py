@@ -15,9 +15,7 @@ import contextlib
 import errno
 import os
 import signal
-import socket
 import stat
-import struct
 from typing import Any
 
 from headrace.node_agent.supervision import kernel
@@ -41,8 +39,6 @@ _COVERED, _BOUND = 0, 1  # at one path, in this order
 FILES_MAX = 4096  # descriptors that init may have inherited
 _KINDS = kernel.NEW_MOUNTS | kernel.NEW_IPC
 _OWN_TERMINALS = f"newinstance,ptmxmode=0666,mode=620,max={TERMINALS_MAX}"
-_DESCRIPTORS = struct.Struct("3i")  # of namespaces that were made: mounts, IPC, and the root folder
-_HELD_BYTES = socket.CMSG_SPACE(_DESCRIPTORS.size)
 WAITED_FOR = (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP)
 LEAVE, END = signal.SIGHUP, signal.SIGTERM  # to init, from its shim
 
@@ -65,23 +61,19 @@ class Namespaces:
         self._view, self._mounts = view, mounts
         self.init = 0  # the pid of one that is not this process, once it was started
         self._account: Account = None
-        self._arranging: tuple[socket.socket, socket.socket] | None = None
+        self.is_first = False  # whether the next to enter makes them, beside this process: there is no init but it
         self._joined: list[
             tuple[int, int]
         ] = []  # each a descriptor, and what there is to enter by it
         self.root = -1  # a descriptor of the top of all that is seen, once there is a first process
 
     def start(self, account: Account) -> None:
-        """Make what the first process finds, once. The attempt's folder for temporary files is made for
-        this account. Raises `OSError` with the path or the kind of thing that could not be had.
+        """Make what the first process finds, once; the attempt's folder for temporary files is there. Raises
+        `OSError` with the path or the kind of thing that could not be had.
         """
-        if self._joined or self._arranging is not None:
+        if self._joined or self.is_first:
             return
         self._account = account
-        with Folder.at(".") as attempt:
-            attempt.make(TMP)
-            if account is not None:
-                attempt.hand_over(TMP, account[0], account[1])
         is_users = self._view["kind"] == USER
         if is_users:
             _be_alone_of_this_user()
@@ -92,37 +84,27 @@ class Namespaces:
         if is_users:
             self._start_init()
         else:
-            self._arranging = socket.socketpair(socket.AF_UNIX)
+            self.is_first = True
 
-    @property
-    def is_first(self) -> bool:
-        """Whether the next to enter is the first, and there is no init but this process."""
-        return self._arranging is not None
+    def make(self) -> None:
+        """In a thread of this process, which is in them from then on: make them, and hold on to them. Raises
+        `OSError`.
+        """
+        self._make()
+        at = f"{PROCESSES}/thread-self/ns"
+        mounts, ipc = (os.open(f"{at}/{name}", os.O_RDONLY) for name in ("mnt", "ipc"))
+        self._joined = [(mounts, kernel.NEW_MOUNTS), (ipc, kernel.NEW_IPC)]
+        self.root = os.open("/", os.O_PATH | os.O_DIRECTORY)
+        self.is_first = False
 
     def enter(self) -> None:
-        """In a new process (or the first's thread), which has been in the PID namespace from its start. Raises `OSError`."""
-        if self._arranging is not None:
-            self._make()
-            self._arranging[1].sendmsg([b"."], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, _of_mine())])
-            return
+        """In a new process, which has been in the PID namespace from its start. Raises `OSError`."""
         if self._own_groups:  # the group that it is in by now is the top of all that it hears of
             kernel.unshare(self._own_groups)
         for descriptor, kinds in self._joined:
             kernel.join(descriptor, kinds)
         os.fchdir(self.root)  # joining led to the namespace's own: the agent's may be in it
         os.chroot(".")
-
-    def keep(self) -> None:
-        """Hold on to the namespaces that the first process, which runs by now, has made."""
-        if self._arranging is None:
-            return
-        here, there = self._arranging
-        there.close()
-        _, held, _, _ = here.recvmsg(1, _HELD_BYTES, socket.MSG_CMSG_CLOEXEC)
-        here.close()
-        mounts, ipc, self.root = _DESCRIPTORS.unpack(held[0][2])
-        self._joined = [(mounts, kernel.NEW_MOUNTS), (ipc, kernel.NEW_IPC)]
-        self._arranging = None
 
     @property
     def _own_groups(self) -> int:
@@ -155,7 +137,7 @@ class Namespaces:
             raise OSError(code, os.strerror(code), path)
 
     def _make(self) -> None:
-        kernel.unshare(_KINDS | self._own_groups | kernel.OWN_FILES)
+        kernel.unshare(_KINDS | self._own_groups)
         mask = os.umask(0o022)  # everybody may get to what is shown
         kernel.leave_mounts()
         self._arrange()
@@ -206,11 +188,11 @@ class Namespaces:
         mounts = [
             (target, hold(source, is_read_only=only)) for source, target, only in self._mounts
         ]
-        temporary, _ = _held(TMP)
+        temporary = [os.open(TMP, os.O_PATH | os.O_DIRECTORY) for _ in TEMPORARY]
         os.chdir("/")
         whole = {path for _, path, _ in shown}  # what is mounted there first would come along
         replaced = [path for path in TEMPORARY if path not in whole and _is_folder(path)]
-        places = [(path, _BOUND, temporary, False) for path in replaced]
+        places = [(path, _BOUND, temporary.pop(), False) for path in replaced]
         places += [(path, _COVERED, -1, False) for path in view["hidden"]]
         places += [(path, _BOUND, source, only) for source, path, only in shown]
         covers: list[str] = []
@@ -226,7 +208,7 @@ class Namespaces:
                 kernel.show(cover, path)
                 covers.append(path)
             elif os.path.exists(path):
-                show(nothing, path, is_read_only=True, is_new=False)
+                show(os.dup(nothing), path, is_read_only=True, is_new=False)
         for target, tree in sorted(mounts):
             mount(tree, target, self._account)
         for path in view["refused"]:
@@ -237,10 +219,12 @@ class Namespaces:
         _replace_devices(view)
         for path in covers:
             kernel.restrict(path, kernel.READ_ONLY, is_recursive=False)
+        for unused in temporary:
+            os.close(unused)
         kernel.mount("proc", PROCESSES)
         for path in KEYS if view["kind"] == USER else ():  # the person's own are named there, too
             if os.path.exists(path):
-                show(nothing, path, is_read_only=True, is_new=False)
+                show(os.dup(nothing), path, is_read_only=True, is_new=False)
         os.close(nothing)
 
 
@@ -270,13 +254,6 @@ def _be_alone_of_this_user() -> None:
     kernel.write("/proc/self/setgroups", b"deny", flags=0)
     kernel.write("/proc/self/uid_map", b"%d %d 1" % (user, user), flags=0)
     kernel.write("/proc/self/gid_map", b"%d %d 1" % (group, group), flags=0)
-
-
-def _of_mine() -> bytes:
-    """Descriptors of this process's namespaces and root, to be sent."""
-    names = (f"{PROCESSES}/thread-self/ns/mnt", f"{PROCESSES}/thread-self/ns/ipc")
-    files = [os.open(name, os.O_RDONLY) for name in names]
-    return _DESCRIPTORS.pack(*files, os.open("/", os.O_PATH | os.O_DIRECTORY))
 
 
 def _held(path: str) -> tuple[int, str]:
@@ -343,21 +320,12 @@ def try_out(folder: str) -> None:
     view["group"] = ""
     view["scopes_sockets"] = kernel.can_scope_sockets()
     namespaces = Namespaces(view, [])
+    os.mkdir(TMP)
     namespaces.start(None)
-    if not namespaces.init:
-        _enter_once(namespaces)
+    if namespaces.is_first:
+        kernel.run_beside(namespaces.make)
     namespaces.seal("/proc")  # a process joins, and may do there what a shim needs
     if namespaces.init:
         namespaces.tell(LEAVE)
         os.waitpid(namespaces.init, 0)
     print(view["kind"], *(["sockets"] if view["scopes_sockets"] else []))
-
-
-def _enter_once(namespaces: Namespaces) -> None:
-    pid = os.fork()
-    if pid == 0:
-        namespaces.enter()
-        os._exit(0)
-    if os.waitpid(pid, 0)[1]:
-        raise OSError(errno.EPERM, os.strerror(errno.EPERM), "namespaces")
-    namespaces.keep()

@@ -4,7 +4,6 @@ Rule: nothing given to it appears on a command line but the command itself; envi
 go from memory to memory.
 """
 
-import _thread
 import errno
 import os
 import signal
@@ -89,32 +88,25 @@ def start_beside(
     enter: Callable[[], None],
 ) -> int:
     """The same by a thread that has left this process's surroundings and account (`enter`), without a
-    copy of this process: that is most of what a start costs. It must have a current folder and
-    descriptors of its own when `enter` returns.
+    copy of this process: that is most of what a start costs. It must have a current folder of its own
+    when `enter` returns.
     """
-    pid, failed = 0, ""
-    done = _thread.allocate_lock()
+    pid, what = 0, ""
 
     def begin() -> None:
-        nonlocal pid, failed
-        what = ""
+        nonlocal pid, what
+        enter()
+        what = argv[0]
         try:
-            enter()
-            what = argv[0]
             os.chdir(folder)
             pid = _spawn(argv, env, streams)
-        except OSError as error:
-            failed = _said(error, what)
         except ValueError as error:
-            failed = _said(OSError(errno.EINVAL, "", str(error)), what)
-        finally:
-            done.release()
+            raise OSError(errno.EINVAL, "", str(error)) from None
 
-    done.acquire()
-    _thread.start_new_thread(begin, ())
-    done.acquire()
-    if not pid:
-        raise _cannot_start(failed)
+    try:
+        kernel.run_beside(begin)
+    except OSError as error:
+        raise _cannot_start(_said(error, what)) from None
     return pid
 
 

@@ -2,9 +2,8 @@
 
 Rule: the folder is the truth; lines on the socket only make it quick. Answers are JSON.
 
-To the launcher: `start FOLDER {...}` (see `Start`; the shim reads it, for what the launcher
-touches is copied at its next fork), `start-first FOLDER {...}` for a shim that is the first process of
-a PID namespace, and `{"quit": true}`. From it: first `{"launcher": VERSION,
+To the launcher: `start {...}` (see `Start`; the launcher reads it, which has read others before: in a
+process that was just forked, what reading touches is copied first), and `{"quit": true}`. From it: first `{"launcher": VERSION,
 "pid": n}`, then per start `{"forked": FOLDER, "pid": n}` or `{"refused": FOLDER, "why": text}`, and
 from the shim itself `{"started": FOLDER, "at_us": n}`.
 """
@@ -12,9 +11,9 @@ from the shim itself `{"started": FOLDER, "at_us": n}`.
 import json
 from typing import Any
 
-VERSION = 6  # another version is asked to quit and replaced; its shims are not touched
-SESSIONS_SINCE = 6  # shims of an earlier version start no programs beside a worker
-START, START_FIRST = b"start", b"start-first"
+VERSION = 7  # another version is asked to quit and replaced; its shims are not touched
+SESSIONS_SINCE = 7  # shims of an earlier version start no programs beside a worker
+START = b"start"
 LINE_BYTES_MAX = 4_194_304  # one start: the bus carries no launch larger than this
 QUIT = b'{"quit": true}'  # to a launcher of any version
 CONNECTIONS_MAX = 8  # the agent, one that replaces it, and the operator's stop
@@ -49,7 +48,7 @@ Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
 `command`, `setup` (see `setting_up`), `cwd` (a folder of the node's, or ""), `tree`, `moves`, `links`,
 `outputs` (see `Workplace`), `env`, `processes` (each process's own env), `files` (by path in the folder,
-`[mode, content]`), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path
+`[mode, content]`), `meant` (what is known of `intent.json` before, as JSON), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path
 or ""), `devices` (`uuid:milli` each), `enforcement`, `exhausted` (words that say that a device has no
 memory left), `confinement` (see there)."""
 

@@ -17,10 +17,7 @@ from headrace.node_agent.supervision.protocol import EXIT, INTENT, VERSION
 EXIT_TRIES, EXIT_AGAIN_S = 60, 1.0  # to write how it ended
 EXIT_ROOM_BYTES = 4096  # taken before anything runs: a full disk must not cost the exit code
 
-_KEPT = (
-    "job", "attempt", "rank", "project", "traceparent", "marker", "devices", "enforcement",
-    "replace_after_s", "outputs",
-)  # fmt: skip
+_quoted = json.encoder.encode_basestring_ascii  # `dumps` loads, and copies, ten times as much
 
 
 class Record:
@@ -44,12 +41,10 @@ class Record:
 
     def meant(self, spec: dict[str, Any], boot: str) -> None:
         """Write what is about to run. Raises `OSError`: then nothing may."""
-        facts: dict[str, Any] = {"version": VERSION, "boot": boot, "meant_at_us": kernel.now_us()}
-        plan = spec["confinement"]
-        facts |= {"isolation": plan["level"], "groups": [folder for folder, _ in plan["groups"]]}
         kernel.write(f"{EXIT}.new", b" " * EXIT_ROOM_BYTES)
-        meant = {**facts, "pid": kernel.own_number(), **{key: spec[key] for key in _KEPT}}
-        os.write(self._intent, json.dumps(meant).encode() + b"\n")
+        who = f'"version": {VERSION}, "boot": "{boot}", "pid": {kernel.own_number()}'
+        when = f'"meant_at_us": {kernel.now_us()}'
+        os.write(self._intent, f"{{{who}, {when}, {spec['meant'][1:]}\n".encode())
 
     def started(self, at_us: int, pids: list[int]) -> None:
         """These processes run. A full disk must not end them."""
@@ -59,7 +54,7 @@ class Record:
 
     def ended(self, end: dict[str, Any]) -> None:
         """So that a reader sees all of it or nothing."""
-        content = json.dumps(end).encode().ljust(EXIT_ROOM_BYTES)
+        content = _text(end).encode().ljust(EXIT_ROOM_BYTES)
         for _ in range(EXIT_TRIES):
             try:
                 kernel.write(f"{EXIT}.new", content, flags=0)
@@ -70,6 +65,15 @@ class Record:
                 signal.sigtimedwait((), EXIT_AGAIN_S)
             else:
                 return
+
+
+def _text(value: Any) -> str:
+    """JSON of strings, whole numbers, lists and objects."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{_quoted(name)}: {_text(of)}' for name, of in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    return _quoted(value) if isinstance(value, str) else str(value)
 
 
 def journal(path: str, what: str, identity: tuple[str, int, int], devices: list[str]) -> None:

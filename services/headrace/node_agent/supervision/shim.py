@@ -66,6 +66,11 @@ def run(spec: Start, boot: str, tell: Tell) -> None:
     os.setsid()
     kernel.adopt_orphans()
     kernel.rename("headrace-shim")
+    supervise(spec, boot, tell)
+
+
+def supervise(spec: Start, boot: str, tell: Tell) -> None:
+    """The same in a process that is a shim already."""
     record = Record.claim(spec["folder"])
     if record is not None:
         _Attempt(spec, record, boot, tell).run()
@@ -184,7 +189,9 @@ class _Attempt:
 
     def _start(self, index: int, command: list[str]) -> None:
         env = {**self._spec["env"], **self._spec["processes"][index]}
-        folder = os.path.join(os.path.abspath(WORK), self._spec["cwd"])
+        folder = self._spec["cwd"]
+        if not folder.startswith("/"):
+            folder = f"{os.getcwd()}/{WORK}/{folder}"
         output = self._output.of(index)
         try:
             self._confinement.prepare()
@@ -193,7 +200,6 @@ class _Attempt:
             raise processes.CannotStart(why, processes.NOT_EXECUTABLE) from None
         pid = self._confinement.start(command, env, folder, (0, output, output))
         self._alive[pid] = index
-        self._confinement.keep()
 
     def _turn(self) -> bool:
         """Reap, then wait for something to happen; False when nothing of the attempt is left."""
