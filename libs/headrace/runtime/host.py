@@ -86,7 +86,7 @@ class Host:
         self._crashpoint = crashpoint
         self._stopping = False
         self._moved = False
-        self._pace = Pace(service.turns_apart_s)
+        self._pace = Pace(service.pause_s_max)
         self._renewal: asyncio.Task[None] | None = None
 
     @property
@@ -170,8 +170,9 @@ class Host:
                 await self.reader.wait(self._until_wakeup_s())
             await self._pace.turn()
             stored = await self.reader.take()
-            self._pace.took(len(stored) + len(self.pending))
+            events = len(stored) + len(self.pending)
             await self._turn(stored)
+            self._pace.took(events)
         await self._resign(term)
 
     async def _resign(self, term: Term) -> None:
