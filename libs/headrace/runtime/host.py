@@ -71,7 +71,8 @@ class Host:
         self.clock = Clock(monotonic_s)
         self._monotonic_s = monotonic_s
         self._held_until_s = 0.0
-        self.reader = LogReader(store, bus)
+        wakes = None if service.relay else service.decider.tags()  # a relay passes all of them on
+        self.reader = LogReader(store, bus, wakes)
         self.pending = PendingFacts()
         self.counters: Counter[str] = Counter()
         self.epoch = 0
