@@ -25,7 +25,8 @@ class Sending:
         broker = MemoryBroker()
         self.bus, self.placement = MemoryBus(broker, "agent"), MemoryBus(broker, "placement")
         self.journal = Journal(Header(incarnation="i1", boot="b1"))
-        self.reporter = Reporter(self.bus, self.journal, NODE, lambda _data: None)
+        self.answered: list[bytes] = []
+        self.reporter = Reporter(self.bus, self.journal, NODE, self.answered.append)
         self.batches: list[list[int]] = []
         self.replies: list[str] = []
         self.made = 0
@@ -88,3 +89,5 @@ async def test_whoever_never_answers_is_told_again(
         await until(batches(sending, number + 1))
     sending.add()
     await until(lambda: [1, 2, 3] in sending.batches, "all that is not recorded, together")
+    await sending.answer(0)  # late, and heard all the same
+    await until(lambda: sending.answered, "an answer")

@@ -38,6 +38,7 @@ class Reporter:
         self._recorded_then = 0
         self._due = asyncio.Event()
         self._asking: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[None]] = set()  # asked for longer than `REPEAT_S`
 
     def wake(self) -> None:
         """The journal has something new."""
@@ -53,7 +54,8 @@ class Reporter:
             if loop.time() >= repeat_at_s:
                 if self._journal.recorded_through == self._recorded_then:
                     self._sent = 0  # no answer in all this time
-                    await end_tasks(list(self._asking))
+                    self._late |= self._asking  # which may be answered yet
+                    self._asking.clear()
                 self._recorded_then = self._journal.recorded_through
                 repeat_at_s = loop.time() + REPEAT_S
             self._send_all()
@@ -72,7 +74,7 @@ class Reporter:
 
     async def stop(self) -> None:
         """Leave unanswered what is not answered."""
-        await end_tasks(list(self._asking))
+        await end_tasks([*self._asking, *self._late])
 
     def _send_all(self) -> None:
         while self._bus.connected and len(self._asking) < REQUESTS_MAX:
@@ -91,6 +93,7 @@ class Reporter:
     def _asked(self, task: asyncio.Task[None]) -> None:
         """One batch fewer is on its way: what came meanwhile goes."""
         self._asking.discard(task)
+        self._late.discard(task)
         self._due.set()
 
     async def _ask(self, data: bytes) -> None:
