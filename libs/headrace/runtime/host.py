@@ -87,7 +87,7 @@ class Host:
         self._crashpoint = crashpoint
         self._stopping = False
         self._moved = False
-        self._pace = Pace(service.pause_s_max)
+        self._pace = Pace(service.turns_apart_s_max)
         self._renewal: asyncio.Task[None] | None = None
 
     @property

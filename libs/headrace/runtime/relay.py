@@ -42,7 +42,7 @@ COPY_RESTS = 9  # times as long as a window took to copy: what comes meanwhile i
 COPY_REST_S_MAX = 0.1
 UNCOPIED_EVENTS_MAX = 1_000  # told and not yet copied; after an interruption they are told again
 TAIL_EVENTS_MAX = 100_000  # a stream made anew begins at most this far back
-PAUSE_S_MAX = 0.02  # where many events come: fewer, larger windows cost less
+TURNS_APART_S_MAX = 0.02  # where many events come: fewer, larger windows cost less
 POLL_S = 5.0  # when nothing was committed here, another service may have
 RETRY_S = 0.5
 DAY_S = 86_400
@@ -80,7 +80,7 @@ class Relay:
         self._grown = asyncio.Event()
         self._position = 0
         self._checked_s = 0.0
-        self._pace = Pace(PAUSE_S_MAX)
+        self._pace = Pace(TURNS_APART_S_MAX)
         self._next: deque[Stored] = deque(maxlen=HEARD_EVENTS_MAX)
         self._outcomes = Outcomes(store)
         self._must_read = True
