@@ -69,7 +69,7 @@ def test_the_node_is_told_the_number(history):
     private, _ = new_signing_keys()
     node = placed.workers[0].node
     made = DesiredStates(launches=None, grant_key=private, settled=lambda _node: 0)
-    signed = made.document(history.state, node, (1, 9))
+    signed = made.document(made.said(history.state, node), (1, 9))
     (assignment,) = msgspec.json.decode(signed.document, type=Desired).assignments
     assert (assignment.user, assignment.account) == ("bob", 1)
 

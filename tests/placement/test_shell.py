@@ -67,6 +67,24 @@ async def test_a_job_goes_from_grant_to_finish(platform, agent):
     assert platform.events(AttemptStarted)[0].enforcement == "simulated"
 
 
+async def test_a_node_is_not_told_again_what_the_answer_to_its_report_said(platform, agent):
+    told = []
+
+    async def hear(message):
+        told.append(agent.take(message.data).position)
+
+    await platform.submit("a", Launch(command=("x",)))
+    assignment = await agent.granted()
+    await agent.bus.subscribe(subjects.agent_down("n1", "desired"), hear)
+    await agent.send(agent.report("started", assignment))
+    answer = await agent.send(agent.report("exited", assignment, reason="exited"))
+    assert not answer.assignments
+    await until(lambda: platform.events(JobFinished))
+    await platform.submit("b", Launch(command=("x",)))
+    await agent.granted()
+    assert len(told) == 1, "that the first has ended was news no more"
+
+
 async def test_repeated_and_gapped_reports_are_recorded_once_and_in_order(platform, agent):
     await platform.submit("a", Launch(command=("x",)))
     assignment = await agent.granted()

@@ -9,8 +9,9 @@ import pytest
 
 from headrace.bus import subjects
 from headrace.bus.memory import MemoryBus
+from headrace.events.jobs import JobStarted
 from headrace.runtime import log_messages
-from headrace.runtime.reader import POLL_S, LogReader
+from headrace.runtime.reader import POLL_S, UNWOKEN_S, LogReader
 from headrace.store.interface import Forked, Unavailable
 
 from .rig import Rig, eligible, virtual
@@ -19,9 +20,10 @@ from .rig import Rig, eligible, virtual
 class Follower:
     """A reader and what it handed on."""
 
-    def __init__(self, rig):
+    def __init__(self, rig, wakes=None):
         self.rig = rig
-        self.reader = LogReader(rig.new_store("reader"), MemoryBus(rig.broker, "reader"))
+        bus = MemoryBus(rig.broker, "reader")
+        self.reader = LogReader(rig.new_store("reader"), bus, wakes)
         self.positions = []
 
     async def start(self):
@@ -69,6 +71,35 @@ async def test_what_is_heard_is_handed_on_at_once_without_reading():
     assert await follower.until(5) < POLL_S / 2
     assert follower.positions == [1, 2, 3, 4, 5]
     assert rig.fails == {"reader read.before"}
+    assert follower.reader.healed == 0
+
+
+@virtual
+async def test_what_changes_nothing_is_handed_on_with_what_does_and_else_soon():
+    rig = Rig()
+    follower = await Follower(rig, wakes={"job.started.v1"}).start()
+    started = JobStarted(job="j", project="ads", attempt=1)
+    events = [*await appended(rig, 2), *await rig.append(started)]
+    await follower.hears(*events[:2])
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(UNWOKEN_S / 2):
+            await follower.reader.wait()
+    await follower.hears(events[2])
+    assert await follower.until(3) == 0
+    await follower.hears(*await appended(rig, 1))
+    assert await follower.until(4) <= UNWOKEN_S
+    assert follower.positions == [1, 2, 3, 4]
+    assert follower.reader.healed == 0
+
+
+@virtual
+async def test_what_changes_something_does_not_wait_when_it_came_too_early():
+    rig = Rig()
+    follower = await Follower(rig, wakes={"job.started.v1"}).start()
+    started = JobStarted(job="j", project="ads", attempt=1)
+    one, two = [*await appended(rig, 1), *await rig.append(started)]
+    await follower.hears(two, one)
+    assert await follower.until(2) == 0
     assert follower.reader.healed == 0
 
 

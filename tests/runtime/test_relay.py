@@ -13,6 +13,7 @@ from headrace.events.gangs import GuardTripped
 from headrace.events.jobs import JobAdmitted
 from headrace.events.platform import LogBegan
 from headrace.runtime import log_messages
+from headrace.runtime import relay as module
 from headrace.runtime.relay import POLL_S, Relay
 
 from .rig import Rig, eligible, until, virtual
@@ -81,6 +82,51 @@ async def test_what_was_not_heard_is_read_and_what_was_heard_during_a_read_is_no
     began_s = asyncio.get_running_loop().time()
     await relays.caught_up()
     assert asyncio.get_running_loop().time() - began_s < 1.0
+
+
+@virtual
+async def test_projects_do_not_wait_for_the_copy_of_what_came_before():
+    relays = Relays()
+    relay = await relays.start()
+    await fill(relays.rig, 1)
+    relay.heard(relays.rig.log.events)
+    await relays.caught_up()
+    copied, may_go_on = relay._bus.store, asyncio.Event()
+
+    async def store(*words):
+        await may_go_on.wait()
+        return await copied(*words)
+
+    relay._bus.store = store  # a server that takes its time
+    for number in range(1, 4):
+        await fill(relays.rig, 1)
+        relay.heard(relays.rig.log.events[number:])
+        await until(lambda told=number + 1: len(relays.told()) == told)
+    assert list(relays.copy()) == [1]
+    may_go_on.set()
+    assert list(await relays.caught_up()) == [1, 2, 3, 4]
+
+
+@virtual
+async def test_no_more_is_told_ahead_of_the_copy_than_may_be_told_again(monkeypatch):
+    monkeypatch.setattr(module, "UNCOPIED_EVENTS_MAX", 150)
+    relays = Relays()
+    relay = await relays.start()
+    await relays.caught_up()
+    copied, may_go_on = relay._bus.store, asyncio.Event()
+
+    async def store(*words):
+        await may_go_on.wait()
+        return await copied(*words)
+
+    relay._bus.store = store
+    await fill(relays.rig, 400)
+    relay.heard(relays.rig.log.events)
+    await asyncio.sleep(POLL_S)
+    assert len(relays.told()) == 200  # whole windows
+    may_go_on.set()
+    await relays.caught_up()
+    assert len(relays.told()) == 400
 
 
 @virtual

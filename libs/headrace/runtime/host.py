@@ -71,7 +71,8 @@ class Host:
         self.clock = Clock(monotonic_s)
         self._monotonic_s = monotonic_s
         self._held_until_s = 0.0
-        self.reader = LogReader(store, bus)
+        wakes = None if service.relay else service.decider.tags()  # a relay passes all of them on
+        self.reader = LogReader(store, bus, wakes)
         self.pending = PendingFacts()
         self.counters: Counter[str] = Counter()
         self.epoch = 0
@@ -86,7 +87,7 @@ class Host:
         self._crashpoint = crashpoint
         self._stopping = False
         self._moved = False
-        self._pace = Pace(service.turns_apart_s)
+        self._pace = Pace(service.turns_apart_s_max)
         self._renewal: asyncio.Task[None] | None = None
 
     @property
@@ -170,8 +171,9 @@ class Host:
                 await self.reader.wait(self._until_wakeup_s())
             await self._pace.turn()
             stored = await self.reader.take()
-            self._pace.took(len(stored) + len(self.pending))
+            events = len(stored) + len(self.pending)
             await self._turn(stored)
+            self._pace.took(events)
         await self._resign(term)
 
     async def _resign(self, term: Term) -> None:

@@ -1,13 +1,14 @@
 """Follows the log: events come over the bus, gaps and silence are healed from the store.
 
 Rule: an event is handed on only when it is the very next one and chains onto what came before;
-anything else is read from the store.
+anything else is read from the store. Nobody is woken for events that change nothing for them: those are
+taken with the next that does.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 
 from headrace.bus import subjects
 from headrace.bus.interface import Bus, Message, Subscription
@@ -18,15 +19,20 @@ from headrace.store.interface import GENESIS, READ_EVENTS_MAX, Forked, Store, St
 POLL_S = 1.0  # how long silence on a connected bus is believed
 POLL_DISCONNECTED_S = 0.2  # how long when the bus is gone
 GAP_GRACE_S = 0.002  # publishers race: the missing event is usually on its way
+UNWOKEN_S = 0.25  # how long at most what changes nothing waits to be taken
 AHEAD_EVENTS_MAX = 20_000  # events kept beyond a gap; more are read from the store again
 
 
 class LogReader:
-    """The log from a position on, in order, each event once."""
+    """The log from a position on, in order, each event once. `wait` returns at once for events of the
+    types `wakes` (None: all), for others soon.
+    """
 
-    def __init__(self, store: Store, bus: Bus) -> None:
+    def __init__(self, store: Store, bus: Bus, wakes: Collection[str] | None = None) -> None:
         self._store = store
         self._bus = bus
+        self._wakes = wakes
+        self._waking: asyncio.TimerHandle | None = None
         self.position = 0
         self.hash = GENESIS
         self.healed = 0  # times a gap or silence was healed from the store
@@ -49,6 +55,9 @@ class LogReader:
 
     async def stop(self) -> None:
         """Stop listening."""
+        if self._waking is not None:
+            self._waking.cancel()
+            self._waking = None
         if self._subscription is not None:
             await self._subscription.stop()
             self._subscription = None
@@ -121,10 +130,23 @@ class LogReader:
         is_next = before == self.position or before in self._ahead
         for event in news:
             self._keep(event)
-        if is_next:
-            self._wake.set()
-        else:
+        if not is_next:
             asyncio.get_running_loop().call_later(GAP_GRACE_S, self._check_gap)
+        elif self._changes_something(news):
+            self._wake.set()
+        elif self._waking is None:
+            self._waking = asyncio.get_running_loop().call_later(UNWOKEN_S, self._wake_late)
+
+    def _changes_something(self, news: Sequence[Stored]) -> bool:
+        """Whether to wake for these: for one of them, or for what came before them out of order."""
+        if self._wakes is None or news[-1].position + 1 in self._ahead:
+            return True
+        return any(event.type in self._wakes for event in news)
+
+    def _wake_late(self) -> None:
+        self._waking = None
+        if self._ahead:
+            self._wake.set()
 
     def _keep(self, event: Stored) -> None:
         if event.position > self.position and len(self._ahead) < AHEAD_EVENTS_MAX:

@@ -1,7 +1,8 @@
 """Keeps the bus's streams: the log's copy, each project's events, kept requests, dead letters.
 
 Rule: a stream is a cache that can be rebuilt. The stream `LOG` fences relays by itself: an event is
-stored only after the one before it, so its sequence is the event's position whoever relays.
+stored only after the one before it, so its sequence is the event's position whoever relays. Projects
+wait for their events and nobody for the log's copy, which follows in its own time.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from itertools import islice
 import msgspec
 
 from headrace.bus import subjects
+from headrace.bus.handling import end
 from headrace.bus.interface import (
     Bus,
     BusError,
@@ -36,8 +38,11 @@ from headrace.store.interface import Forked, Store, Stored, Unavailable
 
 HEARD_EVENTS_MAX = 10_000  # kept until they are relayed; older ones are read again
 WINDOW_EVENTS = 100  # sent in a row; the last one's acknowledgement stands for all
+COPY_RESTS = 9  # times as long as a window took to copy: what comes meanwhile is the next one
+COPY_REST_S_MAX = 0.1
+UNCOPIED_EVENTS_MAX = 1_000  # told and not yet copied; after an interruption they are told again
 TAIL_EVENTS_MAX = 100_000  # a stream made anew begins at most this far back
-WINDOWS_APART_S = 0.02  # where many events come: fewer, larger windows cost less
+TURNS_APART_S_MAX = 0.02  # where many events come: fewer, larger windows cost less
 POLL_S = 5.0  # when nothing was committed here, another service may have
 RETRY_S = 0.5
 DAY_S = 86_400
@@ -75,12 +80,14 @@ class Relay:
         self._grown = asyncio.Event()
         self._position = 0
         self._checked_s = 0.0
-        self._pace = Pace(WINDOWS_APART_S)
+        self._pace = Pace(TURNS_APART_S_MAX)
         self._next: deque[Stored] = deque(maxlen=HEARD_EVENTS_MAX)
         self._outcomes = Outcomes(store)
         self._must_read = True
         self._hears = False
         self._posts_bytes_max = posts.bytes_max()
+        self._uncopied: deque[Stored] = deque()
+        self._copy_due, self._copy_grown = asyncio.Event(), asyncio.Event()
         self._posting: dict[str, StreamSpec] = {}  # by project; those checked last are the last
         self._told_s: dict[str, float] = {}  # projects that were told that there is no room
 
@@ -99,14 +106,21 @@ class Relay:
                 _LOG.warning("relay hears nobody yet reason=%s", error)
                 await asyncio.sleep(RETRY_S)
         while True:
+            copying: asyncio.Task[None] | None = None
             try:
                 await self._resume()
-                while True:
+                copying = asyncio.create_task(self._copy())
+                copying.add_done_callback(self._copy_ended)
+                while not copying.done():
                     await self._step()
+                copying.result()
             except (BusError, Forked, Unavailable) as error:
                 level = logging.INFO if isinstance(error, WrongSequence) else logging.WARNING
                 _LOG.log(level, "relay starts over reason=%s: %s", type(error).__name__, error)
                 await asyncio.sleep(RETRY_S)
+            finally:
+                if copying is not None:
+                    await end(copying)
 
     async def _resume(self) -> None:
         for spec in (*KEPT, *self._posting.values()):
@@ -130,6 +144,7 @@ class Relay:
             first = max(1, head - TAIL_EVENTS_MAX + 1)
             state = await self._bus.ensure_stream(log_stream(first, lineage))
         self._position = state.last
+        self._uncopied.clear()
         self._must_read = True
 
     async def _step(self) -> None:
@@ -174,6 +189,25 @@ class Relay:
         """Project events first: the log's copy tells how far both have come."""
         for event in events:
             await self._tell_project(event)
+        self._uncopied.extend(events)
+        self._copy_due.set()
+        while len(self._uncopied) > UNCOPIED_EVENTS_MAX:
+            self._copy_grown.clear()
+            await self._copy_grown.wait()
+
+    async def _copy(self) -> None:
+        """Copy what was told, for ever. Raises `BusError`."""
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._copy_due.wait()
+            began_s = loop.time()
+            while self._uncopied:
+                await self._copy_window(list(islice(self._uncopied, WINDOW_EVENTS)))
+                self._copy_grown.set()
+            self._copy_due.clear()
+            await asyncio.sleep(min(COPY_RESTS * (loop.time() - began_s), COPY_REST_S_MAX))
+
+    async def _copy_window(self, events: Sequence[Stored]) -> None:
         for event in events[:-1]:
             headers = {"Nats-Expected-Last-Sequence": str(event.position - 1)}
             await self._bus.publish(_subject(event), log_messages.encode(event), headers)
@@ -184,6 +218,16 @@ class Relay:
         if sequence != last.position:
             await self._bus.delete_stream("LOG")
             raise WrongSequence(f"LOG stored position {last.position} as {sequence}")
+        for _ in events:
+            self._uncopied.popleft()
+
+    def _copy_ended(self, copying: asyncio.Task[None]) -> None:
+        """Whoever waits for events, or for room, starts over."""
+        if not copying.cancelled():
+            copying.exception()  # it is raised once more by `run`, or another came first
+        self._uncopied.clear()
+        self._copy_grown.set()
+        self._grown.set()
 
     async def _tell_project(self, event: Stored) -> None:
         """One event that cannot be told must not keep the others from their projects."""
@@ -215,7 +259,7 @@ class Relay:
 
     async def _check_copy(self) -> None:
         state = await self._bus.stream_state("LOG")
-        if state is None or state.last != self._position:
+        if not self._uncopied and (state is None or state.last != self._position):
             raise WrongSequence("the stream LOG is not where it was left")
 
     async def _check_kept(self) -> None:

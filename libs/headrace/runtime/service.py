@@ -147,5 +147,5 @@ class Service:
     )
     niceness: int = 0  # how far its process steps back where cores are few, see nice(2)
     posting: Posting | None = None
-    turns_apart_s: float = 0.025  # where many events come; an answer takes two turns
+    turns_apart_s_max: float = 0.025  # where many events come; an answer takes two turns
     relay: bool = False  # whether this service's process also keeps the streams of the bus

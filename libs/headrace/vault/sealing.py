@@ -9,6 +9,7 @@ X25519 with HKDF-SHA256, and Ed25519.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 
 from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.ed25519 import (
@@ -21,6 +22,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 KEY_BYTES = 32
+KEYS_MAX = 64  # kept ready for use: making one of its bytes costs as much as using it
 SIGNATURE_BYTES = 64
 _NONCE_BYTES = 12
 _WRAPPING = b"headrace project key"
@@ -66,21 +68,21 @@ def seal_to(public_key: bytes, plaintext: bytes, context: bytes) -> bytes:
 
 def open_with(private_key: bytes, box: bytes, context: bytes) -> bytes:
     """What `seal_to` was given. Raises `VaultError`."""
-    private = X25519PrivateKey.from_private_bytes(private_key)
+    private, ours = _box_key(private_key)
     theirs = box[:KEY_BYTES]
-    key = _shared_key(private, theirs, theirs + private.public_key().public_bytes_raw())
+    key = _shared_key(private, theirs, theirs + ours)
     return _opened(key, _ONCE, box[KEY_BYTES:], context)
 
 
 def sign(private_key: bytes, message: bytes) -> bytes:
     """The Ed25519 signature of `message`."""
-    return Ed25519PrivateKey.from_private_bytes(private_key).sign(message)
+    return _signing_key(private_key).sign(message)
 
 
 def verify(public_key: bytes, message: bytes, signature: bytes) -> bool:
     """Whether the holder of the private key signed exactly this message."""
     try:
-        Ed25519PublicKey.from_public_bytes(public_key).verify(signature, message)
+        _verifying_key(public_key).verify(signature, message)
     except (InvalidSignature, ValueError):
         return False
     return True
@@ -101,6 +103,23 @@ def new_signing_keys() -> tuple[bytes, bytes]:
     """A fresh Ed25519 pair for signatures: private, public."""
     private = Ed25519PrivateKey.generate()
     return private.private_bytes_raw(), private.public_key().public_bytes_raw()
+
+
+@lru_cache(KEYS_MAX)
+def _box_key(private_key: bytes) -> tuple[X25519PrivateKey, bytes]:
+    """The private key, and its public key's bytes."""
+    private = X25519PrivateKey.from_private_bytes(private_key)
+    return private, private.public_key().public_bytes_raw()
+
+
+@lru_cache(KEYS_MAX)
+def _signing_key(private_key: bytes) -> Ed25519PrivateKey:
+    return Ed25519PrivateKey.from_private_bytes(private_key)
+
+
+@lru_cache(KEYS_MAX)
+def _verifying_key(public_key: bytes) -> Ed25519PublicKey:
+    return Ed25519PublicKey.from_public_bytes(public_key)
 
 
 def _shared_key(private: X25519PrivateKey, public_key: bytes, both_public: bytes) -> bytes:

@@ -25,7 +25,7 @@ from headrace.store.chained import read_chained
 from headrace.store.interface import READ_EVENTS_MAX, Store, Stored, Unavailable
 
 RECENT_EVENTS_MAX = 4_000  # kept in memory for followers; older ones are read from the log
-TURNS_APART_S = 0.005  # where many come: whoever writes waits to see it
+TURNS_APART_S_MAX = 0.005  # where many come: whoever writes waits to see it
 OWN_WRITE_S_MAX = 2.0  # how long an answer waits to be visible; then it is given all the same
 RETRY_S = 0.2
 
@@ -66,7 +66,7 @@ class Follower:
             except (Unavailable, BusError) as error:
                 _LOG.warning("log not reached reason=%s", error)
                 await asyncio.sleep(RETRY_S)
-        pace = Pace(TURNS_APART_S)
+        pace = Pace(TURNS_APART_S_MAX)
         while True:
             await pace.turn()
             pace.took(await self._turn())

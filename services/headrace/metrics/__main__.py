@@ -19,7 +19,7 @@ def service_of(environment: Environment) -> Service:
         shell=signals,
         metrics=lambda state: exposition.text(state, signals.busy_permille, signals.progress.all()),
         niceness=10,  # it only follows
-        turns_apart_s=0.04,
+        turns_apart_s_max=0.04,
         relay=True,
     )
 

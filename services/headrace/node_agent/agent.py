@@ -61,7 +61,7 @@ class Agent:
             given.journal,
             aside=given.aside,
             now_us=given.now_us,
-            reported=lambda: self._reporter.wake(linger=False),
+            reported=self._reporter.wake,
         )
         self._starter = Starter(given, self._care)
         self._saying = Saying(given.node, self._journal, self._machine, self._care, given.prober)
@@ -299,7 +299,7 @@ class Agent:
         end = self._care.told(key, end, seen)
         self._report("exited", key, assignment, seen, at_us=end.ended_at_us, end=end)
         record_run(key, assignment or seen, end)
-        self._reporter.wake(linger=False)
+        self._reporter.wake()
 
     def _report(
         self,
@@ -313,7 +313,7 @@ class Agent:
     ) -> None:
         at_us = at_us or self._given.now_us()
         self._journal.add(report_of(what, key, assignment, seen, at_us=at_us, end=end))
-        self._reporter.wake(linger=True)
+        self._reporter.wake()
 
     def _say_again(self) -> None:
         """Placement is to hear what this node is now."""

@@ -1,7 +1,7 @@
 """Sends what the journal holds, and goes on sending it until the log has it.
 
-Rule: nothing is waited for. A batch goes out as soon as there is something new; whatever is not
-known to be recorded goes out again every `REPEAT_S`.
+Rule: what is new goes out at once, unless `REQUESTS_MAX` batches are on their way: then it is the next
+one. Whatever is not known to be recorded goes out again every `REPEAT_S`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ from headrace.node_agent.tasks import end_tasks, wait_until
 from headrace.telemetry import Phase, record_phases
 
 REPEAT_S = 2.0  # after which a report that is not recorded is sent again
-LINGER_S = 0.003  # a start waits this long for its end, so that a short job is one message
-REQUESTS_MAX = 8  # batches on their way at once
+REQUESTS_MAX = 2  # batches on their way at once: an end does not wait for the answer to a start
 ANSWER_S = 5.0
 
 _ENCODER = msgspec.json.Encoder()
@@ -38,16 +37,12 @@ class Reporter:
         self._sent = 0
         self._recorded_then = 0
         self._due = asyncio.Event()
-        self._wait_s = 0.0
         self._asking: set[asyncio.Task[None]] = set()
+        self._late: set[asyncio.Task[None]] = set()  # asked for longer than `REPEAT_S`
 
-    def wake(self, *, linger: bool) -> None:
-        """The journal has something new; with `linger` there may be more in a moment."""
-        if not self._due.is_set():
-            self._wait_s = LINGER_S
-            self._due.set()
-        if not linger:
-            self._wait_s = 0.0
+    def wake(self) -> None:
+        """The journal has something new."""
+        self._due.set()
 
     async def run(self) -> None:
         """Send for ever."""
@@ -55,36 +50,37 @@ class Reporter:
         repeat_at_s = loop.time() + REPEAT_S
         while True:
             await wait_until(self._due, repeat_at_s - loop.time())
-            if self._due.is_set() and self._wait_s:
-                await asyncio.sleep(self._wait_s)
             self._due.clear()
             if loop.time() >= repeat_at_s:
                 if self._journal.recorded_through == self._recorded_then:
                     self._sent = 0  # no answer in all this time
+                    self._late |= self._asking  # which may be answered yet
+                    self._asking.clear()
                 self._recorded_then = self._journal.recorded_through
                 repeat_at_s = loop.time() + REPEAT_S
-            await self._send_all()
+            self._send_all()
 
     def moved(
         self, key: AttemptKey, assignment: Assignment | None, pause: Paused, at_us: int
     ) -> None:
         """Report what came of a wish to leave the devices or to come back."""
         self._journal.add(moved_report_of(key, assignment, pause, at_us))
-        self.wake(linger=False)
+        self.wake()
 
     def begin_anew(self) -> None:
         """The journal has other numbers from here on."""
         self._sent = self._recorded_then = 0
-        self.wake(linger=False)
+        self.wake()
 
     async def stop(self) -> None:
         """Leave unanswered what is not answered."""
-        await end_tasks(list(self._asking))
+        await end_tasks([*self._asking, *self._late])
 
-    async def _send_all(self) -> None:
-        while self._bus.connected and (batch := self._journal.unrecorded(after=self._sent)):
-            if len(self._asking) >= REQUESTS_MAX:
-                await asyncio.wait(self._asking, return_when=asyncio.FIRST_COMPLETED)
+    def _send_all(self) -> None:
+        while self._bus.connected and len(self._asking) < REQUESTS_MAX:
+            batch = self._journal.unrecorded(after=self._sent)
+            if not batch:
+                return
             self._sent = batch[-1].sequence
             header = self._journal.header
             reports = Reports(
@@ -92,7 +88,13 @@ class Reporter:
             )
             task = asyncio.create_task(self._ask(_ENCODER.encode(reports)))
             self._asking.add(task)
-            task.add_done_callback(self._asking.discard)
+            task.add_done_callback(self._asked)
+
+    def _asked(self, task: asyncio.Task[None]) -> None:
+        """One batch fewer is on its way: what came meanwhile goes."""
+        self._asking.discard(task)
+        self._late.discard(task)
+        self._due.set()
 
     async def _ask(self, data: bytes) -> None:
         subject = subjects.agent_up(self._node, "report")

@@ -27,7 +27,7 @@ def service_of(environment: Environment) -> Service:
         settings=SETTINGS,
         condition=lambda state: {"lineage": state.lineage.name, "apart": apart(state)},
         niceness=5,  # who submits a job waits for admission
-        turns_apart_s=0.04,
+        turns_apart_s_max=0.04,
     )
 
 

@@ -38,6 +38,7 @@ class DesiredStates:
         self._launches, self._settled = launches, settled
         self._grant_key = grant_key
         self._sealed: dict[Attempt, dict[int, Sealed]] = {}  # by rank
+        self._told: dict[str, Desired] = {}  # by node: its last document, as of no position
 
     async def prepare(self, state: State, node: str) -> None:
         """Seal every launch that this node needs and has not got yet. Raises `StoreError`."""
@@ -47,10 +48,10 @@ class DesiredStates:
                 if _to_start(job, worker):
                     await self._seal(state, job_id, job, worker)
 
-    def document(
-        self, state: State, node: str, at: tuple[int, int], renewed_ns: int = 0
-    ) -> Signed | None:
-        """The node's document `at` this epoch and position; None when the node is unknown or a launch is not sealed yet."""
+    def said(self, state: State, node: str) -> Desired | None:
+        """What the node's document says, as of no epoch and position; None when the node is unknown or
+        a launch is not sealed yet.
+        """
         machine = state.machines.get(node)
         if machine is None:
             return None
@@ -64,18 +65,26 @@ class DesiredStates:
                     return None
                 assignments.append(assignment)
         assignments += _ending(machine, grace_s)
+        return Desired(
+            node=node,
+            epoch=0,
+            position=0,
+            incarnation=machine.said.incarnation,
+            recorded_through=self._settled(node),
+            assignments=tuple(assignments),
+            **_lineage(state),
+        )
+
+    def is_told(self, said: Desired) -> bool:
+        """Whether its node's last document said just that."""
+        return self._told.get(said.node) == said
+
+    def document(self, said: Desired, at: tuple[int, int], renewed_ns: int = 0) -> Signed:
+        """The document that says this, `at` this epoch and position."""
+        self._told[said.node] = said
         epoch, position = at
         document = _ENCODER.encode(
-            Desired(
-                node=node,
-                epoch=epoch,
-                position=position,
-                incarnation=machine.said.incarnation,
-                recorded_through=self._settled(node),
-                renewed_ns=renewed_ns,
-                assignments=tuple(assignments),
-                **_lineage(state),
-            )
+            msgspec.structs.replace(said, epoch=epoch, position=position, renewed_ns=renewed_ns)
         )
         return Signed(document=document, signature=sign(self._grant_key, document))
 
@@ -119,6 +128,7 @@ class DesiredStates:
     def forget_all(self) -> None:
         """Leadership ended."""
         self._sealed.clear()
+        self._told.clear()
 
     async def _seal(self, state: State, job_id: str, job: Job | None, worker: Worker) -> None:
         machine = state.machines.get(worker.node)

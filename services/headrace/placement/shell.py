@@ -172,10 +172,10 @@ class PlacementShell:
                 self._wake.set()
 
     async def _told(self, node: str) -> bool:
-        """Publish one node's document; false when it has to be tried again."""
+        """Publish one node's document if it has news; false when it has to be tried again."""
         assert self._runtime is not None  # runs between `lead` and `close`
         try:
-            document = await self._document(node)
+            document = await self._document(node, unless_known=True)
             if document:
                 await self._runtime.bus.publish(subjects.agent_down(node, "desired"), document)
         except (StoreError, BusError) as error:
@@ -225,9 +225,11 @@ class PlacementShell:
             return b""
         return msgspec.json.encode(desired.dismissal(node, runtime.epoch, runtime.position, why))
 
-    async def _document(self, node: str, renewed_ns: int = 0) -> bytes:
-        """The node's signed document as it stands now; empty when the node is not known or this
-        instance does not lead any more.
+    async def _document(
+        self, node: str, renewed_ns: int = 0, *, unless_known: bool = False
+    ) -> bytes:
+        """The node's signed document as it stands now; empty when the node is not known, this
+        instance does not lead any more, or it was told the same `unless_known`.
         """
         runtime, desired = self._runtime, self._desired
         while runtime is not None and desired is not None and runtime.leading:
@@ -238,9 +240,11 @@ class PlacementShell:
                 break
             await desired.prepare(state, node)
             at = (runtime.epoch, runtime.position)
-            signed = desired.document(runtime.state, node, at, renewed_ns)
-            if signed is not None:
-                return msgspec.json.encode(signed)
+            said = desired.said(runtime.state, node)
+            if said is not None:
+                if unless_known and desired.is_told(said):
+                    break
+                return msgspec.json.encode(desired.document(said, at, renewed_ns))
         return b""
 
     async def _asked_why(self, message: Message) -> None:

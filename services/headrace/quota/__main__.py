@@ -19,7 +19,7 @@ def service_of(environment: Environment) -> Service:
         names_of=names_of,
         settings=SETTINGS,
         niceness=5,  # who submits a job waits for admission
-        turns_apart_s=0.04,
+        turns_apart_s_max=0.04,
     )
 
 
