@@ -69,6 +69,18 @@ def test_a_job_is_tried_again_after_the_ends_it_names_until_its_attempts_are_use
     assert history.state.usage["default"].milli == 0
 
 
+def test_a_job_goes_on_after_its_limit_where_it_says_so(history):
+    begins(history, "a", retry=retry("timeout", attempts=2), max_duration_us=60 * SECOND_US)
+    history.exits("a", reason="stopped", exit_code=124)
+    released, _ = history.settled()
+    assert (released.again, released.reason) == (True, "timeout")
+    history.starts("a")
+    history.settled()
+    history.exits("a", reason="stopped", exit_code=124)
+    (finished,) = of(JobFinished, history.settled())
+    assert (finished.outcome, finished.reason, finished.attempt) == ("failed", "timeout", 2)
+
+
 def test_what_a_job_does_not_name_ends_it(history):
     begins(history, "a", retry=retry("oom"))
     history.exits("a", exit_code=3)

@@ -62,7 +62,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is true of an attempt on this machine.
 
     `phase` is starting, running or ended (then `end` is set). `stopping` says that it was asked
-    to end. The rest is what was known when it was started, kept with it.
+    to end, within `grace_s`. The rest is what was known when it was started, kept with it.
     """
 
     phase: str
@@ -74,6 +74,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replace_after_s: int = 0
     isolation: str = ""
     stopping: bool = False
+    grace_s: int = 0
     pause: Paused | None = None
     end: End | None = None
 

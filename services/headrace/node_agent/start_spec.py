@@ -215,6 +215,8 @@ def _granted(assignment: Assignment) -> dict[str, Any]:
         "project": assignment.project,
         "traceparent": assignment.traceparent,
         "grace_s": assignment.grace_s,
+        "checkpoint_signal": assignment.checkpoint_signal,
+        "checkpoint_grace_s": assignment.checkpoint_grace_s,
         "max_duration_s": assignment.max_duration_s,
         "replace_after_s": assignment.replace_after_s,
         "exhausted": frameworks.EXHAUSTED if assignment.shares else (),

@@ -19,7 +19,7 @@ EXIT_ROOM_BYTES = 4096  # taken before anything runs: a full disk must not cost 
 
 _KEPT = (
     "job", "attempt", "rank", "project", "traceparent", "marker", "devices", "enforcement",
-    "replace_after_s", "outputs",
+    "replace_after_s", "outputs", "checkpoint_signal", "checkpoint_grace_s",
 )  # fmt: skip
 
 

@@ -24,7 +24,7 @@ from typing import Any
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
 from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.confinement import Confinement, kill
-from headrace.node_agent.supervision.deadline import Deadline
+from headrace.node_agent.supervision.deadline import Deadline, warned_s
 from headrace.node_agent.supervision.namespaces import END, LEAVE
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.own_files import put_files
@@ -93,7 +93,8 @@ class _Attempt:
         self._killed_at_ns = 0  # a worker, by somebody unknown
         self._trim_at_ns = 0
         self._kill_again_s = KILL_AGAIN_S_FIRST
-        self._deadline = Deadline(spec["max_duration_s"])
+        self._warned_s = warned_s(spec["max_duration_s"], spec["checkpoint_grace_s"])
+        self._deadline = Deadline(spec["max_duration_s"] - self._warned_s)
         self._lease_ends_ns = self._read_lease_end_ns()
 
     def run(self) -> None:
@@ -262,6 +263,12 @@ class _Attempt:
             self._stop_all("peer-failed", self._spec["grace_s"])
 
     @property
+    def _saves_at(self) -> int:
+        """The signal at which it saves itself; 0 where it does not."""
+        name = self._spec["checkpoint_signal"]
+        return processes.signal_of(name) if name else 0
+
+    @property
     def _has_worked(self) -> bool:
         """The worker's processes have all come to their own end: what is asked afterwards changes
         nothing of how it ended.
@@ -289,7 +296,7 @@ class _Attempt:
         elif not self._ending and not self._has_worked and self._deadline.is_over(now_ns):
             message = "max_duration reached"
             self._end.update(reason="stopped", exit_code=TIMEOUT_EXIT_CODE, message=message)
-            self._stop_all("timeout", self._spec["grace_s"])
+            self._stop_all("timeout", self._warned_s or self._spec["grace_s"], self._saves_at)
         elif self._lease_ends_ns and now_ns >= self._lease_ends_ns and not self._ending:
             self._is_covered()
         if now_ns >= self._trim_at_ns:
@@ -324,7 +331,7 @@ class _Attempt:
         if not self._has_worked:
             message = "stopped: disconnected: the node's lease has ended"
             self._end.update(reason="stopped", message=message)
-        self._stop_all("disconnected", self._spec["grace_s"])
+        self._stop_all("disconnected", self._spec["grace_s"], self._saves_at)
         return False
 
     def _stop_asked(self) -> None:
@@ -337,11 +344,14 @@ class _Attempt:
         if not self._ending and not self._has_worked:
             self._end.update(reason="stopped", message=f"stopped: {reason}")
         if not self._ending:
-            self._stop_all(reason, grace_s, processes.signal_of(asked.get("signal", "")))
+            name = asked.get("signal", "")
+            self._stop_all(reason, grace_s, processes.signal_of(name) if name else 0)
         self._kill_at_ns = min(self._kill_at_ns, kernel.boottime_ns() + int(grace_s * 1e9))
 
-    def _stop_all(self, reason: str, grace_s: float, by: int = signal.SIGTERM) -> None:
-        """Ask everything to end, and note when it will be made to."""
+    def _stop_all(self, reason: str, grace_s: float, by: int = 0) -> None:
+        """Ask everything to end, or, `by` a signal of its own, to save itself first; and note when it
+        will be made to.
+        """
         self._ending = True
         self._kill_at_ns = kernel.boottime_ns() + int(grace_s * 1e9)
         if reason:
@@ -350,7 +360,10 @@ class _Attempt:
         init = self._confinement.init
         asked = [pid for pid in tree.descendants(kernel.own_number()) if pid != init]
         self._asked.update(asked)
-        tree.send(asked, by)
+        if by:
+            tree.ask(asked, by)
+        else:
+            tree.send(asked, signal.SIGTERM)
         tree.send(asked, signal.SIGCONT)  # one that is stopped could not hear it
 
     def _kill_all(self) -> None:
@@ -382,4 +395,7 @@ def _is_within(received: signal.struct_siginfo) -> bool:
     return os.getpid() == kernel.FIRST and received.si_pid != 0
 
 
-_KEPT = ("count", "grace_s", "replace_after_s", "journal", "devices", "job", "attempt", "rank")
+_KEPT = (
+    "count", "grace_s", "checkpoint_signal", "replace_after_s", "journal", "devices", "job", "attempt",
+    "rank",
+)  # fmt: skip
