@@ -122,7 +122,7 @@ async def cancel_job(
     by: By,
     job: JobName,
     index: Index = None,
-    now: bool = False,
+    now: FromQuery[bool] = False,
     key: Key = "",
     trace: Trace = "",
 ) -> Response[Answer]:

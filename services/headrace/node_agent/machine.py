@@ -42,6 +42,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs_files: int = 0
     outputs_bytes: int = 0
     process: int = -1
+    checkpoint: str = ""
 
 
 class Paused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -136,6 +136,7 @@ def report_of(
         outputs_files=end.outputs_files,
         outputs_bytes=end.outputs_bytes,
         process=end.process,
+        checkpoint=end.checkpoint,
     )
 
 

@@ -173,6 +173,7 @@ class DesiredStates:
             phase=run.pause.phase if run.pause is not None else "",
             phase_at=run.pause.position if run.pause is not None else 0,
             peers=_peers(job, run),
+            checkpoint=job.checkpoints.get(worker.rank, ""),
         )
 
 

@@ -179,6 +179,8 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
         node_us=event.at_us,
         process=event.process,
     )
+    if event.checkpoint:
+        job.checkpoints[event.rank] = event.checkpoint
     port_rules.ended(state, job.run.worker(event.rank), event.reason)
     evolve_nodes.attempt_exited(state, event)
     exited(state, event.job, (event.rank, end), entry.position)

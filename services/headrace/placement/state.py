@@ -124,6 +124,7 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     rests_until_us: int = 0
     waited_us: int = -1
     checkpoint: Checkpoint | None = None
+    checkpoints: dict[int, str] = {}  # what was saved last, by rank
     cancelled_now: bool = False  # without being asked first
     pausing: bool = False
     pausing_at: int = 0

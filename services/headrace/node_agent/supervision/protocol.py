@@ -37,6 +37,10 @@ WORK = "work"  # where the command runs unless it has a folder of its own
 OUTPUT = "output"
 INPUTS = "inputs"  # what earlier jobs left behind, to be mounted: the node's own
 REPORTS = "reports"  # what the program says about itself: see `worker_reports`; and see `socket_of`
+CHECKPOINT = (
+    f"{REPORTS}/checkpoint"  # where a program saves itself that says nothing else; the next
+)
+# attempt has it too, wherever it runs
 SESSIONS = "sessions"  # sessions/<id>/: a program that somebody runs beside the worker
 
 MARKER = "HEADRACE_ATTEMPT_KEY"  # in the environment of everything an attempt starts
