@@ -83,7 +83,10 @@ def _loss(client: Client, job: str) -> str:
         return ""
     if row.kind != "workspace" or row.ended_at_us:
         return ""
-    return f"ends {row.job}: its files go with it, but for those on volumes and in its outputs"
+    return (
+        f"ends {row.job}: what is in its folder is kept until its project needs the room (headrace"
+        f" outputs {row.job}), nothing else of it but what is on volumes"
+    )
 
 
 def _left(client: Client, job: str) -> str:
