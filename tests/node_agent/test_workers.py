@@ -256,6 +256,27 @@ async def test_the_signal_meets_what_listens_and_no_shell_that_waits_for_it(node
     assert (await node.placement.logs(key)).data.endswith(b"preempted; shell saw 3\n")
 
 
+async def test_a_signal_for_the_command_alone_meets_nothing_that_it_started(node: Node) -> None:
+    script = "trap 'echo heard' USR1; echo on; sleep 3 & wait $!; wait $! && echo slept"
+    key = await node.placement.want("job-1", "/bin/bash", "-c", script)
+    await until_said(node, key, b"on\n")
+
+    await node.placement.stop(key, by="B:USR1", grace_s=60)
+
+    await node.placement.ended(key)
+    assert (await node.placement.logs(key)).data == b"on\nheard\nslept\n"
+
+
+@pytest.mark.parametrize("code", [0, 3])
+async def test_a_job_may_ask_for_another_attempt(node: Node, code: int) -> None:
+    script = f"touch $HEADRACE_REPORT_DIR/requeue; exit {code}"
+    key = await node.placement.want("job-1", SH, "-c", script)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("requeued", code)
+
+
 async def test_a_shell_that_listens_hears_it_also_where_its_program_does_not(node: Node) -> None:
     script = "trap 'echo saved; exit 0' USR1; echo on; sleep 1000"
     key = await node.placement.want("job-1", "/bin/bash", "-c", script)

@@ -127,7 +127,7 @@ def test_arrays_dependencies_signals_and_retries_have_their_fields():
         {"job": "prep-b", "state": "succeeded"},
         {"job": "clean-c", "state": "finished"},
     ]
-    assert found["checkpoint"] == {"signal": "USR1", "grace": "120s"}
+    assert found["checkpoint"] == {"signal": "B:USR1", "grace": "120s"}
     assert found["retry"] == {"on": ["node-lost"], "attempts": 3}
     assert (found["priority"], found["project"]) == ("high", "vision")
     assert found["env"] == {

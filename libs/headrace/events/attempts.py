@@ -38,7 +38,7 @@ class AttemptStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="a
 class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.exited.v1"):
     """The worker `rank` has gone, with proof: nothing of it is left on the node.
 
-    `reason` is exited (the command's own end), stopped (asked to), lost (its supervisor or node
+    `reason` is exited (the command's own end), stopped (asked to), requeued (it asked for another attempt), lost (its supervisor or node
     went away under it), start-failed, disk-full (its node had no room to start it, and takes no more
     work until its disk is measured anew), setup (its setup command failed), ports-taken (somebody
     outside listens where its peers were to find it), oom (it used more memory than it had asked for),

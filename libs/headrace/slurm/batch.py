@@ -15,7 +15,7 @@ import msgspec
 
 from headrace.slurm.amounts import count, duration, gpus, size_mib
 from headrace.slurm.arrays import array
-from headrace.slurm.launcher import LAUNCHER, SRUN
+from headrace.slurm.launcher import LAUNCHER
 from headrace.slurm.words import SlurmError, read_script, read_words, refuse
 
 SCRIPT_BYTES_MAX = 60_000
@@ -60,7 +60,8 @@ def batch_of(words: Sequence[str], script: str, environment: Mapping[str, str]) 
         "name": _name(options.get("job-name", "sbatch" if name == "-" else name)),
         "project": options.get("account"),
         "workdir": options.get("chdir", "."),
-        "command": ["/bin/bash", "-c", LAUNCHER, "sbatch", SRUN, script, *rest[1:]],
+        "command": ["/bin/bash", "-c", LAUNCHER, "sbatch", script, *rest[1:]],
+        "framework": "slurm",
         "nodes": tasks.nodes,
         "resources": _resources(options, tasks),
         "env": _env(options, environment, tasks),
@@ -182,6 +183,8 @@ def _env(
         env["BATCH_TASKS"] = str(tasks.here)
     if "job-name" in options:
         env["BATCH_NAME"] = options["job-name"]
+    if "gpus-per-task" in options:
+        env["SLURM_GPUS_PER_TASK"] = options["gpus-per-task"]
     if "cpus-per-task" in options:
         env["SLURM_CPUS_PER_TASK"] = options["cpus-per-task"]
     signal = _signal(options)
@@ -208,7 +211,9 @@ def _files(options: Mapping[str, str]) -> list[str]:
 
 def _checkpoint(options: Mapping[str, str]) -> dict[str, str]:
     found = _signal(options)
-    return {"signal": found[2], "grace": f"{int(found[3] or 60)}s"} if found else {}
+    if found is None:
+        return {}
+    return {"signal": f"{found[1] or ''}{found[2]}", "grace": f"{int(found[3] or 60)}s"}
 
 
 def _signal(options: Mapping[str, str]) -> re.Match[str] | None:

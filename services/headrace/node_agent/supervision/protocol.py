@@ -41,6 +41,7 @@ CHECKPOINT = (
     f"{REPORTS}/checkpoint"  # where a program saves itself that says nothing else; the next
 )
 # attempt has it too, wherever it runs
+REQUEUE = f"{REPORTS}/requeue"  # a file that the job makes: this end of it is not to be its last
 SESSIONS = "sessions"  # sessions/<id>/: a program that somebody runs beside the worker
 
 MARKER = "HEADRACE_ATTEMPT_KEY"  # in the environment of everything an attempt starts
