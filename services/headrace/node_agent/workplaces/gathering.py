@@ -8,10 +8,12 @@ an environment's links to interpreters, sockets, what is read-protected.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 from headrace.bundles.manifest import (
     FILES_MAX,
@@ -43,9 +45,31 @@ def gather(
     for path in paths:
         if path == ALL:
             gathering.take_all()
+        elif "*" in path:
+            for found in _matching(attempt, f"{top}/", path):
+                gathering.take(found)
         elif attempt.has(f"{top}/{path}"):
             gathering.take(path)
     return manifest_of(gathering.files.values()), gathering.where
+
+
+def _matching(attempt: Folder, top: str, pattern: str) -> list[str]:
+    """What is there of a path in which `*` stands for any part of a name."""
+    found = [""]
+    for part in pattern.split("/"):
+        found = [
+            f"{above}{name}/"
+            for above in found
+            for name in _names(attempt, f"{top}{above}")
+            if fnmatchcase(name, part.replace("[", "[[]").replace("?", "[?]"))
+        ]
+    return [path.removesuffix("/") for path in found[:FILES_MAX]]
+
+
+def _names(attempt: Folder, path: str) -> list[str]:
+    with contextlib.suppress(OSError), attempt.folder(path.removesuffix("/")) as folder:
+        return folder.names(FILES_MAX + 1)
+    return []
 
 
 class _Untakable(BadManifest):
