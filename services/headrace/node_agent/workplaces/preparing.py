@@ -32,7 +32,7 @@ from headrace.node_agent.workplaces.fetching import Fetcher, Files
 from headrace.node_agent.workplaces.leaving import Leavings
 from headrace.node_agent.workplaces.mounting import check_nested, input_at, variable_of, volume_at
 from headrace.node_agent.workplaces.repositories import Repositories
-from headrace.node_agent.workplaces.setups import Unready, code_of, setup_of
+from headrace.node_agent.workplaces.setups import Unready, code_of, is_of_one_folder, setup_of
 from headrace.node_agent.workplaces.trees import Trees
 
 NOT_EXECUTABLE = 126  # as a shell has it
@@ -119,7 +119,8 @@ class Workplaces:
             place, code = await self._with_code(assignment, launch, owner)
             if not launch.image:
                 what = "setup"
-                setup = setup_of(launch, code, self._setups_of(assignment, code), owner)
+                where = self._setups_of(assignment, launch, code)
+                setup = setup_of(launch, code, where, owner)
                 place = msgspec.structs.replace(place, setup=setup)
             what = "checkpoint"
             place = await self._with_checkpoint(place, assignment, owner)
@@ -149,8 +150,8 @@ class Workplaces:
             return await self._with_tree(assignment, launch, owner)
         return Workplace(cwd=workdir), "" if workdir else "no code"
 
-    def _setups_of(self, assignment: Assignment, code: str) -> Path:
-        if code:
+    def _setups_of(self, assignment: Assignment, launch: Launch, code: str) -> Path:
+        if code and not is_of_one_folder(launch.setup):
             return self._trees.of(assignment.project).root / "setups"
         return self._node_dir / folder_of(key_of(assignment)) / "setups"
 
