@@ -97,8 +97,7 @@ def _sacct(words: list[str]) -> int:
     is_parsable = bool({"-p", "-P", "--parsable", "--parsable2"} & said.keys())
     end = "|" if {"-p", "--parsable"} & said.keys() else ""
     lines = [] if {"-n", "--noheader"} & said.keys() else [names]
-    for row in _rows(said.get("-j", "")):
-        lines.append([_value(row, name) for name in names])
+    lines += [[_value(row, name) for name in names] for row in _rows(said.get("-j", ""))]
     for line in lines:
         text = "|".join(line) + end if is_parsable else " ".join(f"{cell:>12}" for cell in line)
         print(printable(text))
