@@ -8,7 +8,7 @@ from headrace.documents.plan import PRIORITIES
 from headrace.events import Refusal
 from headrace.events.asked import Accelerator, Gang
 
-BASH = ("/bin/bash", "-eu", "-o", "pipefail", "-c")
+BASH = ("/bin/bash", "-e", "-o", "pipefail", "-c")
 
 
 def planned(**fields):
