@@ -11,6 +11,7 @@ OPENB  ?=
 WORKLOAD ?= default
 ORDER  ?= 0
 FRAMEWORKS ?= .venv-frameworks
+WILD ?= .venv-wild
 APPS   ?= .venv-workspaces
 PIPELINES ?= .venv-pipelines
 PREFECT ?= .venv-prefect
@@ -29,7 +30,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 .PHONY: help install demo up down check test format schemas sim test-chaos test-agent-faults test-restore test-power test-security \
         test-containers test-cgroup2 test-gpu \
-        test-frameworks test-pipelines test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-slurm bench-openb bench-scheduler bench-agent \
+        test-frameworks test-wild test-pipelines test-workspaces test-windows test-readme test-oidc test-fuzz bench bench-slurm bench-openb bench-scheduler bench-agent \
         bench-code bench-gateway conformance \
         determinism constraints system-deps clean
 
@@ -170,6 +171,15 @@ $(FRAMEWORKS)/.installed: tests/frameworks/requirements.txt tests/frameworks/req
 	@$(FRAMEWORKS)/bin/pip install --quiet --requirement tests/frameworks/requirements.txt
 	-@$(FRAMEWORKS)/bin/pip install --quiet --no-build-isolation \
 	    --requirement tests/frameworks/requirements-torch.txt
+	@touch $@
+
+test-wild: $(STAMP) $(WILD)/.installed ## what people bring, with the libraries themselves: ONLY=words
+	@$(BIN)/python -m tests.wild $(WILD) $(ONLY)
+
+$(WILD)/.installed: tests/wild/requirements.txt
+	@echo "installing what people bring into $(WILD) (once; some minutes, 3 GB) …"
+	@test -x $(WILD)/bin/python || $(PYTHON) -m venv $(WILD)
+	@$(WILD)/bin/pip install --quiet --requirement tests/wild/requirements.txt
 	@touch $@
 
 bench: $(STAMP) ## measure, and print the figures with the machine's facts

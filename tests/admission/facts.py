@@ -49,8 +49,8 @@ def requested(job="a-1", project="vision", wants=None, **fields):
     )  # fmt: skip
 
 
-def cancel(job="a-1", project="vision"):
-    return JobCancelRequested(job=job, project=project, user="bob")
+def cancel(job="a-1", project="vision", **fields):
+    return JobCancelRequested(job=job, project=project, user="bob", **fields)
 
 
 def enter(job="a-1", project="vision", way="exec", what="sh"):

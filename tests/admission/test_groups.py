@@ -63,6 +63,17 @@ def test_cancelling_a_group_cancels_it_and_each_task_that_lives():
     assert run.state.stopping == {}
 
 
+def test_a_group_that_was_asked_to_end_can_be_ended_at_once():
+    run = history(sweep(tasks=2))
+    run.settled()
+    run.given(cancel("s-1"))
+    run.settled()
+    run.given(cancel("s-1", now=True))
+    drafts = run.settled()
+    assert cancelled(drafts) == ["s-1", "s-1/0", "s-1/1"]
+    assert all(draft.event.now for draft in drafts)
+
+
 def test_a_group_that_is_cancelled_while_it_is_admitted_admits_no_more():
     run = history(small_turns(), sweep(tasks=20))
     first = admitted(run.turn() + run.turn())

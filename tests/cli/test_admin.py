@@ -140,7 +140,7 @@ async def test_a_workspace_is_ended_when_it_is_known_what_goes_with_it(world, he
     )
     code, out, err = await headrace("cancel", "hello-a", "desk-a")
     assert (code, out, world.asked) == (1, "", [])
-    assert "ends desk-a: its files go with it, but for those on volumes" in err
+    assert "ends desk-a: what is in its folder is kept until its project needs the room" in err
     assert (await headrace("cancel", "hello-a"))[0] == 0
     assert (await headrace("cancel", "desk-a", "--yes"))[1] == "desk-a  cancelling\n"
     assert len(world.asked) == 2

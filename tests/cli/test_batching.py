@@ -54,9 +54,9 @@ async def test_a_script_is_read_as_windows_saves_it(world, headrace, tmp_path):
 
 
 async def test_an_option_that_is_not_there_is_refused_by_name(headrace):
-    code, out, err = await headrace("sbatch", "--mail-type=END", "train.sh")
+    code, out, err = await headrace("sbatch", "--nodelist=n1", "train.sh")
     assert (code, out) == (120, "")
-    assert err.startswith("refused: --mail-type: not here; instead: headrace events")
+    assert err.startswith("refused: --nodelist: not here; instead: pools in the job file")
 
 
 async def test_a_script_that_cannot_be_read_is_one_line(headrace):

@@ -36,7 +36,7 @@ TOLD = {
     "pytorch": (GANG, {
         "RANK": "3", "LOCAL_RANK": "1", "WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2",
         "PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_NPROC_PER_NODE": "2",
-        "PET_MASTER_ADDR": "10.0.0.1", "PET_MASTER_PORT": "20007", "SLURM_PROCID": "3",
+        "PET_MASTER_ADDR": "10.0.0.1", "PET_MASTER_PORT": "20007",
     }),
     "pytorch, elastic": (ELASTIC, {
         "PET_NNODES": "2:8", "PET_RDZV_BACKEND": "c10d", "PET_RDZV_ENDPOINT": "10.0.0.1:20007",
@@ -62,6 +62,10 @@ TOLD = {
         "JAX_COORDINATOR_ADDRESS": "10.0.0.1:20007", "JAX_NUM_PROCESSES": "2",
         "JAX_PROCESS_ID": "1", "JAX_LOCAL_DEVICE_IDS": "0,1", "SLURM_NTASKS": "2",
         "SLURM_STEP_NODELIST": "10.0.0.1,10.0.0.2",
+    }),
+    "slurm": (GANG, {
+        "SLURM_JOB_NODELIST": "n[1-2]", "SLURM_PROCID": "3", "SLURM_LOCALID": "1",
+        "SLURM_NTASKS": "4", "SLURM_TASKS_PER_NODE": "2(x2)", "SLURM_NODEID": "1",
     }),
     "mpi": (PER_NODE, {
         "HEADRACE_HOSTFILE": "/n/a/hostfile", "OMPI_MCA_plm_rsh_agent": "/n/a/bin/gang-rsh",
@@ -109,7 +113,8 @@ def test_a_named_framework_is_told_nothing_of_others() -> None:
 def test_without_a_framework_all_that_do_not_conflict_are_told() -> None:
     told = environment("", GANG)
 
-    assert {"RANK", "TF_CONFIG", "JAX_PROCESS_ID", "SLURM_PROCID"} <= set(told)
+    assert {"RANK", "TF_CONFIG", "JAX_PROCESS_ID"} <= set(told)
+    assert not [name for name in told if name.startswith("SLURM")]  # nobody is to believe in srun
     assert not OF_ITS_OWN_CLUSTER & set(told)  # a script's own Ray or mpirun stays its own
     assert frameworks.programs("") == ()
 
@@ -141,11 +146,19 @@ def test_an_elastic_gang_is_told_of_no_fixed_world() -> None:
 
 
 def test_slurms_job_is_a_number_as_its_readers_expect() -> None:
-    number = environment("", GANG)["SLURM_JOB_ID"]
+    number = environment("slurm", GANG)["SLURM_JOB_ID"]
     later = msgspec.structs.replace(GANG, attempt=4)
 
     assert 0 <= int(number) < 2**31
-    assert environment("", later)["SLURM_JOB_ID"] != number
+    assert environment("slurm", later)["SLURM_JOB_ID"] == number  # as one that was requeued
+
+
+def test_a_task_of_an_array_knows_its_own_number_and_the_arrays() -> None:
+    told = environment("slurm", msgspec.structs.replace(GANG, job="pretrain-b0c4/7"))
+
+    assert told["SLURM_ARRAY_TASK_ID"] == "7"
+    assert told["SLURM_ARRAY_JOB_ID"] == environment("slurm", GANG)["SLURM_JOB_ID"]
+    assert told["SLURM_JOB_ID"] != told["SLURM_ARRAY_JOB_ID"]
 
 
 def test_libraries_start_as_many_threads_as_the_process_has_cores() -> None:

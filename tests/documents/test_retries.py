@@ -24,7 +24,6 @@ def test_a_job_names_the_ends_after_which_it_is_tried_again():
     [
         ({}, "retry.on — must be given"),
         ({"on": ["preempted"]}, "retry.on = preempted — is never an attempt used up"),
-        ({"on": ["timeout"]}, "retry.on = timeout — is an end for good"),
         ({"on": ["eror"]}, "did you mean error?"),
         ({"on": ["oom"], "attempts": 0}, "retry.attempts = 0 — must be 1 to 100"),
         ({"on": ["oom"], "attempts": "many"}, "retry.attempts = many"),

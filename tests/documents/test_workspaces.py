@@ -51,6 +51,14 @@ def test_an_application_that_is_not_installed_ends_with_what_is_missing(app):
     assert ended.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("fields", "kept"),
+    [({}, (".",)), ({"outputs": ["runs/"]}, ("runs",)), ({"workdir": "/srv"}, ())],
+)
+def test_all_of_a_workspaces_folder_is_kept_unless_it_says_what(fields, kept):
+    assert found(**fields).outputs == kept
+
+
 def test_the_notebook_of_the_examples_is_understood():
     example = Path(__file__).parents[2] / "examples" / "notebook.yaml"
     (document,) = parse_documents(example.read_bytes())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+from pathlib import Path
 from urllib.parse import urlsplit
 
 NOTEBOOK = """
@@ -53,6 +54,13 @@ def test_a_web_server_is_opened_by_a_ticket_and_read_with_a_cookie(platform, tmp
     assert "does not run: it is cancelled" in refused.stderr
 
 
+def test_the_notebook_of_the_examples_starts_where_nobody_has_a_quota(platform):
+    platform.wait_ready()
+    example = Path(__file__).parents[2] / "examples" / "notebook.yaml"
+    job = platform.headrace("submit", str(example)).stdout.split()[0]
+    assert platform.ended(job)["attempt"] == 1  # no JupyterLab is installed there
+
+
 def test_a_workspace_that_nobody_uses_is_warned_of_and_ends_with_the_reason(platform, tmp_path):
     platform.wait_ready()
     path = tmp_path / "left-alone.yaml"
@@ -86,7 +94,10 @@ def test_a_job_runs_with_the_code_of_a_workspace_as_it_is_there_now(platform, tm
     assert ("second" in said, "huge.bin" in said, "set-up" in said) == (True, False, True)
     platform.headrace("cancel", desk, "--yes")
     platform.ended(desk)
-    assert "first" in platform.headrace(*submit).stdout  # as it was submitted
+    said = platform.headrace(*submit).stdout
+    assert ("second" in said, "huge.bin" in said) == (True, False)  # as it was at its end
+    platform.headrace("outputs", desk, "-o", str(tmp_path / "kept"))
+    assert (tmp_path / "kept" / "huge.bin").is_file()
     (tmp_path / "train.yaml").write_text("name: train\nfrom: nobody-1\ncommand: ls\n")
     refused = platform.headrace("submit", str(tmp_path / "train.yaml"), check=False)
     assert "refused: from = nobody-1 — is not a job of project default" in refused.stderr

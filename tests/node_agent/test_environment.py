@@ -58,11 +58,6 @@ TOLD = {
     "PET_NODE_RANK": "1",
     "PET_MASTER_ADDR": "10.0.0.1",
     "PET_MASTER_PORT": "20007",
-    "SLURM_JOB_NAME": "pretrain-b0c4",
-    "SLURM_NTASKS": "4",
-    "SLURM_PROCID": "3",
-    "SLURM_LOCALID": "1",
-    "SLURM_NODEID": "1",
     "PYTHONUNBUFFERED": "1",
     "HEADRACE_ATTEMPT_KEY": "m1",
 }

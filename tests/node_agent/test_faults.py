@@ -239,6 +239,21 @@ async def test_a_launcher_of_another_version_makes_room(
     assert (await node.placement.ended(key)).exit_code == 7
 
 
+async def test_who_saves_itself_is_asked_also_where_everything_on_a_node_ends(node: Node) -> None:
+    script = (
+        "trap 'cat $HEADRACE_STOP_REASON_FILE; exit 3' USR1; echo on; while :; do sleep 0.05; done"
+    )
+    saves = {"checkpoint_signal": "USR1", "checkpoint_grace_s": 60}
+    key = await node.placement.want("job-1", "/bin/bash", "-c", script, **saves)
+    log = node.folder(key) / "0.log"
+    await until(lambda: log.exists() and log.read_bytes() == b"on\n", "it listens")
+    await node.kill_agent()
+
+    await asyncio.to_thread(stop_all, node.dir)
+
+    assert log.read_bytes().endswith(b"down")
+
+
 async def test_everything_on_a_node_can_be_ended_without_its_agent(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from tests.node_agent.rig import Node, kill, until
 
 from headrace.events.accounts import BY_USER_NAMESPACES, EVERYBODY, UNISOLATED
+from headrace.node_agent.isolation import accounts
 from headrace.node_agent.isolation.accounts import COUNT, FIRST, Accounts, NoAccount
 
 SH = "/bin/sh"
@@ -47,6 +48,13 @@ async def test_a_job_runs_in_the_account_its_user_is_mapped_to(guarded: Node) ->
     number, home = str(about.pw_uid), about.pw_dir
     assert said == [number, "daemon", home, "daemon", "NoNewPrivs:\t1", number]
     assert (end.reason, end.exit_code) == ("exited", 143)
+
+
+def test_a_home_that_the_machine_does_not_have_is_kept_by_the_node(tmp_path: Path) -> None:
+    lacking = next(entry for entry in pwd.getpwall() if not os.path.isdir(entry.pw_dir))
+    identity = accounts.identity_of((lacking.pw_uid, lacking.pw_gid, []), tmp_path)
+    assert identity.home == f"{tmp_path}/homes/{lacking.pw_uid}"
+    assert identity.name == lacking.pw_name
 
 
 @as_root

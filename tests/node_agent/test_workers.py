@@ -232,6 +232,74 @@ async def test_a_worker_beyond_its_time_is_ended_as_timeout_has_it(node: Node) -
     assert (await node.placement.logs(key)).data.endswith(b"timeout")
 
 
+SAVES = "trap 'cat $HEADRACE_STOP_REASON_FILE; exit 3' USR1; echo on; while :; do sleep 0.05; done"
+OF_A_SHELL = ("/bin/bash", "-c", '/bin/bash -c "$0"; echo "; shell saw $?"', SAVES)
+
+
+async def test_who_saves_itself_is_asked_before_its_time_is_over(node: Node) -> None:
+    saves = {"checkpoint_signal": "USR1", "checkpoint_grace_s": 60}
+    key = await node.placement.want("job-1", *OF_A_SHELL, max_duration_s=4, **saves)
+
+    end = await node.placement.ended(key)
+
+    assert (end.exit_code, end.message) == (124, "max_duration reached")
+    assert (await node.placement.logs(key)).data.endswith(b"timeout; shell saw 3\n")
+
+
+async def test_the_signal_meets_what_listens_and_no_shell_that_waits_for_it(node: Node) -> None:
+    key = await node.placement.want("job-1", *OF_A_SHELL)
+    await until_said(node, key, b"on\n")
+
+    await node.placement.stop(key, "preempted", by="USR1")
+
+    assert (await node.placement.ended(key)).reason == "stopped"
+    assert (await node.placement.logs(key)).data.endswith(b"preempted; shell saw 3\n")
+
+
+async def test_a_signal_for_the_command_alone_meets_nothing_that_it_started(node: Node) -> None:
+    script = "trap 'echo heard' USR1; echo on; sleep 3 & wait $!; wait $! && echo slept"
+    key = await node.placement.want("job-1", "/bin/bash", "-c", script)
+    await until_said(node, key, b"on\n")
+
+    await node.placement.stop(key, by="B:USR1", grace_s=60)
+
+    await node.placement.ended(key)
+    assert (await node.placement.logs(key)).data == b"on\nheard\nslept\n"
+
+
+@pytest.mark.parametrize("code", [0, 3])
+async def test_a_job_may_ask_for_another_attempt(node: Node, code: int) -> None:
+    script = f"touch $HEADRACE_REPORT_DIR/requeue; exit {code}"
+    key = await node.placement.want("job-1", SH, "-c", script)
+
+    end = await node.placement.ended(key)
+
+    assert (end.reason, end.exit_code) == ("requeued", code)
+
+
+async def test_a_shell_that_listens_hears_it_also_where_its_program_does_not(node: Node) -> None:
+    script = "trap 'echo saved; exit 0' USR1; echo on; sleep 1000"
+    key = await node.placement.want("job-1", "/bin/bash", "-c", script)
+    await until_said(node, key, b"on\n")
+
+    await node.placement.stop(key, by="USR1", grace_s=20)
+
+    assert (await node.placement.ended(key)).reason == "stopped"
+    assert (await node.placement.logs(key)).data.endswith(b"saved\n")
+
+
+async def test_who_takes_too_long_to_save_itself_can_be_ended_at_once(node: Node) -> None:
+    script = "trap 'echo saving; sleep 1000' USR1; echo on; while :; do sleep 0.05; done"
+    key = await node.placement.want("job-1", "/bin/bash", "-c", script)
+    await until_said(node, key, b"on\n")
+    await node.placement.stop(key, by="USR1", grace_s=600)
+    await until_said(node, key, b"saving\n")
+
+    await node.placement.stop(key, grace_s=0)
+
+    assert (await node.placement.ended(key)).reason == "stopped"
+
+
 async def test_one_process_that_fails_ends_its_peers(node: Node) -> None:
     script = '[ "$LOCAL_RANK" = 1 ] && exit 9; sleep 1000'
     key = await node.placement.want("job-1", SH, "-c", script, processes=3)

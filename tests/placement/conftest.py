@@ -92,8 +92,8 @@ class History:
         if eligible:
             self.given(JobEligible(job=name, project=project))
 
-    def cancel(self, name, project="default"):
-        self.given(JobCancelling(job=name, project=project))
+    def cancel(self, name, project="default", **fields):
+        self.given(JobCancelling(job=name, project=project, **fields))
 
     def placed(self, name):
         """The last placement of the job."""

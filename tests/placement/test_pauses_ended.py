@@ -184,3 +184,43 @@ def _take(history, step):
         kind, rank = step
         more = {"message": "no"} if kind is AttemptPauseFailed else {}
         report(history, kind, "a", ranks=[rank], **more)
+
+
+def test_every_end_that_is_no_crash_asks_who_saves_itself():
+    overran = AttemptOverran(job="a", project="default", attempt=1, ran_us=200 * SECOND_US)
+    for event, reason in ((overran, "timeout"), (None, "cancelled")):
+        history = fleet()
+        runs(history, "a", checkpoint=SAVES, max_duration_us=100 * SECOND_US)
+        if event is None:
+            history.cancel("a")
+        else:
+            history.given(event)
+
+        (evicted,) = history.settled()
+
+        assert (evicted.reason, evicted.way) == (reason, "signal")
+
+
+def test_who_is_cancelled_now_is_not_asked_first():
+    history = fleet()
+    runs(history, "a", checkpoint=SAVES)
+    history.cancel("a", now=True)
+
+    (evicted,) = history.settled()
+
+    assert (evicted.reason, evicted.way) == ("cancelled", "")
+
+
+def test_who_saves_itself_for_too_long_can_be_ended_now():
+    history = fleet()
+    runs(history, "a", checkpoint=SAVES)
+    history.cancel("a")
+    history.settled()
+    history.cancel("a")
+    assert history.settled() == []
+    history.cancel("a", now=True)
+
+    (evicted,) = history.settled()
+
+    assert (evicted.reason, evicted.act.rule, evicted.way) == ("cancelled", "now", "")
+    assert history.settled() == []

@@ -69,6 +69,42 @@ def test_a_job_is_tried_again_after_the_ends_it_names_until_its_attempts_are_use
     assert history.state.usage["default"].milli == 0
 
 
+def test_a_job_goes_on_after_its_limit_where_it_says_so(history):
+    begins(history, "a", retry=retry("timeout", attempts=2), max_duration_us=60 * SECOND_US)
+    history.exits("a", reason="stopped", exit_code=124)
+    released, _ = history.settled()
+    assert (released.again, released.reason) == (True, "timeout")
+    history.starts("a")
+    history.settled()
+    history.exits("a", reason="stopped", exit_code=124)
+    (finished,) = of(JobFinished, history.settled())
+    assert (finished.outcome, finished.reason, finished.attempt) == ("failed", "timeout", 2)
+
+
+@pytest.mark.parametrize("code", [0, 124])
+def test_a_job_that_asks_for_another_attempt_has_it_whatever_its_exit_code(history, code):
+    begins(history, "a", max_duration_us=60 * SECOND_US)
+    history.exits("a", reason="requeued", exit_code=code)
+    released, placed = history.settled()
+    assert (released.again, released.reason, placed.attempt) == (True, "requeued", 2)
+    job = history.state.jobs["a"]
+    assert (job.requeues, job.tries, job.lost) == (1, 0, 0)
+    history.starts("a")
+    history.settled()
+    job.requeues = history.state.setting("requeues_max")
+    history.exits("a", reason="requeued", exit_code=code)
+    (finished,) = of(JobFinished, history.settled())
+    assert (finished.outcome, finished.reason) == ("failed", "requeued")
+
+
+def test_who_is_cancelled_is_not_requeued(history):
+    begins(history, "a")
+    history.cancel("a")
+    history.settled()
+    history.exits("a", reason="requeued", exit_code=143)
+    assert history.settled()[-1].outcome == "cancelled"
+
+
 def test_what_a_job_does_not_name_ends_it(history):
     begins(history, "a", retry=retry("oom"))
     history.exits("a", exit_code=3)

@@ -109,6 +109,7 @@ def test_times_are_written_in_every_way(written, duration):
         (["--mem=1000K"], "1MiB"),
         (["--mem-per-cpu=2G", "-c", "4"], "8192MiB"),
         (["--mem-per-gpu=10G", "--gres=gpu:2"], "20480MiB"),
+        (["--mem=8GB"], "8192MiB"),
         (["--mem=0"], None),
     ],
 )
@@ -127,7 +128,7 @@ def test_arrays_dependencies_signals_and_retries_have_their_fields():
         {"job": "prep-b", "state": "succeeded"},
         {"job": "clean-c", "state": "finished"},
     ]
-    assert found["checkpoint"] == {"signal": "USR1", "grace": "120s"}
+    assert found["checkpoint"] == {"signal": "B:USR1", "grace": "120s"}
     assert found["retry"] == {"on": ["node-lost"], "attempts": 3}
     assert (found["priority"], found["project"]) == ("high", "vision")
     assert found["env"] == {
@@ -170,7 +171,9 @@ def test_only_variables_that_are_named_travel():
         "MODE": "fast",
     }
     assert "env" not in document(AWS="x")
-    assert "whole shell" in refusal("--export=ALL")
+    batch = batch_of(["--export=ALL,MODE=fast", "train.sh"], BASH, {"AWS": "x"})
+    assert batch.document["env"] == {"MODE": "fast"}
+    assert batch.remarks[0].startswith("--export=ALL,MODE=fast: only variables that are named")
 
 
 def test_files_of_output_are_kept():
@@ -213,12 +216,12 @@ def test_arguments_behind_the_script_are_the_scripts():
         (["--array=1-9%0"], "--array=1-9%0: none at a time would never end; 1-9%1"),
         (["--array=1-999999999"], "--array=1-999999999: an array has at most 1000 tasks; 0-999"),
         (["--time=soon"], "--time=soon: is no time; 90, 1:30:00 and 2-12:00:00 are"),
-        (["--mem=8GB"], "--mem=8GB: is no size; 4096 (MiB), 16G and 1T are"),
+        (["--mem=8X"], "--mem=8X: is no size; 4096 (MiB), 16G and 1T are"),
         (["--mem-per-gpu=8G"], "--mem-per-gpu=8G: there is no GPU; --mem"),
         (["--gres=gpu:1", "--gpus=1"], "--gpus=1: --gres says how many GPUs already"),
         (["--output=%t.out"], "--output=%t.out: %t is not filled in here"),
         (["--dependency=singleton"], "--dependency=singleton: singleton is not known here"),
-        (["--signal=9"], "--signal=9: is no signal"),
+        (["--signal=9@60"], "--signal=@60: is no signal"),
         (["--requeue=yes"], "--requeue=yes: takes no value"),
         (["--requeue", "--no-requeue"], "--no-requeue: --requeue says the opposite"),
         (["--nodes=0"], "--nodes=0: must be a whole number of at least 1"),
@@ -236,9 +239,30 @@ def test_a_wrong_line_of_the_script_is_named():
     assert "template" in refusal(script=BASH + "echo ${{ job.id }}\n")
 
 
+def test_what_changes_nothing_is_taken_and_said():
+    script = BASH + "#SBATCH --mail-type=END\n#SBATCH --mail-user=me@x\n#SBATCH -q regular -C gpu\n"
+    batch = batch_of(["train.sh"], script, {})
+    assert "priority" not in batch.document
+    assert [remark.partition(":")[0] for remark in batch.remarks] == [
+        "--mail-type", "--mail-user", "--constraint", "--qos=regular",
+    ]  # fmt: skip
+
+
+def test_all_that_is_wrong_with_a_script_is_said_at_once():
+    lines = refusal(script=BASH + "#SBATCH --hold\n#SBATCH --frob\n#SBATCH -N 2\n").splitlines()
+    assert [line[:14] for line in lines] == ["line 2: --hold", "line 3: --frob"]
+    wrong = refusal("--time=soon", "--nodes=0", "--array=5-1").splitlines()
+    assert sorted(line.partition("=")[0] for line in wrong) == ["--array", "--nodes", "--time"]
+
+
+def test_signals_have_their_numbers_too():
+    assert document("--signal=B:10@90")["checkpoint"] == {"signal": "B:USR1", "grace": "90s"}
+
+
 def test_every_option_is_translated_or_has_something_instead():
     for option in OPTIONS:
         assert bool(option.field) != bool(option.instead), option.name
+        assert not (option.unused and option.field), option.name
     letters = [option.letter for option in OPTIONS if option.letter]
     assert len(letters) == len(set(letters))
     assert [option.name for option in OPTIONS] == sorted(option.name for option in OPTIONS)

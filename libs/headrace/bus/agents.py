@@ -34,9 +34,11 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `replace_after_s` the worker ends when the node's lease is that old. It may use `cpu_milli` and
     `memory_bytes` of the node (0: no limit), as account number `account` of those that the fleet
     reserves, unless the node maps `user` to an account of its own. Its processes may listen at
-    `ports` ports from `port` on. `stop_signal` is what asks it to end (SIGTERM unless said). `phase`
+    `ports` ports from `port` on. `stop_signal` is what asks it to end (SIGTERM unless said), `checkpoint_signal` what
+    asks it to save itself, within `checkpoint_grace_s`, where its node ends it by itself ("": it does not). `phase`
     is locked, paused or, after either, running, as the decision at `phase_at` wants ("": nothing was
-    ever wanted). `peers` are the addresses of a gang's nodes, which alone are to reach those ports.
+    ever wanted). `peers` are the addresses of a gang's nodes, which alone are to reach those ports. `checkpoint` is
+    the tree that an earlier attempt left in its folder for checkpoints.
     """
 
     job: str
@@ -59,9 +61,12 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     port: int = 0
     ports: int = 0
     stop_signal: str = ""
+    checkpoint_signal: str = ""
+    checkpoint_grace_s: int = 0
     phase: str = ""
     phase_at: int = 0
     peers: tuple[str, ...] = ()
+    checkpoint: str = ""
 
 
 class Pull(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -141,6 +146,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs_files: int = 0
     outputs_bytes: int = 0
     process: int = -1
+    checkpoint: str = ""
 
 
 class Reports(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,6 +30,7 @@ VERBS = {
     "run": Verb("running", "submit a command as a job and follow it to its end"),
     "submit": Verb("submitting", "submit job files"),
     "sbatch": Verb("batching", "submit a batch script written for Slurm", is_foreign=True),
+    "slurm": Verb("slurm_commands", "Slurm's commands for scripts that call them", is_foreign=True),
     "ps": Verb("reading", "jobs: where they run, or why they do not"),
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
     "why": Verb("explaining", "why a job waits, and what would let it start"),

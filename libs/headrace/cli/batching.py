@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headrace.cli.exits import DONE, REFUSED, USAGE, printable, report
@@ -26,8 +26,10 @@ refused by name, with what to use instead. The project is --account, else that o
 options:"""
 
 
-def sbatch(words: Sequence[str]) -> int:
-    """Submit the script. Prints `Submitted batch job ID`, as scripts around `sbatch` expect."""
+def sbatch(words: Sequence[str], called: Callable[[str], str] = str) -> int:
+    """Submit the script. Prints `Submitted batch job ID`, as scripts around `sbatch` expect, the job
+    as it is `called` there.
+    """
     try:
         said, _ = read_words(words)
         if {"help", "usage"} & said.keys():
@@ -37,23 +39,26 @@ def sbatch(words: Sequence[str]) -> int:
         batch = batch_of(words, _script(script_of(words)), os.environ)
     except SlurmError as error:
         return report(f"refused: {error}", REFUSED)
-    return _submit(batch)
+    return _submit(batch, called)
 
 
-def _submit(batch: Batch) -> int:
+def _submit(batch: Batch, called: Callable[[str], str]) -> int:
     from headrace.cli.files import checked, with_folder
+    from headrace.cli.slurm_commands import with_ids
 
     account = str(batch.document.get("project", ""))
     client = Client.from_config(url="", token="", project=account)
+    for remark in batch.remarks:
+        report(f"sbatch: {remark}", DONE)
     document = with_folder({"project": client.project, **batch.document}, Path.cwd())
-    document = checked(document)
+    document = with_ids(client, checked(document))
     if "test-only" in batch.switches:
         return DONE
     answer = client.submit(document)
     if "parsable" in batch.switches:
-        print(printable(answer.job), flush=True)
+        print(printable(called(answer.job)), flush=True)
     elif "quiet" not in batch.switches:
-        print(f"Submitted batch job {printable(answer.job)}", flush=True)
+        print(f"Submitted batch job {printable(called(answer.job))}", flush=True)
     if "wait" not in batch.switches:
         return DONE
     from headrace.cli.follow import follow_job

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from argparse import ArgumentParser
 from collections.abc import Callable
+from functools import partial
 
 from headrace.cli.arguments import add_connection
 from headrace.cli.confirmation import add_yes, is_confirmed
@@ -20,6 +21,7 @@ LEFT_S_MAX = 180.0  # longer than a job is given to leave
 def cancel_options(parser: ArgumentParser) -> None:
     """The arguments of `cancel`."""
     resume_options(parser)
+    parser.add_argument("--now", action="store_true", help="end it without asking it first")
     add_yes(parser)
 
 
@@ -37,7 +39,7 @@ def pause_options(parser: ArgumentParser) -> None:
     )
 
 
-def cancel(*, jobs: list[str], yes: bool, url: str, token: str, project: str) -> int:
+def cancel(*, jobs: list[str], now: bool, yes: bool, url: str, token: str, project: str) -> int:
     """End jobs. Their workers are asked to stop first, and get the job's grace. A workspace's files
     are somebody's work that no other run makes again: it is asked about them.
     """
@@ -46,7 +48,8 @@ def cancel(*, jobs: list[str], yes: bool, url: str, token: str, project: str) ->
     losses = [] if yes else [loss for job in jobs if (loss := _loss(client, job))]
     if not is_confirmed("headrace cancel", losses, is_sure=yes):
         return FAILED
-    return _each(jobs, "cancel", client.cancel, lambda job: f"{job}  cancelling")
+    ask = partial(client.cancel, now=now)
+    return _each(jobs, "cancel", ask, lambda job: f"{job}  cancelling")
 
 
 def pause(*, jobs: list[str], detach: bool, url: str, token: str, project: str) -> int:
@@ -80,7 +83,10 @@ def _loss(client: Client, job: str) -> str:
         return ""
     if row.kind != "workspace" or row.ended_at_us:
         return ""
-    return f"ends {row.job}: its files go with it, but for those on volumes and in its outputs"
+    return (
+        f"ends {row.job}: what is in its folder is kept until its project needs the room (headrace"
+        f" outputs {row.job}), nothing else of it but what is on volumes"
+    )
 
 
 def _left(client: Client, job: str) -> str:

@@ -13,6 +13,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "headrace submit --wait --key nightly-2026-11-21 job.yaml",
         "headrace submit --from notebook job.yaml",
     ),
+    "slurm": ('PATH="$(headrace slurm path):$PATH" sbatch train.sh', "headrace slurm squeue"),
     "sbatch": ("headrace sbatch --gpus-per-node=2 --time=1:00:00 train.sh",),
     "ps": ("headrace ps --watch", "headrace ps --state waiting -o json"),
     "describe": ("headrace describe hello",),

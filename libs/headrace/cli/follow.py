@@ -124,7 +124,7 @@ class _Following:
         row = next((row for row in found.attempts if row.attempt == attempt), None)
         if row is None:
             return
-        self._say(f"{placement(row)}  after {seconds(waited_us)}")
+        self._say(f"{placement(row)}{_unenforced(found, row)}  after {seconds(waited_us)}")
         self._output = threading.Thread(target=self._print, args=(found, row), daemon=True)
         self._output.start()
 
@@ -220,6 +220,15 @@ def placement(attempt: AttemptRow) -> str:
     if any(worker.simulated for worker in held):
         notes.append("simulated")
     return f"placed on {nodes}, {word} {indexes} ({', '.join(notes)})"
+
+
+def _unenforced(found: Description, attempt: AttemptRow) -> str:
+    """Where the job asks for memory and nothing on its node holds it to that."""
+    gang = found.spec.get("gang", {})
+    asked = any(each.get("memory_bytes") for each in (gang, *gang.get("roles", ())))
+    levels = [worker.isolation for worker in attempt.workers if worker.isolation]
+    is_kept = any(level.startswith(("cgroup", "docker")) for level in levels)
+    return ", memory: not enforced here" if asked and levels and not is_kept else ""
 
 
 def ending(event: Happening) -> str:

@@ -1,4 +1,4 @@
-"""The folder in which a running workspace works, as it is now, fetched to this machine.
+"""The folder in which a workspace works, as it is now or was at its end, fetched to this machine.
 
 Rule: what its ignore files leave out stays where it is, and nothing in the archive leads out of the
 folder that it is unpacked into.
@@ -34,6 +34,17 @@ def snapshot_of(client: Client, job: str) -> Iterator[Path]:
                 packed.extractall(folder, filter="data")
         except (tarfile.TarError, OSError) as error:
             raise ClientError(f"the folder of {job} cannot be unpacked here: {error}") from None
+        yield folder
+
+
+@contextlib.contextmanager
+def kept_of(client: Client, job: str) -> Iterator[Path]:
+    """A copy of what is kept of an ended workspace, until the end of the block. Raises `ClientError`."""
+    with tempfile.TemporaryDirectory(prefix="headrace-snapshot-") as here:
+        folder = Path(here) / "folder"
+        client.outputs(job, folder)
+        if not folder.is_dir():
+            raise ClientError(f"nothing is kept of {job} any more; submit --from needs its folder")
         yield folder
 
 

@@ -32,7 +32,7 @@ def submit_options(parser: ArgumentParser) -> None:
         dest="source",
         default="",
         metavar="WORKSPACE",
-        help="run with its code as it is there now, its setup, image and volumes, where the job"
+        help="run with its code as it is there now, or was at its end, its setup, image and volumes, where the job"
         " files say none themselves",
     )
     parser.add_argument(
@@ -95,17 +95,19 @@ def _submitted(client: Client, documents: list[dict[str, Any]], key: str) -> tup
 
 @contextlib.contextmanager
 def _taken_over(client: Client, documents: list[dict[str, Any]], source: str) -> Iterator[None]:
-    """Let the jobs take over what `source` has: the folder of one that runs as it is now, of others
-    as they were submitted.
+    """Let the jobs take over what `source` has: the folder of one that runs as it is now, that of a
+    workspace that has ended as it was kept, of others as they were submitted.
     """
-    with contextlib.ExitStack() as snapshots:
+    with contextlib.ExitStack() as copies:
         if source:
             row = client.job(source).job
             own = [document for document in documents if not document.get("workdir")]
-            if own and row.state == "running":
-                from headrace.cli.snapshots import snapshot_of
+            has_ended = row.kind == "workspace" and bool(row.ended_at_us) and row.started_at_us
+            if own and (has_ended or row.state == "running"):
+                from headrace.cli import snapshots
 
-                folder = str(snapshots.enter_context(snapshot_of(client, row.job)))
+                found = snapshots.kept_of if has_ended else snapshots.snapshot_of
+                folder = str(copies.enter_context(found(client, row.job)))
                 for document in own:
                     document["workdir"] = folder
             for document in documents:

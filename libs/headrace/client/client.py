@@ -106,10 +106,11 @@ class Client(Reports, People, Entering):
 
         return fetch_outputs(self._http, f"/v1/jobs/{job_path(job)}/outputs", folder)
 
-    def cancel(self, job: str, *, key: str = "") -> Answer:
-        """End a job."""
+    def cancel(self, job: str, *, now: bool = False, key: str = "") -> Answer:
+        """End a job; `now` without asking its workers first."""
         key = key or uuid.uuid4().hex
-        return self._change("DELETE", f"/v1/jobs/{job_path(job)}", None, lambda: key)
+        path = f"/v1/jobs/{job_path(job)}{'?now=true' if now else ''}"
+        return self._change("DELETE", path, None, lambda: key)
 
     def pause(self, job: str, *, key: str = "") -> Answer:
         """Have a job leave its GPUs until it is resumed."""

@@ -10,6 +10,9 @@ from headrace.documents.quantities import duration_us
 from headrace.documents.refusing import refuse
 from headrace.events.jobs import Checkpoint
 
+ALONE = (
+    "B:"  # before a signal that is for the command alone, and nothing that it started: as in sbatch
+)
 SIGNALS = ("USR1", "USR2", "TERM", "INT", "HUP")
 GRACE_US_MAX = 3_600_000_000
 DIR_LENGTH_MAX = 1_024
@@ -19,14 +22,14 @@ def checkpoint_of(part: CheckpointPart | None) -> Checkpoint | None:
     """What the job file asks for; None when it does not save itself. Raises `DocumentError`."""
     if part is None:
         return None
-    name = part.signal.removeprefix("SIG")
+    to, name = part.signal[: len(ALONE)], part.signal.removeprefix(ALONE).removeprefix("SIG")
     if name not in SIGNALS:
         rule = "is not a signal that a job can save itself at"
         refuse("checkpoint.signal", rule, value=part.signal, instead=", ".join(SIGNALS))
     grace_us = duration_us("checkpoint.grace", part.grace)
     if not 0 < grace_us <= GRACE_US_MAX:
         refuse("checkpoint.grace", "must be more than 0s and at most 1h", value=part.grace)
-    return Checkpoint(signal=name, grace_us=grace_us)
+    return Checkpoint(signal=f"{ALONE}{name}" if to == ALONE else name, grace_us=grace_us)
 
 
 def environment_of(part: CheckpointPart | None) -> dict[str, str]:

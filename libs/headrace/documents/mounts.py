@@ -17,6 +17,8 @@ MOUNTS_MAX = 64
 OUTPUTS_MAX = 64
 PATH_LENGTH_MAX = 512
 JOB = "job/"
+ALL = "."  # of the working directory, where `outputs` says so
+ALL_WRITTEN = (ALL, "./")
 
 _JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(/[0-9]{1,9})?")
 _SYSTEM = ("/", "/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/sbin", "/sys", "/usr", "/run")
@@ -38,12 +40,14 @@ def mounts_of(volumes: list[str]) -> tuple[Mount, ...]:
 
 
 def outputs_of(outputs: list[str], workdir: str) -> tuple[str, ...]:
-    """The paths that are kept, without `/` at their ends. Raises `DocumentError`."""
+    """The paths that are kept, without `/` at their ends; `.` is all of it. Raises `DocumentError`."""
     if outputs and workdir.startswith("/"):
         rule = "are below a working directory of the job's own, which a folder of the nodes is not"
         refuse("outputs", rule, value=outputs[0], instead="write into $HEADRACE_OUTPUT_DIR")
     if len(outputs) > OUTPUTS_MAX:
         refuse("outputs", f"has at most {OUTPUTS_MAX} paths")
+    if any(text in ALL_WRITTEN for text in outputs):
+        return (ALL,)
     return tuple(_inside(f"outputs[{i}]", text, "model/") for i, text in enumerate(outputs))
 
 

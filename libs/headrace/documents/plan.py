@@ -34,7 +34,13 @@ from headrace.documents.substitution import (
 )
 from headrace.documents.trials import Tasks, array_of, sweep_of, values_of
 from headrace.documents.workdir import GIT, python_of, workdir_of
-from headrace.documents.workspaces import WORKSPACE, command_of, port_environment, workspace_of
+from headrace.documents.workspaces import (
+    WORKSPACE,
+    command_of,
+    kept_of,
+    port_environment,
+    workspace_of,
+)
 from headrace.events import Refusal
 from headrace.events.asked import Dependency, Gang, Mount, Retry, Workspace
 from headrace.events.jobs import Checkpoint
@@ -116,7 +122,7 @@ def _plan(job: JobFile) -> Plan:
         secrets=secret_names(job.secrets, job.env),
         workdir=workdir_of(job.workdir),
         mounts=mounts_of(job.volumes),
-        outputs=outputs_of(job.outputs, job.workdir),
+        outputs=outputs_of(kept_of(job), job.workdir),
         python=python_of(job.python, job.image),
         priority=job.priority,
         preemptible=_preemptible(job, gang),

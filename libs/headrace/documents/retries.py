@@ -1,7 +1,7 @@
 """When a job is tried again after an end that nobody asked for.
 
-Rule: being preempted, moved or drained is never an attempt used up, and nor is being cancelled or
-having run for as long as it may an end that is tried again.
+Rule: being preempted, moved or drained is never an attempt used up, and nor is being cancelled an end
+that is tried again. Whoever saves itself at its limit (`checkpoint`) may go on with `timeout`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ BACKOFF_US_MAX = 86_400_000_000
 
 NEVER = {
     "preempted": "is never an attempt used up: the job goes on by itself",
-    "timeout": "is an end for good: max_duration is what the job asked for",
     "cancelled": "is an end for good",
 }
 

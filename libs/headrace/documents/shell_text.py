@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-SHELL = ("/bin/bash", "-eu", "-o", "pipefail", "-c")  # what runs a command that is given as text
+SHELL = ("/bin/bash", "-e", "-o", "pipefail", "-c")  # what runs a command that is given as text
 TEMPLATE = re.compile(r"\$\{\{(.*?)\}\}", re.DOTALL)
 
 _PLAIN, _DOUBLE, _SINGLE, _ANSI = "plain", '"', "'", "$'"

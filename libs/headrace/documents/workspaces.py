@@ -11,6 +11,7 @@ from typing import Any
 
 from headrace.documents.apps import APPS
 from headrace.documents.job_file import IdleFile, JobFile
+from headrace.documents.mounts import ALL
 from headrace.documents.nearest import nearest
 from headrace.documents.quantities import duration_us
 from headrace.documents.refusing import refuse
@@ -46,6 +47,14 @@ def workspace_of(job: JobFile) -> Workspace | None:
         idle_us=_idle_us(job.idle),
         app=job.app if isinstance(job.app, str) else "",
     )
+
+
+def kept_of(job: JobFile) -> list[str]:
+    """The paths that are kept of it: of a workspace that says none all, for it is somebody's work that
+    no other run makes again.
+    """
+    has_folder = not job.workdir.startswith("/")
+    return [ALL] if job.type == WORKSPACE and not job.outputs and has_folder else job.outputs
 
 
 def command_of(job: JobFile) -> Any:

@@ -21,7 +21,7 @@ from headrace.embedded.processes import boot_id
 from headrace.embedded.services import SERVICES, inherited
 from headrace.embedded.units import python_command, recorded, stop_recorded
 
-ATTEMPTS_END_S_MAX = 60.0  # every attempt of a node gets its grace, then is killed
+ATTEMPTS_END_S_MAX = 180.0  # every attempt of a node gets its grace, then is killed
 PARALLEL_MAX = 8
 SUPERVISOR = "headrace-shim\n"  # of an attempt, as its process is named
 

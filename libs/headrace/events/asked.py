@@ -161,7 +161,7 @@ class Workspace(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     app: str = ""
 
 
-RETRY_ON = ("node-lost", "oom", "error", "setup")
+RETRY_ON = ("node-lost", "oom", "error", "setup", "timeout")
 RETRY_REST_US_MAX = 86_400_000_000  # however often a rest was doubled
 
 

@@ -38,7 +38,7 @@ class AttemptStarted(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="a
 class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.exited.v1"):
     """The worker `rank` has gone, with proof: nothing of it is left on the node.
 
-    `reason` is exited (the command's own end), stopped (asked to), lost (its supervisor or node
+    `reason` is exited (the command's own end), stopped (asked to), requeued (it asked for another attempt), lost (its supervisor or node
     went away under it), start-failed, disk-full (its node had no room to start it, and takes no more
     work until its disk is measured anew), setup (its setup command failed), ports-taken (somebody
     outside listens where its peers were to find it), oom (it used more memory than it had asked for),
@@ -46,7 +46,8 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     failed, and said last that a device had no memory left for it). `exit_code`
     is 128+N for signal N. `message` is one line. `reported` is what its program said last
     (`headrace.client.worker.report`): decimals as text, by name. `outputs` is the SHA-256 of what is
-    kept of it, as its manifest has it, which are so many files and bytes. `process` is which of its
+    kept of it, as its manifest has it, which are so many files and bytes, `checkpoint` that of what
+    the job's next attempt finds in its folder for checkpoints. `process` is which of its
     processes failed first (-1: none by itself).
     """
 
@@ -71,6 +72,7 @@ class AttemptExited(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="at
     outputs_files: int = 0
     outputs_bytes: int = 0
     process: int = -1
+    checkpoint: str = ""
 
 
 class AttemptOverran(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="attempt.overran.v1"):

@@ -121,7 +121,9 @@ class JobRefused(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="j
 class JobCancelRequested(
     Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job.cancel_requested.v1"
 ):
-    """Somebody asked for a job to end. `job` may name a job nobody knows."""
+    """Somebody asked for a job to end. `job` may name a job nobody knows. `now`: without asking its
+    workers first.
+    """
 
     owner: ClassVar[str] = "admission"
     stream: ClassVar[str] = "job/{job}"
@@ -129,13 +131,15 @@ class JobCancelRequested(
     job: str
     project: str
     user: str
+    now: bool = False
 
 
 class JobCancelling(
     Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.cancelling.v1"
 ):
     """The job is to end now; placement stops what runs. A group's tasks are named one by one.
-    `message` says more about the reason when there is more to say.
+    `message` says more about the reason when there is more to say. `now`: its workers are not asked
+    first.
     """
 
     owner: ClassVar[str] = "admission"
@@ -146,6 +150,7 @@ class JobCancelling(
     user: str = ""
     reason: str = "cancelled"
     message: str = ""
+    now: bool = False
 
 
 class JobCancelRefused(

@@ -42,12 +42,18 @@ class Named(Asked, frozen=True, kw_only=True):
 
 
 class JobNamed(Asked, frozen=True, kw_only=True):
-    """`job.cancel`, `job.pause`, `job.resume`."""
+    """`job.pause`, `job.resume`."""
 
     job: str
 
     def refusal(self) -> Refusal | None:
         return job_refusal(self.job)
+
+
+class JobEnding(JobNamed, frozen=True, kw_only=True):
+    """`job.cancel`. `now`: its workers are not asked first."""
+
+    now: bool = False
 
 
 _JOB_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,62}(/[0-9]{1,4})?")

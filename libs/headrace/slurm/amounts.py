@@ -15,7 +15,7 @@ _TIMES = (
     (re.compile(r"(\d+):(\d+)"), (60, 1)),
     (re.compile(r"(\d+)"), (60,)),
 )
-_SIZE = re.compile(r"(\d+)([KMGT]?)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d+)(?:([KMGT])B?)?", re.IGNORECASE)
 _SIZE_MIB = {"m": 1, "": 1, "g": 1024, "t": 1024**2}
 _GPUS = re.compile(r"(?:gpu:)?(?:([A-Za-z][A-Za-z0-9._-]*):)?(\d+)")
 _DIGITS_MAX = 9
@@ -39,11 +39,12 @@ def duration(option: str, text: str) -> str:
 def size_mib(option: str, text: str) -> int:
     """`4096`, `16G`, `1T` in MiB; `512K` rounded up. Raises `SlurmError`."""
     found = _SIZE.fullmatch(text)
-    if found is None or len(text) > _DIGITS_MAX + 1:
+    if found is None or len(text) > _DIGITS_MAX + 2:
         refuse(option, text, "is no size", "4096 (MiB), 16G and 1T are")
-    if found[2].lower() == "k":
+    unit = (found[2] or "").lower()
+    if unit == "k":
         return -(-int(found[1]) // 1024)
-    return int(found[1]) * _SIZE_MIB[found[2].lower()]
+    return int(found[1]) * _SIZE_MIB[unit]
 
 
 def count(option: str, text: str, *, low: int = 1) -> int:

@@ -8,14 +8,16 @@ that node (`launcher`): together they are the same tasks.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from headrace.documents.plan import PRIORITIES
 from headrace.slurm.amounts import count, duration, gpus, size_mib
 from headrace.slurm.arrays import array
-from headrace.slurm.launcher import LAUNCHER, SRUN
+from headrace.slurm.launcher import LAUNCHER
+from headrace.slurm.options import BY_NAME
 from headrace.slurm.words import SlurmError, read_script, read_words, refuse
 
 SCRIPT_BYTES_MAX = 60_000
@@ -26,15 +28,23 @@ MEMORY_OPTIONS = ("mem", "mem-per-cpu", "mem-per-gpu")
 DEPENDENCIES = {"afterok": "succeeded", "afternotok": "failed", "afterany": "finished"}
 STATES = ", ".join(f"{name}:JOB" for name in DEPENDENCIES)
 
-_SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z][A-Z0-9]*)(?:@(\d+))?")
+NAMED_ALONE = (
+    "only variables that are named travel, for what travels stays in the log: --export=A,B=2"
+)
+_WHOLE = ("ALL", "NIL")
+_SIGNAL = re.compile(r"(B:)?(?:SIG)?([A-Z][A-Z0-9]*|\d{1,2})(?:@(\d+))?")
+_NUMBERS = {1: "HUP", 2: "INT", 10: "USR1", 12: "USR2", 15: "TERM"}  # on Linux
 _PATTERN = re.compile(r"%([^%AajJnNuxs]|$)")
 
 
 class Batch(msgspec.Struct, frozen=True):
-    """A submission: the job file's fields, and what `sbatch` itself was told (`SWITCHES`)."""
+    """A submission: the job file's fields, what `sbatch` itself was told (`SWITCHES`), and what of its
+    options changes nothing here, a line each.
+    """
 
     document: dict[str, Any]
     switches: frozenset[str]
+    remarks: tuple[str, ...] = ()
 
 
 def script_of(words: Sequence[str]) -> str:
@@ -55,26 +65,74 @@ def batch_of(words: Sequence[str], script: str, environment: Mapping[str, str]) 
         script = f"#!/bin/sh\n{said['wrap']}\n"
     name = "wrap" if "wrap" in said else (rest[0] if rest else "-").rpartition("/")[2]
     _check_script(name, script)
-    tasks = _Tasks(options)
-    fields = {
+    wrong: list[str] = []
+    document: dict[str, Any] = {
         "name": _name(options.get("job-name", "sbatch" if name == "-" else name)),
-        "project": options.get("account"),
         "workdir": options.get("chdir", "."),
-        "command": ["/bin/bash", "-c", LAUNCHER, "sbatch", SRUN, script, *rest[1:]],
-        "nodes": tasks.nodes,
-        "resources": _resources(options, tasks),
-        "env": _env(options, environment, tasks),
-        "outputs": _files(options),
-        "array": array("array", options["array"]).field() if "array" in options else "",
-        "pools": options["partition"].split(",") if "partition" in options else None,
-        "priority": options.get("qos"),
-        "max_duration": duration("time", options["time"]) if "time" in options else None,
-        "checkpoint": _checkpoint(options),
-        "retry": _retry(options),
-        "after": _after(options),
+        "command": ["/bin/bash", "-c", LAUNCHER, "sbatch", script, *rest[1:]],
+        "framework": "slurm",
     }
-    document = {field: value for field, value in fields.items() if value}
-    return Batch(document, frozenset(name for name in SWITCHES if name in options))
+    for translate in TRANSLATORS:
+        try:
+            document |= {field: value for field, value in translate(options).items() if value}
+        except SlurmError as error:
+            wrong.append(str(error))
+    try:
+        document |= _variables(options, environment)
+    except SlurmError as error:
+        wrong.append(str(error))
+    if wrong:
+        raise SlurmError("\n".join(dict.fromkeys(wrong)))
+    switches = frozenset(name for name in SWITCHES if name in options)
+    return Batch(document, switches, tuple(_remarks(options)))
+
+
+def _shape(options: Mapping[str, str]) -> dict[str, Any]:
+    tasks = _Tasks(options)
+    return {"nodes": tasks.nodes, "resources": _resources(options, tasks)}
+
+
+def _variables(options: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        tasks = _Tasks(options)
+    except SlurmError:
+        return {}  # said by `_shape`
+    env = _env(options, environment, tasks)
+    return {"env": env} if env else {}
+
+
+def _rest(options: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "project": options.get("account"),
+        "pools": options["partition"].split(",") if "partition" in options else None,
+        "priority": options.get("qos") if options.get("qos") in PRIORITIES else None,
+    }
+
+
+TRANSLATORS: tuple[Callable[[Mapping[str, str]], dict[str, Any]], ...] = (
+    _shape,
+    _rest,
+    lambda options: {"outputs": _files(options)},
+    lambda options: {
+        "array": array("array", options["array"]).field() if "array" in options else ""
+    },
+    lambda options: {"max_duration": duration("time", options.get("time", "0"))},
+    lambda options: {"checkpoint": _checkpoint(options)},
+    lambda options: {"retry": _retry(options)},
+    lambda options: {"after": _after(options)},
+)
+
+
+def _remarks(options: Mapping[str, str]) -> Iterator[str]:
+    """What is taken and changes nothing."""
+    for name in options:
+        if BY_NAME[name].unused:
+            instead = BY_NAME[name].instead
+            yield f"--{name}: without effect here; {instead.removeprefix('nothing: ')}"
+    if options.get("qos", "medium") not in PRIORITIES:
+        yield f"--qos={options['qos']}: without effect here; {', '.join(PRIORITIES)} are known"
+    if any(word in _WHOLE for word in options.get("export", "").split(",")):
+        yield f"--export={options['export']}: {NAMED_ALONE}"
 
 
 class _Tasks:
@@ -167,10 +225,7 @@ def _env(
     env: dict[str, str | None] = {}
     for word in filter(None, options.get("export", "NONE").split(",")):
         name, given, value = word.partition("=")
-        if name in {"ALL", "NIL"} and not given:
-            rule = "would keep your whole shell in the log"
-            refuse("export", options["export"], rule, "name what the job needs: --export=A,B=2")
-        if name != "NONE":
+        if given or name not in (*_WHOLE, "NONE"):
             env[name] = value if given else environment.get(name)
     told = {option: options[option] for option in ("output", "error", "input") if option in options}
     env |= {f"BATCH_{option.upper()}": value for option, value in told.items()}
@@ -182,6 +237,8 @@ def _env(
         env["BATCH_TASKS"] = str(tasks.here)
     if "job-name" in options:
         env["BATCH_NAME"] = options["job-name"]
+    if "gpus-per-task" in options:
+        env["SLURM_GPUS_PER_TASK"] = options["gpus-per-task"]
     if "cpus-per-task" in options:
         env["SLURM_CPUS_PER_TASK"] = options["cpus-per-task"]
     signal = _signal(options)
@@ -208,12 +265,18 @@ def _files(options: Mapping[str, str]) -> list[str]:
 
 def _checkpoint(options: Mapping[str, str]) -> dict[str, str]:
     found = _signal(options)
-    return {"signal": found[2], "grace": f"{int(found[3] or 60)}s"} if found else {}
+    if found is None:
+        return {}
+    return {"signal": f"{found[1] or ''}{found[2]}", "grace": f"{int(found[3] or 60)}s"}
 
 
 def _signal(options: Mapping[str, str]) -> re.Match[str] | None:
     text = options.get("signal", "")
     found = _SIGNAL.fullmatch(text)
+    if found is not None and found[2].isdecimal():
+        number = found[2]
+        text = text.replace(number, _NUMBERS.get(int(number), ""), 1)
+        found = _SIGNAL.fullmatch(text)
     if text and found is None:
         refuse("signal", text, "is no signal", "USR1@120 is USR1, 120 s before the end")
     return found

@@ -39,7 +39,7 @@ def read_words(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         if word == "--":
             break
         option, value = _option(word, rest)
-        if not option.field:
+        if not option.field and not option.unused:
             _refuse_option(option)
         options[option.name] = value
     if rest[:1] == [":"]:
@@ -49,26 +49,34 @@ def read_words(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
 
 def read_script(text: str) -> dict[str, str]:
     """The options of a script's `#SBATCH` lines, which end at its first command. Raises `SlurmError`
-    with the line.
+    with every line that cannot be taken.
     """
     options: dict[str, str] = {}
+    wrong: list[str] = []
     for number, line in enumerate(text.splitlines()[:LINES_MAX], 1):
         if not line.startswith("#") and line.strip():
             break
         if not line.startswith(DIRECTIVE):
             continue
         try:
-            found, rest = read_words(shlex.split(line.removeprefix(DIRECTIVE), comments=True))
-        except ValueError as error:
-            raise SlurmError(f"line {number}: {str(error).lower()}") from None
+            options.update(_directive(line.removeprefix(DIRECTIVE)))
         except SlurmError as error:
-            raise SlurmError(f"line {number}: {error}") from None
-        if rest == ["hetjob"]:
-            raise SlurmError(f"line {number}: hetjob: {HETEROGENEOUS}")
-        if rest:
-            raise SlurmError(f"line {number}: {rest[0]} is not an option")
-        options.update(found)
+            wrong.append(f"line {number}: {error}")
+    if wrong:
+        raise SlurmError("\n".join(wrong))
     return options
+
+
+def _directive(text: str) -> dict[str, str]:
+    try:
+        found, rest = read_words(shlex.split(text, comments=True))
+    except ValueError as error:
+        raise SlurmError(str(error).lower()) from None
+    if rest == ["hetjob"]:
+        raise SlurmError(f"hetjob: {HETEROGENEOUS}")
+    if rest:
+        raise SlurmError(f"{rest[0]} is not an option")
+    return found
 
 
 def _option(word: str, rest: list[str]) -> tuple[Option, str]:

@@ -22,7 +22,7 @@ def cancel(hearing: Hearing, position: int, event: JobCancelRequested) -> Decisi
     state = hearing.state
     job = state.live.get(event.job)
     if job is not None and job.project == event.project:
-        return JobCancelling(job=event.job, project=event.project, user=event.user)
+        return JobCancelling(job=event.job, project=event.project, user=event.user, now=event.now)
     refusal = not_there(state, event.job, event.project)
     return JobCancelRefused(job=event.job, project=event.project, refusal=refusal)
 

@@ -140,6 +140,7 @@ def _stops(state: State) -> Iterator[Draft]:
                 user=stop.user,
                 reason=stop.reason,
                 message=stop.message,
+                now=stop.now,
             )
             yield Draft(
                 event=event,

@@ -111,6 +111,7 @@ def _cancelling(state: State, entry: Entry, event: jobs.JobCancelling) -> None:
         user=event.user,
         reason=event.reason,
         message=event.message,
+        now=event.now,
     )
     evolve_groups.stop_all(state, event.job, stop, group)
 

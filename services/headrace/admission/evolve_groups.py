@@ -54,8 +54,11 @@ def pausing(state: State, entry: Entry, event: pauses.JobPausing | pauses.JobRes
 
 
 def stop_all(state: State, group_id: str, stop: Stop, group: Group) -> None:
-    """Every task of the group that lives and was not told yet is to be cancelled."""
-    stop.left = {task: None for task in group.live if not state.live[task].cancelling}
+    """Every task of the group that lives and was not told yet is to be cancelled; to end at once those
+    are told too that were asked to before.
+    """
+    told = (task for task in group.live if stop.now or not state.live[task].cancelling)
+    stop.left = dict.fromkeys(told)
     if stop.left:
         state.stopping[group_id] = stop
 

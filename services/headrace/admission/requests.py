@@ -48,7 +48,7 @@ from headrace.events.members import (
 )
 from headrace.events.pauses import JobPauseRequested, JobResumeRequested
 from headrace.events.webhooks import WebhookConfigured
-from headrace.runtime.asking import JobNamed, decoded, receives
+from headrace.runtime.asking import JobEnding, JobNamed, decoded, receives
 from headrace.runtime.service import Receive, Request, Runtime
 from headrace.store.interface import EVENT_BYTES_MAX
 from headrace.vault.project_keys import ProjectKeys
@@ -73,7 +73,7 @@ class Requests:
         """What receives each verb."""
         return {
             "job.submit": self.submit,
-            "job.cancel": _about_job(JobCancelRequested),
+            "job.cancel": _about_job(JobCancelRequested, JobEnding),
             "job.pause": _about_job(JobPauseRequested),
             "job.resume": _about_job(JobResumeRequested),
             "job.enter": _enter,
@@ -246,13 +246,13 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
     )
 
 
-def _about_job(make: Callable[..., Fact]) -> Receive:
-    """Receives `{"job": id}`, or an unambiguous beginning of a live job's id. A job that is none of
+def _about_job(make: Callable[..., Fact], kind: type[JobNamed] = JobNamed) -> Receive:
+    """Receives `{"job": id}`, and what else `kind` has, or an unambiguous beginning of a live job's id. A job that is none of
     the project's is refused here: a fact that names it would stand in the stream of another's job.
     """
 
     async def receive(request: Request, runtime: Runtime) -> Fact | Refusal:
-        asked = decoded(request.body, JobNamed)
+        asked = decoded(request.body, kind)
         if isinstance(asked, Refusal):
             return asked
         job = full_id(runtime.state, asked.job, request.project)
@@ -260,7 +260,8 @@ def _about_job(make: Callable[..., Fact]) -> Receive:
             return job
         if Hearing(runtime.state).project_of(job) != request.project:
             return unknown(job, request.project)
-        return make(job=job, project=request.project, user=request.actor)
+        said = msgspec.structs.asdict(asked) | {"job": job}
+        return make(project=request.project, user=request.actor, **said)
 
     return receive
 

@@ -148,6 +148,7 @@ class Stop(msgspec.Struct, kw_only=True, omit_defaults=True):
     user: str = ""
     reason: str = "cancelled"
     message: str = ""
+    now: bool = False
     left: dict[str, None] = {}
 
 

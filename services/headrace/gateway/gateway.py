@@ -204,7 +204,7 @@ class Gateway:
         live = [job for job in projection.live.values() if job.project == project]
         read = (projection.job(name) for job in live for name in job.inputs)
         found = {job.bundle for job in live} | {
-            tree for job in live for tree in job.outputs.values()
+            tree for job in live for tree in (*job.outputs.values(), *job.checkpoints.values())
         }
         return frozenset(found.union(*(job.outputs.values() for job in read if job is not None)))
 

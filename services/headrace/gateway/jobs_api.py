@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any
 
 import msgspec
@@ -116,10 +117,20 @@ async def describe_job(gateway: Gate, by: By, job: JobName, index: Index = None)
     opt=may("cancel", "job"),
 )
 async def cancel_job(
-    *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
+    *,
+    gateway: Gate,
+    by: By,
+    job: JobName,
+    index: Index = None,
+    now: FromQuery[bool] = False,
+    key: Key = "",
+    trace: Trace = "",
 ) -> Response[Answer]:
-    """Its workers are asked to stop, with the grace the job has. `job` may be a prefix."""
-    return await _about((gateway, by), "job.cancel", await by.job(job, index), (key, trace))
+    """Its workers are asked to stop, with the grace the job has, unless `now`. `job` may be a
+    prefix.
+    """
+    found, sent = await by.job(job, index), (key, trace)
+    return await _about((gateway, by), "job.cancel", found, sent, {"now": now} if now else {})
 
 
 @post(
@@ -269,10 +280,15 @@ def _offsets(text: str) -> Offsets:
 
 
 async def _about(
-    served: tuple[Gateway, Caller], verb: str, found: Job, sent: tuple[str, str]
+    served: tuple[Gateway, Caller],
+    verb: str,
+    found: Job,
+    sent: tuple[str, str],
+    more: Mapping[str, bool] = MappingProxyType({}),
 ) -> Response[Answer]:
     """Ask this of the job, with the request's key and trace."""
     (gateway, by), (key, trace) = served, sent
-    answer = await by.ask(verb, found.project, {"job": found.job}, key=key, traceparent=trace)
+    body = {"job": found.job, **more}
+    answer = await by.ask(verb, found.project, body, key=key, traceparent=trace)
     answer.job = found.job
     return response_of(await gateway.visible(answer))

@@ -62,6 +62,7 @@ class Job(msgspec.Struct, kw_only=True):
     bundle: str = ""
     inputs: tuple[str, ...] = ()
     outputs: dict[int, str] = {}  # of the last attempt, by rank
+    checkpoints: dict[int, str] = {}  # for the next one
     workspace: Workspace | None = None
     best: str = ""  # trial of a sweep, with its value
 

@@ -78,6 +78,8 @@ class Intent(msgspec.Struct, kw_only=True):
     groups: list[str] = []
     executor: str = PROCESS
     outputs: list[str] = []
+    checkpoint_signal: str = ""
+    checkpoint_grace_s: int = 0
     at_us: int = 0  # from the second line, as the next
     pids: list[int] = []
 

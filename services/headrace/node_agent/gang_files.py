@@ -11,7 +11,7 @@ import os
 from collections.abc import Collection
 
 from headrace.documents import frameworks
-from headrace.node_agent.programs import GANG_LAUNCH
+from headrace.node_agent.programs import GANG_LAUNCH, SLURM_COMMANDS
 
 FILE, PROGRAM = 0o600, 0o700  # modes: the worker's own account, and nobody else
 READABLE = 0o644
@@ -25,12 +25,14 @@ def files_of(place: frameworks.Place, framework: str) -> Files:
     for one, so that where several nodes are one machine they stay without.
     """
     files: Files = {}
-    programs = frameworks.programs(framework)
-    if (place.nodes > 1 or place.is_elastic) and not (programs and place.shares_a_machine):
+    programs, is_slurms = frameworks.programs(framework), framework == frameworks.SLURM
+    takes_names = is_slurms or not (programs and place.shares_a_machine)
+    if (place.nodes > 1 or place.is_elastic or is_slurms) and takes_names:
         files[frameworks.HOSTS] = (READABLE, place.hosts + _machines_own())
-    if programs:
+    if programs and not is_slurms:
         files[frameworks.HOSTFILE] = (FILE, place.hostfile)
-    return files | {f"{frameworks.BIN}/{name}": (PROGRAM, GANG_LAUNCH) for name in programs}
+    text = SLURM_COMMANDS if is_slurms else GANG_LAUNCH
+    return files | {f"{frameworks.BIN}/{name}": (PROGRAM, text) for name in programs}
 
 
 def shown(files: Collection[str], folder: str) -> list[tuple[str, str, bool]]:

@@ -56,7 +56,8 @@ class Leasing:
             if not self._lease.covers(seen.replace_after_s):
                 assignment = self._desired.get(key)
                 grace_s = assignment.grace_s if assignment is not None else GRACE_S
-                self._machine.stop(key, "disconnected", grace_s)
+                by = assignment.checkpoint_signal if assignment is not None else ""
+                self._machine.stop(key, "disconnected", grace_s, by)
 
     def pull_every_s(self, otherwise_s: float) -> float:
         """How often to pull: a lease that is needed is renewed more often than documents change."""

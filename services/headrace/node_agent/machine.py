@@ -42,6 +42,7 @@ class End(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     outputs_files: int = 0
     outputs_bytes: int = 0
     process: int = -1
+    checkpoint: str = ""
 
 
 class Paused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -62,7 +63,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is true of an attempt on this machine.
 
     `phase` is starting, running or ended (then `end` is set). `stopping` says that it was asked
-    to end. The rest is what was known when it was started, kept with it.
+    to end, within `grace_s`. The rest is what was known when it was started, kept with it.
     """
 
     phase: str
@@ -74,6 +75,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replace_after_s: int = 0
     isolation: str = ""
     stopping: bool = False
+    grace_s: int = 0
     pause: Paused | None = None
     end: End | None = None
 

@@ -126,7 +126,7 @@ class ProcessMachine:
         held = self._held.get(key)
         if held is not None and held.seen.end is None:
             held.stop = (reason, grace_s, signal)
-            held.seen = msgspec.structs.replace(held.seen, stopping=True)
+            held.seen = msgspec.structs.replace(held.seen, stopping=True, grace_s=grace_s)
             has_devices = not held.seen.is_away or (grace_s > 0 and reason != "disconnected")
             then = functools.partial(self._pass_stop_on, held)
             self._pausing.before_stop(held.folder, may_return=has_devices, then=then)

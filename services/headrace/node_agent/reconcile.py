@@ -82,7 +82,8 @@ def reconcile(
     actions: list[Action] = []
     if seen.phase == "running" and not reported.started:
         actions.append(ReportStarted(seen.started_at_us))
-    if assignment is not None and assignment.stop and not seen.stopping:
+    is_sooner = assignment is not None and assignment.grace_s < seen.grace_s
+    if assignment is not None and assignment.stop and (not seen.stopping or is_sooner):
         reason, signal = assignment.stop_reason or "stopped", assignment.stop_signal
         actions.append(Stop(reason, assignment.grace_s, signal))
     elif assignment is not None and assignment.phase and not seen.stopping:

@@ -138,6 +138,7 @@ def report_of(
         outputs_files=end.outputs_files,
         outputs_bytes=end.outputs_bytes,
         process=end.process,
+        checkpoint=end.checkpoint,
     )
 
 

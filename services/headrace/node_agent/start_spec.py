@@ -46,7 +46,10 @@ from headrace.node_agent.supervision.protocol import (
 from headrace.node_agent.worker_environment import environment_of, place_of, processes_of
 from headrace.node_agent.workplaces.setups import environment_of as prepared_by
 
-_RECORDED = ("job", "attempt", "rank", "project", "traceparent", "devices", "replace_after_s")
+_RECORDED = (
+    "job", "attempt", "rank", "project", "traceparent", "devices", "replace_after_s",
+    "checkpoint_signal", "checkpoint_grace_s",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -230,6 +233,8 @@ def _granted(assignment: Assignment) -> dict[str, Any]:
         "project": assignment.project,
         "traceparent": assignment.traceparent,
         "grace_s": assignment.grace_s,
+        "checkpoint_signal": assignment.checkpoint_signal,
+        "checkpoint_grace_s": assignment.checkpoint_grace_s,
         "max_duration_s": assignment.max_duration_s,
         "replace_after_s": assignment.replace_after_s,
         "exhausted": frameworks.EXHAUSTED if assignment.shares else (),

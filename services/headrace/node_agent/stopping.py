@@ -20,7 +20,13 @@ from headrace.node_agent.gang_network import network as gang_network
 from headrace.node_agent.isolation import cgroups
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision import kernel, tree
-from headrace.node_agent.supervision.protocol import ATTEMPTS, LAUNCHER_LOCK, SOCKET
+from headrace.node_agent.supervision.protocol import (
+    ATTEMPTS,
+    CHECKPOINT_GRACE_S_MAX,
+    DOWN,
+    LAUNCHER_LOCK,
+    SOCKET,
+)
 
 GRACE_S = 5
 QUIT_S = 5.0  # for a launcher to leave before it is killed
@@ -75,7 +81,11 @@ def _ask(folder: Path, pid: int) -> int:
         pidfd = os.pidfd_open(pid)
     except ProcessLookupError:
         return -1
-    folders.write_stop(folder, "node-stopped", GRACE_S)
+    intent = folders.read_intent(folder)
+    by, grace_s = intent.checkpoint_signal if intent is not None else "", GRACE_S
+    if intent is not None and by:
+        grace_s = min(intent.checkpoint_grace_s, CHECKPOINT_GRACE_S_MAX)
+    folders.write_stop(folder, DOWN, grace_s, by)
     for number in (signal.SIGTERM, signal.SIGCONT):
         with contextlib.suppress(ProcessLookupError):
             signal.pidfd_send_signal(pidfd, number)

@@ -13,11 +13,11 @@ from headrace.documents import frameworks
 from headrace.documents.workspaces import APP_PORT, APP_SOCKET
 from headrace.node_agent.enforcement import Bound
 from headrace.node_agent.supervision.protocol import (
+    CHECKPOINT,
     MARKER,
     OUTPUT,
     REPORTS,
     STOP_REASON,
-    WORK,
     socket_of,
 )
 
@@ -52,7 +52,7 @@ def environment_of(
     env["HEADRACE_OUTPUT_DIR"] = f"{folder}/{OUTPUT}"
     env["HEADRACE_REPORT_DIR"] = f"{folder}/{REPORTS}"
     env["HEADRACE_STOP_REASON_FILE"] = f"{folder}/{STOP_REASON}"
-    env.setdefault("HEADRACE_CHECKPOINT_DIR", f"{folder}/{WORK}")
+    env.setdefault("HEADRACE_CHECKPOINT_DIR", f"{folder}/{CHECKPOINT}")
     if APP_PORT in env:
         env[APP_SOCKET] = f"{folder}/{socket_of(env[APP_PORT])}"
     env[MARKER] = marker

@@ -13,14 +13,17 @@ import msgspec
 
 from headrace.bus.agents import Assignment, Desired, Signed
 from headrace.events.gangs import Worker
+from headrace.events.jobs import Checkpoint
 from headrace.placement import account_rules
 from headrace.placement.derived import index_of
 from headrace.placement.launches import Launches
+from headrace.placement.life_rules import CANCELLED
 from headrace.placement.pause_rules import BROKEN, DROPPED, SIGNAL
 from headrace.placement.runs import Run
 from headrace.placement.state import Job, Machine, State
 from headrace.vault import sign
 
+NO_CHECKPOINT = Checkpoint(signal="", grace_us=0)
 GAINER_WAITS_S_MAX = 120  # for who is preempted to save itself
 
 Attempt = tuple[str, int]  # job, attempt
@@ -148,6 +151,7 @@ class DesiredStates:
         assert run is not None  # `_here` gives workers of live attempts
         known = self._sealed.get((job_id, run.attempt), {}).get(worker.rank)
         cpu_milli, memory_bytes = run.takes(worker)
+        checkpoint = job.checkpoint or NO_CHECKPOINT
         reason = run.evicted or run.leaving.get(worker.rank, "")
         if not _to_start(job, worker):
             known = (public_key, b"")
@@ -162,7 +166,7 @@ class DesiredStates:
             shares=worker.devices,
             sealed=known[1],
             stop=bool(reason),
-            stop_reason=STOP_REASONS.get(reason, reason),
+            stop_reason=_stop_reason(job, reason),
             grace_s=_grace_s(job, run, grace_s),
             max_duration_s=-(-job.max_duration_us // 1_000_000),
             replace_after_s=job.replace_after_us // 1_000_000,
@@ -173,10 +177,13 @@ class DesiredStates:
             traceparent=job.traceparent,
             port=worker.port,
             ports=worker.ports,
-            stop_signal=job.checkpoint.signal if run.way == SIGNAL and job.checkpoint else "",
+            stop_signal=checkpoint.signal if run.way == SIGNAL else "",
+            checkpoint_signal=checkpoint.signal,
+            checkpoint_grace_s=-(-checkpoint.grace_us // 1_000_000),
             phase=run.pause.phase if run.pause is not None else "",
             phase_at=run.pause.position if run.pause is not None else 0,
             peers=_peers(job, run),
+            checkpoint=job.checkpoints.get(worker.rank, ""),
         )
 
 
@@ -211,7 +218,7 @@ def _peers(job: Job, run: Run) -> tuple[str, ...]:
 
 def _grace_s(job: Job, run: Run, otherwise_s: int) -> int:
     """How long it has to end: what has left its devices can do nothing with it any more."""
-    if not run.booked:
+    if not run.booked or job.cancelled_now:
         return 0
     if run.way != SIGNAL or job.checkpoint is None:
         return otherwise_s
@@ -226,6 +233,13 @@ STOP_REASONS = {
     DROPPED: "preempted",
     BROKEN: "preempted",
 }  # as `$HEADRACE_STOP_REASON_FILE` names them
+CANCELLED_FOR = ("idle",)  # why a job is cancelled, where that is told it too
+
+
+def _stop_reason(job: Job, reason: str) -> str:
+    if reason == CANCELLED and job.cancelling in CANCELLED_FOR:
+        return job.cancelling
+    return STOP_REASONS.get(reason, reason)
 
 
 def _to_start(job: Job | None, worker: Worker) -> bool:

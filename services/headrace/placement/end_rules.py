@@ -15,6 +15,8 @@ from headrace.placement.runs import MOVED, Exit, Run
 from headrace.placement.state import Job, State
 from headrace.scheduling.kinds import is_kind
 
+TIMEOUT = "timeout"  # why an attempt ends that has run for as long as it may
+REQUEUED = "requeued"  # the job asked for another attempt
 EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
 CLOCKS_AGREE_US = 2_000_000  # ends recorded that close together are in the order of nodes' clocks
 
@@ -49,6 +51,7 @@ CAUSES = {  # what a job calls it in `retry.on`
     "oom": "oom",
     OUT_OF_MEMORY: "oom",
     "error": "error",
+    TIMEOUT: "timeout",
     "setup": "setup",
     "start-failed": "setup",
 }
@@ -69,7 +72,9 @@ def ending(state: State, job: Job, run: Run) -> Ending:
     found = _how(job, run)
     if found.outcome != "failed":
         return found
-    if is_counted(job, found.reason):
+    if found.reason == REQUEUED:
+        again = job.requeues < state.setting("requeues_max")
+    elif is_counted(job, found.reason):
         again = job.tries + 1 < job.retry.attempts
     else:
         again = found.reason in PLATFORM and job.lost < state.setting("attempts_lost_max")
@@ -108,9 +113,11 @@ def _how(job: Job, run: Run) -> Ending:
     first = bad[0][0]
     if job.cancelling:
         return Ending(outcome="cancelled", reason=job.cancelling, rank=first)
+    if any(end.reason == REQUEUED for _, end in bad) and run.evicted in ("", TIMEOUT):
+        return Ending(outcome="failed", reason=REQUEUED, rank=first)
     timed_out = any(end.exit_code == EXIT_TIMEOUT for _, end in bad[:1])
-    if run.evicted == "timeout" or (job.max_duration_us and timed_out):
-        return Ending(outcome="failed", reason="timeout", rank=first)
+    if run.evicted == TIMEOUT or (job.max_duration_us and timed_out):
+        return Ending(outcome="failed", reason=TIMEOUT, rank=first)
     if run.evicted in (*FOR_OTHERS, *LEAVES):
         return Ending(outcome="again", reason=run.evicted, rank=first)
     if run.faulty[0]:

@@ -139,6 +139,7 @@ def _cancelling(state: State, entry: Entry, event: JobCancelling) -> None:
     job = state.jobs.get(event.job)
     if job is not None:
         job.cancel_message = job.cancel_message or event.message
+        job.cancelled_now = job.cancelled_now or event.now
         cancel(state, event.job, job, event.reason, entry.position)
     else:
         evolve_groups.cancelling(state, event)
@@ -148,7 +149,7 @@ def cancel(state: State, job_id: str, job: Job, reason: str, position: int) -> N
     """The job is to end, for this reason, since this position."""
     if not job.cancelling:
         job.cancelling, job.cancelled_at, job.room_by_us = reason, position, 0
-        settle(state, job_id, job)
+    settle(state, job_id, job)
 
 
 def _started(state: State, entry: Entry, event: AttemptStarted) -> None:
@@ -178,6 +179,8 @@ def _exited(state: State, entry: Entry, event: AttemptExited) -> None:
         node_us=event.at_us,
         process=event.process,
     )
+    if event.checkpoint:
+        job.checkpoints[event.rank] = event.checkpoint
     port_rules.ended(state, job.run.worker(event.rank), event.reason)
     evolve_nodes.attempt_exited(state, event)
     exited(state, event.job, (event.rank, end), entry.position)

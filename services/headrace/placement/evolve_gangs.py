@@ -25,7 +25,7 @@ from headrace.events.gangs import (
 from headrace.events.jobs import JobRetries
 from headrace.placement import evolve_nodes, evolve_pauses, port_rules
 from headrace.placement.derived import index_of, settle
-from headrace.placement.end_rules import FOR_OTHERS, is_counted
+from headrace.placement.end_rules import FOR_OTHERS, REQUEUED, is_counted
 from headrace.placement.modelling import SECOND_US
 from headrace.placement.pause_rules import LEAVES
 from headrace.placement.runs import Grant, Run
@@ -158,7 +158,9 @@ def released(state: State, entry: Entry, event: GangReleased) -> None:
         return
     evolve_pauses.give_back(state, job, run, entry.recorded_at_us)
     port_rules.give(state, event.job, run.workers)
-    if event.again and is_counted(job, event.reason):
+    if event.again and event.reason == REQUEUED:
+        job.requeues += 1
+    elif event.again and is_counted(job, event.reason):
         job.tries += 1
     elif event.again and run.evicted not in (*FOR_OTHERS, *LEAVES):
         job.lost += 1

@@ -13,7 +13,7 @@ from headrace.events import Decision
 from headrace.events.gangs import Act, GangEvicted, GangShrunk
 from headrace.events.jobs import JobFinished, JobStarted
 from headrace.placement import pause_rules
-from headrace.placement.end_rules import DEVICE_FAULTY, Ending, ending
+from headrace.placement.end_rules import DEVICE_FAULTY, TIMEOUT, Ending, ending
 from headrace.placement.end_rules import again as again_after
 from headrace.placement.release_rules import (
     dispensable,
@@ -24,6 +24,7 @@ from headrace.placement.release_rules import (
 from headrace.placement.runs import Run
 from headrace.placement.state import Group, Job, State
 
+CANCELLED, NOW = "cancelled", "now"
 FINISHED = "finished"  # why workers are to stop for which nothing is left to do
 
 
@@ -35,7 +36,7 @@ def is_due(job: Job) -> bool:
     if run.gone or _begins(run):
         return True
     if run.evicted:
-        return False
+        return _is_asked_in_vain(job, run)
     if job.cancelling or run.faulty[0] or _overran(run):
         return True
     return (bool(run.exits) and _is_short(job, run)) or pause_rules.is_due(job)
@@ -111,6 +112,9 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
         yield _draft(job, begun, run.cause)
     if run.gone:
         yield from _released(state, job_id, job, run)
+    elif _is_asked_in_vain(job, run):
+        at_once = evict(job_id, job, run, run.evicted, Act(rule=NOW))
+        yield _draft(job, at_once, job.cancelled_at)
     elif not run.evicted and (stopped := _stopped(job_id, job, run)) is not None:
         yield _draft(job, stopped, job.cancelled_at if job.cancelling else run.cause)
     elif not run.evicted:
@@ -124,16 +128,20 @@ def _life(state: State, job_id: str, job: Job) -> Iterator[Draft]:
 
 
 def _stopped(job_id: str, job: Job, run: Run) -> Decision | None:
-    """The end of an attempt that must stop, for the first reason that there is; None: it need not."""
+    """The end of an attempt that must stop, for the first reason that there is; None: it need not.
+    Only what follows from its own workers' ends does not ask it to save itself.
+    """
     if job.cancelling:
-        return evict(job_id, job, run, "cancelled", Act(rule=job.cancelling))
+        end = evict if job.cancelled_now else pause_rules.ended
+        return end(job_id, job, run, CANCELLED, Act(rule=job.cancelling))
     if run.faulty[0]:
         device, why = run.faulty
         act = Act(rule=DEVICE_FAULTY, names={"device": device, "why": why})
-        return evict(job_id, job, run, DEVICE_FAULTY, act)
+        return pause_rules.ended(job_id, job, run, DEVICE_FAULTY, act)
     if _overran(run):
         numbers = {"max_duration_us": job.max_duration_us, "ran_us": run.overran_us}
-        return evict(job_id, job, run, "timeout", Act(rule="max-duration", numbers=numbers))
+        act = Act(rule="max-duration", numbers=numbers)
+        return pause_rules.ended(job_id, job, run, TIMEOUT, act)
     if has_succeeded(job, run):
         act = Act(rule="succeeds-when", names={"role": job.gang.succeeds_when})
         return evict(job_id, job, run, FINISHED, act)
@@ -211,6 +219,11 @@ def _group_end(group_id: str, group: Group) -> JobFinished:
 
 def _begins(run: Run) -> bool:
     return not run.begun_us and len(run.started) == len(run.workers)
+
+
+def _is_asked_in_vain(job: Job, run: Run) -> bool:
+    """Whether it saves itself at its end, and somebody wants it ended now."""
+    return job.cancelled_now and bool(job.cancelling) and run.way == pause_rules.SIGNAL
 
 
 def _overran(run: Run) -> bool:

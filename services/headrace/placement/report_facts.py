@@ -62,6 +62,7 @@ def _exited(report: Report, about: dict[str, Any]) -> Fact:
         outputs_files=report.outputs_files,
         outputs_bytes=report.outputs_bytes,
         process=report.process,
+        checkpoint=report.checkpoint[:ID_LENGTH_MAX],
     )
 
 

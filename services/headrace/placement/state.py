@@ -33,6 +33,7 @@ GROWTHS_MAX = 64  # of one attempt that nothing has been given back of: a decisi
 
 SILENCE_S = 10
 ATTEMPTS_LOST_MAX = 3
+REQUEUES_MAX = 1_000
 
 SEARCH_RESTS_S = 30  # a search so long that it took several turns is not begun again earlier
 
@@ -70,6 +71,7 @@ SETTINGS = {
     "usage_min_runtime_s": MIN_RUNTIME_S,  # who runs shorter is not stopped for what was used
     "accounts_max": ACCOUNTS_MAX,  # that nodes reserve for jobs: one for each user of each project
     "accounts_project_max": ACCOUNTS_PROJECT_MAX,  # of these, to one project
+    "requeues_max": REQUEUES_MAX,  # attempts after which one job may ask for another
     "attempts_lost_max": ATTEMPTS_LOST_MAX,  # attempts of one job that may be lost to machines
 }
 
@@ -120,10 +122,13 @@ class Job(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     lost: int = 0
     retry: Retry = Retry()
     tries: int = 0
+    requeues: int = 0  # attempts after which it asked for another
     reason: str = ""
     rests_until_us: int = 0
     waited_us: int = -1
     checkpoint: Checkpoint | None = None
+    checkpoints: dict[int, str] = {}  # what was saved last, by rank
+    cancelled_now: bool = False  # without being asked first
     pausing: bool = False
     pausing_at: int = 0
     paused: str = ""

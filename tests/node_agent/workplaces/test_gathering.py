@@ -38,6 +38,26 @@ def test_files_programs_and_links_are_taken_as_they_are(attempt, tmp_path):
     assert where[name_of(b"weights")] == "work/model/w"
 
 
+def test_of_the_whole_folder_is_taken_what_can_be(attempt, tmp_path):
+    work = tmp_path / "work"
+    (work / "model" / "w").write_text("weights")
+    (work / ".notes").write_text("mine")
+    (work / "python").symlink_to("/usr/bin/python3")
+    os.mkfifo(work / "model" / "pipe")
+    (work / "model" / os.fsdecode(b"\xff")).write_text("")
+    manifest, where = gathered(attempt, ".")
+    assert [file.path for file in manifest.files] == [".notes", "model/w"]
+    assert where[name_of(b"mine")] == "work/.notes"
+
+
+def test_a_star_stands_for_any_part_of_a_name(attempt, tmp_path):
+    for name in ("a_1.out", "a_2.out", "a_1.err", "b[1.out"):
+        (tmp_path / "work" / "model" / name).write_text(name)
+    (tmp_path / "work" / "out").symlink_to("/etc")
+    paths = [file.path for file in gathered(attempt, "mod*/a_*.out", "*/b[*.out", "out/*")[0].files]
+    assert paths == ["model/a_1.out", "model/a_2.out", "model/b[1.out"]
+
+
 def test_what_is_named_through_a_link_is_left_out(attempt, tmp_path):
     (tmp_path / "work" / "etc").symlink_to("/etc")
     assert gathered(attempt, "etc/passwd")[0].files == ()

@@ -42,6 +42,31 @@ async def test_jobs_that_come_at_once_wait_for_one_setup(node, tmp_path):
     assert (tmp_path / "runs").read_text() == "ran\n"
 
 
+async def test_an_environment_in_the_working_directory_is_each_attempts_own(node):
+    script = setup("python3 -m venv --without-pip .venv")
+    show = ".venv/bin/python -c 'import sys; print(sys.prefix)'; pwd"
+    jobs = [ran(node, f"job-{n}", *shell(show), setup=script) for n in range(3)]
+    for said, end in await asyncio.gather(*jobs):
+        prefix, work = said.split()
+        assert (end.exit_code, prefix) == (0, f"{work}/.venv")
+
+
+@pytest.mark.parametrize(
+    ("text", "is_so"),
+    [
+        ("pip install -e .", True),
+        ("set -e\npip install numpy", False),
+        ("pip install -q --editable '.[dev]'", True),
+        ("python -m venv .venv && .venv/bin/pip install x", True),
+        ("pip install -r requirements-venv.txt; echo -e done", False),
+        ("uv pip install numpy", False),
+        ("uv sync", True),
+    ],
+)
+def test_what_names_the_folder_it_is_made_in_is_told(text, is_so):
+    assert setups.is_of_one_folder(("/bin/bash", "-e", "-o", "pipefail", "-c", text)) is is_so
+
+
 async def test_what_is_installed_lands_in_an_environment_of_the_setups_own(node):
     show = "import sys; print(sys.prefix)"
     said, _ = await ran(node, "one", "python3", "-c", show, setup=setup("command -v pip"))

@@ -20,27 +20,29 @@ from headrace.documents.frameworks import (
     tensorflow,
 )
 from headrace.documents.frameworks.exhaustion import EXHAUSTED
-from headrace.documents.frameworks.mpi import BIN, PROGRAMS
+from headrace.documents.frameworks.mpi import BIN
 from headrace.documents.frameworks.place import HOSTFILE, HOSTS, Place
 
 Dialect = Callable[[Place], dict[str, str]]
 
 FRAMEWORKS: Mapping[str, tuple[Dialect, ...]] = {
-    "": (pytorch.environment, tensorflow.environment, jax.environment, slurm.environment),
-    "pytorch": (pytorch.environment, slurm.environment),
+    "": (pytorch.environment, tensorflow.environment, jax.environment),
+    "pytorch": (pytorch.environment,),
     "tensorflow": (tensorflow.environment,),
     "keras": (tensorflow.environment,),
-    "jax": (jax.environment, slurm.environment),
+    "jax": (jax.environment, jax.detected),
     "mpi": (mpi.environment,),
     "horovod": (mpi.environment,),
     "deepspeed": (pytorch.environment, mpi.environment),
     "dask": (dask.environment,),
     "ray": (ray.environment,),
     "spark": (spark.environment,),
+    "slurm": (slurm.environment,),
     "scikit-learn": (),
     "caffe": (),
     "plain": (),
 }
+SLURM = "slurm"
 FIXED = ("tensorflow", "keras", "jax", "mpi", "horovod")  # their processes are known from the start
 THREADS = (
     "OMP_NUM_THREADS",
@@ -73,7 +75,10 @@ def defaults(place: Place) -> dict[str, str]:
 
 def programs(framework: str) -> tuple[str, ...]:
     """The programs that Headrace puts before the framework's own, in `BIN` of the folder."""
-    return PROGRAMS if mpi.environment in FRAMEWORKS.get(framework, ()) else ()
+    dialects = FRAMEWORKS.get(framework, ())
+    if slurm.environment in dialects:
+        return slurm.PROGRAMS
+    return mpi.PROGRAMS if mpi.environment in dialects else ()
 
 
 __all__ = [
@@ -83,6 +88,7 @@ __all__ = [
     "FRAMEWORKS",
     "HOSTFILE",
     "HOSTS",
+    "SLURM",
     "Place",
     "defaults",
     "environment",

@@ -1,11 +1,12 @@
 """JAX: what `jax.distributed.initialize()` looks for.
 
 Rule: it reads the coordinator from here; how many processes there are and which this is it takes
-from Slurm's names, which is why `slurm` goes with it.
+from Slurm's names and knows none of its own, so that who asks for `jax` is told those too.
 """
 
 from __future__ import annotations
 
+from headrace.documents.frameworks import slurm
 from headrace.documents.frameworks.place import Place
 
 
@@ -21,3 +22,8 @@ def environment(place: Place) -> dict[str, str]:
     if place.processes == 1 and place.devices:  # from Slurm's names it would take the first alone
         told["JAX_LOCAL_DEVICE_IDS"] = ",".join(map(str, range(place.devices)))
     return told
+
+
+def detected(place: Place) -> dict[str, str]:
+    """What it detects a cluster by (`jax._src.clusters.slurm_cluster`, JAX 0.10)."""
+    return {} if place.is_elastic else slurm.ranks(place)

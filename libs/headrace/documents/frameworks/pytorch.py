@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from headrace.documents.frameworks.place import Place
 
+OF_ONE_DEVICE = (
+    "LOCAL_RANK",
+    "LOCAL_WORLD_SIZE",
+)  # by which a process knows that it is one of several
 RESTARTS_MAX = 100  # each time that somebody leaves, and before a program that fails is given up
 LAST_CALL_S = 5  # for others to come at once, when there are enough
 KEEP_ALIVE_S, KEEP_ALIVE_MISSED_MAX = 2, 3  # before somebody has gone
@@ -27,6 +31,11 @@ def environment(place: Place) -> dict[str, str]:
         "PET_MASTER_ADDR": place.head,
         "PET_MASTER_PORT": str(place.port),
     }
+    if (
+        place.processes == 1 and place.devices > 1
+    ):  # it starts its own: Lightning, Accelerate, Trainer
+        for name in OF_ONE_DEVICE:
+            del told[name]
     return told | _elastic(place) if place.is_elastic else told
 
 

@@ -21,7 +21,7 @@ import msgspec
 from headrace.access.table import MAY
 from headrace.documents.job_file import JobFile
 from headrace.events import EVENTS, Event, Refusal, jobs, pauses, tag_of
-from headrace.runtime.asking import JobNamed
+from headrace.runtime.asking import JobEnding, JobNamed
 from headrace.runtime.inbox import POST_ANSWERED, POST_REFUSED
 from headrace.runtime.pipelines.cloud_events import JSON, SPEC_VERSION, STRUCTURED
 from headrace.runtime.pipelines.outcomes_door import Next
@@ -33,7 +33,7 @@ _ANSWER, _OUTCOMES = "answer", "outcomes.next"
 
 BODIES: dict[str, tuple[type[Event], type[msgspec.Struct], str]] = {
     "submit": (jobs.JobRequested, JobFile, "A job file."),
-    "cancel": (jobs.JobCancelRequested, JobNamed, "End a job, or all of a sweep's or array's."),
+    "cancel": (jobs.JobCancelRequested, JobEnding, "End a job, or all of a sweep's or array's."),
     "pause": (pauses.JobPauseRequested, JobNamed, "Free a job's GPUs and keep it."),
     "resume": (pauses.JobResumeRequested, JobNamed, "Let a paused job go on."),
 }
@@ -98,7 +98,7 @@ def listeners() -> dict[str, tuple[type[Event], ...]]:
 def document(folded: Mapping[str, tuple[type[Event], ...]]) -> dict[str, Any]:
     """The whole document; `folded` are the events each service folds."""
     told = [event for event in EVENTS if event.public]
-    structs = (JobFile, JobNamed, Answer, PostAnswer, Next, *told)
+    structs = (JobFile, JobNamed, JobEnding, Answer, PostAnswer, Next, *told)
     _, schemas = msgspec.json.schema_components(structs, ref_template=_REF)
     messages: dict[str, Any] = {tag_of(event): _message(event) for event in EVENTS}
     messages |= {f"public.{tag_of(event)}": _public(event, schemas) for event in told}

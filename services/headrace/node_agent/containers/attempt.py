@@ -222,6 +222,7 @@ class Attempt:
     def _runs(self, state: State) -> None:
         held, at_us = self._held, kernel.now_us()
         if limit_s := held.kept.max_duration_s:
+            limit_s -= held.kept.warned_s
             deadline_ns = kernel.boottime_ns() + limit_s * 1_000_000_000
             held.kept = msgspec.structs.replace(held.kept, deadline_ns=deadline_ns)
             with contextlib.suppress(OSError):
@@ -283,7 +284,9 @@ class Attempt:
             await asyncio.sleep(KILL_AGAIN_S)
 
     def _grace_s(self) -> int:
-        return self._held.stop[1] if self._held.stop is not None else self._held.kept.grace_s
+        if self._held.stop is not None:
+            return self._held.stop[1]
+        return self._held.kept.warned_s or self._held.kept.grace_s
 
     async def _ask_to_end(self) -> None:
         """Every process of it, as beside a container; its first one only where that is the job's."""
@@ -291,8 +294,9 @@ class Attempt:
         marked = await asyncio.to_thread(tree.of_attempt, held.intent.marker, [], [])
         firsts = held.intent.pids if held.kept.init else []
         pids = [pid for pid in marked if pid not in firsts]
-        by = signal_of(held.stop[2] if held.stop is not None else "")
-        tree.send(pids, by)
+        name = held.stop[2] if held.stop is not None else held.kept.checkpoint_signal
+        by = signal_of(name)
+        (tree.ask if name else tree.send)(pids, by)
         tree.send(pids, signal.SIGCONT)
         if not pids:  # the engine's processes are not seen from here
             with contextlib.suppress(Denied):

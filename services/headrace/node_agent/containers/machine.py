@@ -108,7 +108,7 @@ class ContainerMachine:
         held = self._held.get(key)
         if held is not None and held.seen.end is None:
             held.stop = (reason, grace_s, signal)
-            held.seen = msgspec.structs.replace(held.seen, stopping=True)
+            held.seen = msgspec.structs.replace(held.seen, stopping=True, grace_s=grace_s)
             held.asked.set()
 
     def move(self, assignment: Assignment) -> None:

@@ -39,13 +39,16 @@ BEGINNING_BYTES = LAST_BYTES = 4_096
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What else of the attempt is needed to its end. `engine` is its address; `deadline_ns` counts by `CLOCK_BOOTTIME` (0:
+    """What else of the attempt is needed to its end. `engine` is its address; `warned_s` before its limit it is
+    asked to save itself; `deadline_ns` counts by `CLOCK_BOOTTIME` (0:
     none); `init`: the container's first process is the engine's, which reaps; `user` is whom it runs as
     (-1: an agent made it that did not say).
     """
 
     image: str
     grace_s: int
+    checkpoint_signal: str = ""
+    warned_s: int = 0
     engine: str = ""
     max_duration_s: int = 0
     memory_bytes: int = 0

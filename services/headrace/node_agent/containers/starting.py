@@ -21,6 +21,7 @@ from headrace.node_agent.isolation.cgroups import path_in_tree
 from headrace.node_agent.machine import AttemptKey, Seen, Workplace
 from headrace.node_agent.start_spec import MachineSettings
 from headrace.node_agent.supervision import kernel
+from headrace.node_agent.supervision.deadline import warned_s
 from headrace.node_agent.supervision.protocol import VERSION, WORK
 from headrace.node_agent.worker_environment import place_of
 
@@ -50,6 +51,8 @@ def meant(key: AttemptKey, assignment: Assignment, node_dir: Path) -> Held:
         marker=secrets.token_hex(16),
         devices=[f"{share.device}:{share.milli}" for share in assignment.shares],
         replace_after_s=assignment.replace_after_s,
+        checkpoint_signal=assignment.checkpoint_signal,
+        checkpoint_grace_s=assignment.checkpoint_grace_s,
         isolation=folders.DOCKER,
         executor=folders.DOCKER,
     )
@@ -82,6 +85,8 @@ def prepare(
     held.kept = record.Kept(
         image=launch.image,
         grace_s=assignment.grace_s,
+        checkpoint_signal=assignment.checkpoint_signal,
+        warned_s=warned_s(assignment.max_duration_s, assignment.checkpoint_grace_s),
         engine=engine,
         max_duration_s=assignment.max_duration_s,
         memory_bytes=assignment.memory_bytes,

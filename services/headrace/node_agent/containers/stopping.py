@@ -16,7 +16,8 @@ from headrace.node_agent.containers import plan, record
 from headrace.node_agent.containers.engine import Away, Denied, Engine
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.supervision import kernel, tree
-from headrace.node_agent.supervision.protocol import STOP_REASON
+from headrace.node_agent.supervision.processes import signal_of
+from headrace.node_agent.supervision.protocol import CHECKPOINT_GRACE_S_MAX, DOWN, STOP_REASON
 
 LOOK_S = 0.05
 
@@ -32,10 +33,15 @@ async def _end(node_dir: Path, key: AttemptKey, folder: Path, grace_s: float) ->
     intent, kept = folders.read_intent(folder), record.kept_in(folder)
     if intent is not None:
         with contextlib.suppress(OSError):
-            kernel.write(str(folder / STOP_REASON), b"node-stopped")
+            kernel.write(str(folder / STOP_REASON), DOWN.encode())
         firsts = intent.pids if kept.init else []
         marked = tree.of_attempt(intent.marker, [], [])
-        tree.send([pid for pid in marked if pid not in firsts], signal.SIGTERM)
+        asked = [pid for pid in marked if pid not in firsts]
+        if by := intent.checkpoint_signal:
+            tree.ask(asked, signal_of(by))
+            grace_s = min(intent.checkpoint_grace_s, CHECKPOINT_GRACE_S_MAX)
+        else:
+            tree.send(asked, signal.SIGTERM)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace_s):
                 while tree.of_attempt(intent.marker, [], []):  # noqa: ASYNC110  /proc tells nobody
@@ -45,7 +51,7 @@ async def _end(node_dir: Path, key: AttemptKey, folder: Path, grace_s: float) ->
         await asyncio.to_thread(tree.sweep, intent.marker, [], [])
     exit_ = folders.Exit(
         reason="stopped",
-        message="stopped: node-stopped",
+        message=f"stopped: {DOWN}",
         started_at_us=intent.at_us if intent is not None else 0,
         ended_at_us=kernel.now_us(),
     )

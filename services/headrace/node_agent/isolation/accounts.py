@@ -130,7 +130,9 @@ def identity_of(account: Account | None, node_dir: Path) -> Identity:
     except KeyError:
         home = f"{node_dir}/{HOMES}/{account[0]}"
         return Identity(account, f"{OWNER}-{account[0]}", home, is_known=False)
-    return Identity(account, entry.pw_name, entry.pw_dir, is_known=True)
+    has_home = os.path.isdir(entry.pw_dir)  # of the machine; else one that the node keeps for it
+    home = entry.pw_dir if has_home else f"{node_dir}/{HOMES}/{account[0]}"
+    return Identity(account, entry.pw_name, home, is_known=True)
 
 
 def make_home(home: str, account: Account, node_dir: Path) -> None:

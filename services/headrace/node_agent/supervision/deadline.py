@@ -8,6 +8,13 @@ from headrace.node_agent.supervision.protocol import PAUSE
 PAUSE_BYTES_MAX = 16_384
 
 
+def warned_s(limit_s: int, grace_s: int) -> int:
+    """How long before the limit a worker that saves itself is asked to, so that the limit holds: its
+    grace, of a short limit the half.
+    """
+    return min(grace_s, limit_s // 2)
+
+
 class Deadline:
     """`at_ns` is by `CLOCK_BOOTTIME`; 0 for a worker that may run for ever."""
 

@@ -1,6 +1,7 @@
 """What the standard library lacks of the kernel's interface, and what /proc says of processes."""
 
 import _thread
+import contextlib
 import ctypes
 import errno
 import os
@@ -274,6 +275,15 @@ def stat(pid: int) -> list[bytes]:
         return read(f"/proc/{pid}/stat", 4096).rpartition(b")")[2].split()
     except OSError:
         return []
+
+
+def is_caught(pid: int, number: int) -> bool:
+    """Whether the process has a handler of its own for this signal."""
+    with contextlib.suppress(OSError):
+        for line in read(f"/proc/{pid}/status", 8192).splitlines():
+            if line.startswith(b"SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
 
 
 def name_of(pid: int) -> str:

@@ -14,6 +14,7 @@ from headrace.node_agent.supervision.beneath import LINK
 
 NOT_EXECUTABLE, NOT_FOUND = 126, 127  # as a shell has it
 SAID_BYTES_MAX = 1_024  # of why a process could not start
+ALONE = "B:"  # before the name of one that is for the command alone, and nothing that it started
 _TRIED_NEXT = (errno.ENOENT, errno.ENOTDIR, errno.EACCES)
 
 
@@ -33,8 +34,8 @@ def reason_of(error: OSError) -> str:
 
 
 def signal_of(name: str) -> int:
-    """The signal of this name (without SIG); SIGTERM for one that is none."""
-    return int(getattr(signal, f"SIG{name}", signal.SIGTERM))
+    """The signal of this name (without SIG), whoever it is for; SIGTERM for one that is none."""
+    return int(getattr(signal, f"SIG{name.removeprefix(ALONE)}", signal.SIGTERM))
 
 
 def start(

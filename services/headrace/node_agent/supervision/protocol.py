@@ -36,9 +36,16 @@ WORK = "work"  # where the command runs unless it has a folder of its own
 OUTPUT = "output"
 INPUTS = "inputs"  # what earlier jobs left behind, to be mounted: the node's own
 REPORTS = "reports"  # what the program says about itself: see `worker_reports`; and see `socket_of`
+CHECKPOINT = (
+    f"{REPORTS}/checkpoint"  # where a program saves itself that says nothing else; the next
+)
+# attempt has it too, wherever it runs
+REQUEUE = f"{REPORTS}/requeue"  # a file that the job makes: this end of it is not to be its last
 SESSIONS = "sessions"  # sessions/<id>/: a program that somebody runs beside the worker
 
 MARKER = "HEADRACE_ATTEMPT_KEY"  # in the environment of everything an attempt starts
+DOWN = "down"  # why everything on a node ends
+CHECKPOINT_GRACE_S_MAX = 120  # then, for who saves itself: `headrace down` waits a little longer
 GRACE_S = 10.0  # between SIGTERM and SIGKILL, when nobody says otherwise
 OUTPUT_BYTES_MAX = 1_073_741_824  # kept of one process's output, unless the agent says otherwise
 OUTPUT_HEAD_BYTES = 1_048_576  # of which this much is always the beginning
@@ -48,7 +55,8 @@ Start = dict[str, Any]
 """`folder` (relative to the node's), `job`, `attempt`, `rank`, `project`, `traceparent`, `marker`,
 `command`, `setup` (see `setting_up`), `cwd` (a folder of the node's, or ""), `tree`, `moves`, `links`,
 `outputs` (see `Workplace`), `env`, `processes` (each process's own env), `files` (by path in the folder,
-`[mode, content]`), `meant` (what is known of `intent.json` before, as JSON), `grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path
+`[mode, content]`), `meant` (what is known of `intent.json` before, as JSON), `grace_s`,
+`checkpoint_signal`, `checkpoint_grace_s`, `max_duration_s`, `replace_after_s`, `output_bytes_max`, `journal` (a path
 or ""), `devices` (`uuid:milli` each), `enforcement`, `exhausted` (words that say that a device has no
 memory left), `confinement` (see there)."""
 

@@ -62,5 +62,5 @@ def _start(folder: str) -> Start:
         "command": _COMMAND, "env": _ENV, "processes": [{}], "files": {}, "cwd": "", "tree": "",
         "moves": [], "links": [], "setup": {}, "confinement": plan, "exhausted": (),
         "output_bytes_max": 0, "journal": "", "grace_s": 0, "max_duration_s": 0,
-        "replace_after_s": 0,
+        "replace_after_s": 0, "checkpoint_signal": "", "checkpoint_grace_s": 0,
     }  # fmt: skip

@@ -24,13 +24,14 @@ from typing import Any
 from headrace.node_agent.supervision import kernel, processes, sessions, tree
 from headrace.node_agent.supervision.beneath import Folder
 from headrace.node_agent.supervision.confinement import Confinement, kill
-from headrace.node_agent.supervision.deadline import Deadline
+from headrace.node_agent.supervision.deadline import Deadline, warned_s
 from headrace.node_agent.supervision.namespaces import END, LEAVE
 from headrace.node_agent.supervision.output import Output
 from headrace.node_agent.supervision.own_files import put_files
 from headrace.node_agent.supervision.protocol import (
     GRACE_S,
     LEASE,
+    REQUEUE,
     STOP,
     STOP_REASON,
     WORK,
@@ -51,6 +52,7 @@ KILLED_TOGETHER_S = (
 )
 TIMEOUT_EXIT_CODE = 124  # as `timeout` has it
 KILLED_EXIT_CODE = 128 + signal.SIGKILL  # also of a shell whose command was killed
+ASKS_AGAIN = ("exited", "stopped")  # ends after which a job may
 SIGNALS = (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1)
 
 _LOOK_NS = int(LOOK_S * 1e9)
@@ -98,7 +100,8 @@ class _Attempt:
         self._killed_at_ns = 0  # a worker, by somebody unknown
         self._trim_at_ns = 0
         self._kill_again_s = KILL_AGAIN_S_FIRST
-        self._deadline = Deadline(spec["max_duration_s"])
+        self._warned_s = warned_s(spec["max_duration_s"], spec["checkpoint_grace_s"])
+        self._deadline = Deadline(spec["max_duration_s"] - self._warned_s)
         self._lease_ends_ns = self._read_lease_end_ns()
 
     def run(self) -> None:
@@ -125,6 +128,7 @@ class _Attempt:
         self._be_killed_too()
         self._note("end")
         self._confinement.clear()
+        self._be_requeued()
         self._end.update(processes=self._ended, ended_at_us=kernel.now_us())
         self._record.ended(self._end)
 
@@ -212,6 +216,12 @@ class _Attempt:
         self._wait()
         return True
 
+    def _be_requeued(self) -> None:
+        """The job may have asked for another attempt, as `scontrol requeue` does."""
+        with contextlib.suppress(OSError), Folder.at(".") as attempt:
+            if self._end["reason"] in ASKS_AGAIN and attempt.has(REQUEUE):
+                self._end["reason"] = "requeued"
+
     def _be_killed_too(self) -> None:
         """A worker that somebody killed has failed; one that was killed with the whole node is lost, and
         tried again. That shows in whether this process is let live.
@@ -295,7 +305,9 @@ class _Attempt:
         elif not self._ending and not self._has_worked and self._deadline.is_over(now_ns):
             message = "max_duration reached"
             self._end.update(reason="stopped", exit_code=TIMEOUT_EXIT_CODE, message=message)
-            self._stop_all("timeout", self._spec["grace_s"])
+            self._stop_all(
+                "timeout", self._warned_s or self._spec["grace_s"], self._spec["checkpoint_signal"]
+            )
         elif self._lease_ends_ns and now_ns >= self._lease_ends_ns and not self._ending:
             self._is_covered()
         if now_ns >= self._trim_at_ns:
@@ -330,7 +342,7 @@ class _Attempt:
         if not self._has_worked:
             message = "stopped: disconnected: the node's lease has ended"
             self._end.update(reason="stopped", message=message)
-        self._stop_all("disconnected", self._spec["grace_s"])
+        self._stop_all("disconnected", self._spec["grace_s"], self._spec["checkpoint_signal"])
         return False
 
     def _stop_asked(self) -> None:
@@ -343,11 +355,14 @@ class _Attempt:
         if not self._ending and not self._has_worked:
             self._end.update(reason="stopped", message=f"stopped: {reason}")
         if not self._ending:
-            self._stop_all(reason, grace_s, processes.signal_of(asked.get("signal", "")))
+            name = asked.get("signal", "")
+            self._stop_all(reason, grace_s, name)
         self._kill_at_ns = min(self._kill_at_ns, kernel.boottime_ns() + int(grace_s * 1e9))
 
-    def _stop_all(self, reason: str, grace_s: float, by: int = signal.SIGTERM) -> None:
-        """Ask everything to end, and note when it will be made to."""
+    def _stop_all(self, reason: str, grace_s: float, by: str = "") -> None:
+        """Ask everything to end, or, `by` a signal of its own, to save itself first; and note when it
+        will be made to.
+        """
         self._ending = True
         self._kill_at_ns = kernel.boottime_ns() + int(grace_s * 1e9)
         if reason:
@@ -356,8 +371,19 @@ class _Attempt:
         init = self._confinement.init
         asked = [pid for pid in tree.descendants(kernel.own_number()) if pid != init]
         self._asked.update(asked)
-        tree.send(asked, by)
+        if by:
+            self._ask(asked, by)
+        else:
+            tree.send(asked, signal.SIGTERM)
         tree.send(asked, signal.SIGCONT)  # one that is stopped could not hear it
+
+    def _ask(self, pids: list[int], by: str) -> None:
+        """Send all that listen the signal of this name, or the command alone."""
+        number = processes.signal_of(by)
+        if by.startswith(processes.ALONE):
+            tree.send([kernel.number_of(pid) for pid in self._alive], number)
+        else:
+            tree.ask(pids, number)
 
     def _kill_all(self) -> None:
         if os.getpid() == kernel.FIRST:
@@ -388,4 +414,7 @@ def _is_within(received: signal.struct_siginfo) -> bool:
     return os.getpid() == kernel.FIRST and received.si_pid != 0
 
 
-_KEPT = ("count", "grace_s", "replace_after_s", "journal", "devices", "job", "attempt", "rank")
+_KEPT = (
+    "count", "grace_s", "checkpoint_signal", "replace_after_s", "journal", "devices", "job", "attempt",
+    "rank",
+)  # fmt: skip

@@ -73,6 +73,18 @@ def send(pids: list[int], number: int) -> None:
                 os.close(process)
 
 
+def ask(pids: list[int], number: int) -> None:
+    """Signal each of these processes, but none that would die of it before those below it which
+    listen to it are done: a shell that waits for what it runs, torchrun for its workers.
+    """
+    alive = processes()
+    listening = {pid for pid in pids if kernel.is_caught(pid, number)}
+    above = {
+        pid for pid in pids if pid not in listening and listening & {*_descendants({pid}, alive)}
+    }
+    send([pid for pid in pids if pid not in above], number)
+
+
 def sweep(marker: str, sessions: list[int], groups: list[str]) -> int:
     """Kill what is left of an attempt whose shim has gone, until nothing is; how many there were.
 

@@ -7,7 +7,7 @@ Whoever made it may have put links into it, so that everything is done `beneath`
 from typing import Any
 
 from headrace.node_agent.supervision.beneath import Folder
-from headrace.node_agent.supervision.protocol import OUTPUT, REPORTS, WORK
+from headrace.node_agent.supervision.protocol import CHECKPOINT, OUTPUT, REPORTS, WORK
 
 
 def furnish(attempt: Folder, spec: dict[str, Any]) -> list[str]:
@@ -25,6 +25,9 @@ def furnish(attempt: Folder, spec: dict[str, Any]) -> list[str]:
         way = attempt.make_way(path)
         made += way if path.startswith(f"{WORK}/") else []  # what will be mounted stays the node's
         attempt.take(source, path)
+    if not attempt.has(CHECKPOINT):
+        attempt.make(CHECKPOINT)
+        made.append(CHECKPOINT)
     for path, target in spec["links"]:
         made += attempt.make_way(f"{WORK}/{path}")
         attempt.link(target, f"{WORK}/{path}")

@@ -2,15 +2,18 @@
 
 Rule: whoever wrote there is not trusted, and may still be writing. No link is followed, nothing is
 taken that the worker's own account may not read, and nothing but files and links that stay inside.
-What was not written is left out.
+What was not written is left out; of the whole folder also what cannot be taken, for nobody named it:
+an environment's links to interpreters, sockets, what is read-protected.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import stat
 from collections.abc import Iterable
+from fnmatch import fnmatchcase
 
 from headrace.bundles.manifest import (
     FILES_MAX,
@@ -24,6 +27,7 @@ from headrace.bundles.manifest import (
     manifest_of,
 )
 from headrace.bundles.packing import READ_BYTES
+from headrace.documents.mounts import ALL
 from headrace.node_agent.supervision.beneath import Folder, Reader, readable
 
 FOLDERS_MAX = 50_000
@@ -39,9 +43,37 @@ def gather(
     """
     gathering = _Gathering(attempt, top, reader)
     for path in paths:
-        if attempt.has(f"{top}/{path}"):
+        if path == ALL:
+            gathering.take_all()
+        elif "*" in path:
+            for found in _matching(attempt, f"{top}/", path):
+                gathering.take(found)
+        elif attempt.has(f"{top}/{path}"):
             gathering.take(path)
     return manifest_of(gathering.files.values()), gathering.where
+
+
+def _matching(attempt: Folder, top: str, pattern: str) -> list[str]:
+    """What is there of a path in which `*` stands for any part of a name."""
+    found = [""]
+    for part in pattern.split("/"):
+        found = [
+            f"{above}{name}/"
+            for above in found
+            for name in _names(attempt, f"{top}{above}")
+            if fnmatchcase(name, part.replace("[", "[[]").replace("?", "[?]"))
+        ]
+    return [path.removesuffix("/") for path in found[:FILES_MAX]]
+
+
+def _names(attempt: Folder, path: str) -> list[str]:
+    with contextlib.suppress(OSError), attempt.folder(path.removesuffix("/")) as folder:
+        return folder.names(FILES_MAX + 1)
+    return []
+
+
+class _Untakable(BadManifest):
+    """What is neither a file, a folder, nor a link that stays inside, or has no name that can be kept."""
 
 
 class _Gathering:
@@ -50,8 +82,17 @@ class _Gathering:
     def __init__(self, attempt: Folder, top: str, reader: Reader) -> None:
         self._attempt, self._top, self._reader = attempt, top, reader
         self._folders = self._bytes = 0
+        self._takes_all = False
         self.files: dict[str, File] = {}
         self.where: dict[str, str] = {}
+
+    def take_all(self) -> None:
+        """Whatever can be taken."""
+        self._takes_all = True
+        with self._attempt.folder(self._top) as folder:
+            names = folder.names(FILES_MAX + 1)
+        for name in names:
+            self.take(name)
 
     def take(self, name: str) -> None:
         """Whatever is there, however deep."""
@@ -71,8 +112,13 @@ class _Gathering:
                 return self._take_found(found, name, path)
             finally:
                 os.close(found)
+        except _Untakable:
+            if not self._takes_all:
+                raise
         except OSError as error:
-            raise BadManifest(f"{shown(name)} cannot be read: {error.strerror}") from None
+            if not self._takes_all:
+                raise BadManifest(f"{shown(name)} cannot be read: {error.strerror}") from None
+        return []
 
     def _take_found(self, found: int, name: str, path: str) -> list[str]:
         mode = os.fstat(found).st_mode
@@ -83,7 +129,7 @@ class _Gathering:
         elif stat.S_ISREG(mode):
             self._take_file(found, name, path)
         else:
-            raise BadManifest(f"{shown(name)} is neither a file nor a folder nor a link")
+            raise _Untakable(f"{shown(name)} is neither a file nor a folder nor a link")
         return []
 
     def _names_in(self, name: str, path: str) -> list[str]:
@@ -98,7 +144,7 @@ class _Gathering:
     def _take_link(self, found: int, name: str) -> None:
         target = os.readlink("", dir_fd=found)
         if leads_out(name, target):
-            raise BadManifest(f"{shown(name)} is a link out of the working directory")
+            raise _Untakable(f"{shown(name)} is a link out of the working directory")
         self._keep(File(_text(name), target=_text(target)))
 
     def _take_file(self, found: int, name: str, path: str) -> None:
@@ -128,7 +174,7 @@ def _text(name: str) -> str:
     try:
         name.encode()
     except UnicodeEncodeError:
-        raise BadManifest(f"{shown(name)}: not UTF-8") from None
+        raise _Untakable(f"{shown(name)}: not UTF-8") from None
     return name
 
 

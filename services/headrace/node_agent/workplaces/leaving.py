@@ -36,12 +36,13 @@ from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.folders import read_intent
 from headrace.node_agent.machine import AttemptKey, End
 from headrace.node_agent.supervision.beneath import Folder, Reader, remove
-from headrace.node_agent.supervision.protocol import INPUTS, OUTPUT, WORK
+from headrace.node_agent.supervision.protocol import CHECKPOINT, INPUTS, OUTPUT, WORK
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Files
 from headrace.node_agent.workplaces.gathering import gather
 
+CANCELLED = "stopped: cancelled"  # as shims have it
 NOT_KEPT = 125  # Headrace's own failure, as `docker run` has it
 
 _LOG = logging.getLogger("headrace.node_agent")
@@ -96,7 +97,15 @@ class Leavings:
             with _Left(folder) as left:
                 kept = await asyncio.to_thread(left.gathered, paths)
                 if kept is not None:
-                    end = await self._send(key, end, kept, left)
+                    tree = await self._send(key, kept, left)
+                    end = msgspec.structs.replace(
+                        end,
+                        outputs=tree,
+                        outputs_files=len(kept.files),
+                        outputs_bytes=kept.bytes,
+                    )
+                if not _is_last(end):
+                    end = await self._with_checkpoint(key, end, left)
         except (BadManifest, Unprepared, OSError) as error:
             line = getattr(error, "strerror", None) or str(error)
             _LOG.warning("outputs not kept job=%s rank=%d: %s", key.job, key.rank, line)
@@ -106,7 +115,24 @@ class Leavings:
             end = msgspec.structs.replace(end, exit_code=code, message=message)
         return end
 
-    async def _send(self, key: AttemptKey, end: End, manifest: Manifest, left: _Left) -> End:
+    async def _with_checkpoint(self, key: AttemptKey, end: End, left: _Left) -> End:
+        """With what the next attempt goes on from. One that cannot be kept is said, and changes nothing
+        of how this one ended.
+        """
+        try:
+            saved = await asyncio.to_thread(left.checkpoint)
+            tree = await self._send(key, saved, left) if saved is not None else ""
+        except (BadManifest, Unprepared, OSError) as error:
+            line = getattr(error, "strerror", None) or str(error)
+            _LOG.warning("checkpoint not kept job=%s rank=%d: %s", key.job, key.rank, line)
+            message = f"{end.message}; " if end.message else ""
+            return msgspec.structs.replace(
+                end, message=f"{message}checkpoint cannot be kept: {line}"
+            )
+        return msgspec.structs.replace(end, checkpoint=tree)
+
+    async def _send(self, key: AttemptKey, manifest: Manifest, left: _Left) -> str:
+        """The name of what the platform has now."""
         data = encode_manifest(manifest)
         digests = list(manifest.digests())
         for at in range(0, len(digests), PARTS_MAX):
@@ -116,12 +142,7 @@ class Leavings:
         for part in _parts_of(key, name_of(data), data):
             await self._files.ask("put", part, Put)
         await self._files.ask("keep", KeepTree(job=key.job, tree=name_of(data)), Put)
-        return msgspec.structs.replace(
-            end,
-            outputs=name_of(data),
-            outputs_files=len(manifest.files),
-            outputs_bytes=manifest.bytes,
-        )
+        return name_of(data)
 
     async def _put(self, key: AttemptKey, digest: str, content: int) -> None:
         with os.fdopen(content, "rb", buffering=0) as file:
@@ -170,12 +191,30 @@ class _Left:
         files = {file.path: file for file in (*more.files, *listed.files)}
         return manifest_of(files.values()) if files or paths else None
 
+    def checkpoint(self) -> Manifest | None:
+        """What it saved for the next attempt; None when it is nothing. Raises `BadManifest`,
+        `OSError`.
+        """
+        if not self._attempt.has(CHECKPOINT):
+            return None
+        with self._attempt.folder(CHECKPOINT) as folder:
+            names = folder.names(FILES_MAX + 1)
+        saved, where = gather(self._attempt, CHECKPOINT, names, self._reader)
+        self._where = self._where | where
+        return saved if saved.files else None
+
     def content(self, digest: str) -> int:
         """A descriptor to read this content from, if nobody has changed it. Raises `OSError`."""
         return self._attempt.regular(self._where[digest], self._reader)
 
 
+def _is_last(end: End) -> bool:
+    """Whether no attempt follows this one."""
+    is_done = end.reason == "exited" and not end.exit_code
+    return is_done or end.message == CANCELLED
+
+
 def _clear(folder: Path) -> None:
     """What only the worker needed."""
-    for name in (WORK, OUTPUT, INPUTS, "setups"):
+    for name in (WORK, OUTPUT, INPUTS, CHECKPOINT, "setups"):
         remove(folder / name)

@@ -15,7 +15,7 @@ from pathlib import Path
 import msgspec
 
 from headrace.bundles.laying import Owner
-from headrace.bundles.manifest import name_of
+from headrace.bundles.manifest import OUTPUTS_BYTES_MAX, name_of
 from headrace.bundles.objects import Damaged
 from headrace.bus.agents import Assignment, Launch
 from headrace.bus.files import AskKept, Kept
@@ -25,14 +25,14 @@ from headrace.node_agent.folders import name_of as folder_of
 from headrace.node_agent.machine import AttemptKey, End, Workplace
 from headrace.node_agent.reconcile import key_of
 from headrace.node_agent.supervision.processes import reason_of
-from headrace.node_agent.supervision.protocol import INPUTS, WORK
+from headrace.node_agent.supervision.protocol import CHECKPOINT, INPUTS, WORK
 from headrace.node_agent.tasks import end_tasks
 from headrace.node_agent.workplaces import Unprepared
 from headrace.node_agent.workplaces.fetching import Fetcher, Files
 from headrace.node_agent.workplaces.leaving import Leavings
 from headrace.node_agent.workplaces.mounting import check_nested, input_at, variable_of, volume_at
 from headrace.node_agent.workplaces.repositories import Repositories
-from headrace.node_agent.workplaces.setups import Unready, code_of, setup_of
+from headrace.node_agent.workplaces.setups import Unready, code_of, is_of_one_folder, setup_of
 from headrace.node_agent.workplaces.trees import Trees
 
 NOT_EXECUTABLE = 126  # as a shell has it
@@ -72,7 +72,7 @@ class Workplaces:
         """
         has_code = bundle_of(launch.workdir) or launch.workdir.startswith(GIT)
         has_setup = (launch.setup or launch.python) and not launch.image
-        if not has_code and not launch.mounts and not has_setup:
+        if not (has_code or launch.mounts or has_setup or assignment.checkpoint):
             return Workplace(cwd=launch.workdir, outputs=launch.outputs)
         key = key_of(assignment)
         task = self._tasks.get(key)
@@ -122,8 +122,11 @@ class Workplaces:
             place, code = await self._with_code(assignment, launch, owner)
             if not launch.image:
                 what = "setup"
-                setup = setup_of(launch, code, self._setups_of(assignment, code), owner)
+                where = self._setups_of(assignment, launch, code)
+                setup = setup_of(launch, code, where, owner)
                 place = msgspec.structs.replace(place, setup=setup)
+            what = "checkpoint"
+            place = await self._with_checkpoint(place, assignment, owner)
             what = "volumes"
             place = await self._with_mounts(place, assignment, launch, owner)
         except (Unprepared, Unready, OSError) as error:
@@ -147,8 +150,8 @@ class Workplaces:
             return await self._with_tree(assignment, launch, owner)
         return Workplace(cwd=workdir), "" if workdir else "no code"
 
-    def _setups_of(self, assignment: Assignment, code: str) -> Path:
-        if code:
+    def _setups_of(self, assignment: Assignment, launch: Launch, code: str) -> Path:
+        if code and not is_of_one_folder(launch.setup):
             return self._trees.of(assignment.project).root / "setups"
         return self._node_dir / folder_of(key_of(assignment)) / "setups"
 
@@ -178,6 +181,20 @@ class Workplaces:
         return msgspec.structs.replace(
             place, moves=tuple(moves), mounts=tuple(mounts), links=tuple(links), env=env
         )
+
+    async def _with_checkpoint(
+        self, place: Workplace, assignment: Assignment, owner: Owner | None
+    ) -> Workplace:
+        """With what an earlier attempt saved, wherever it ran."""
+        if not assignment.checkpoint:
+            return place
+        objects = self._trees.of(assignment.project)
+        fetched = await self._fetcher.tree(
+            objects, assignment.job, assignment.checkpoint, OUTPUTS_BYTES_MAX
+        )
+        name = f"{_name_of(assignment)}.checkpoint"
+        laid = await self._trees.lay(assignment.project, fetched.manifest, name, owner)
+        return msgspec.structs.replace(place, moves=(*place.moves, (laid, CHECKPOINT)))
 
     async def _input(
         self, assignment: Assignment, of: str, number: int, owner: Owner | None

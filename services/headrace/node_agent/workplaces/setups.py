@@ -5,6 +5,8 @@
 Rule: the same key is the same result. It is made of the setup's text and the job's own environment,
 the interpreter, the platform, the account, and the files that could matter: those that the text
 names, if they say what to install (requirements.txt, pyproject.toml, …), else the whole folder.
+What it makes that names the folder it was made in (an editable install, an environment in the working
+directory) would be another attempt's there: such a setup runs for each attempt, and nothing is kept.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import contextlib
 import fcntl
 import os
 import platform
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -27,11 +30,21 @@ from headrace.node_agent.supervision.beneath import remove
 
 DECLARING = (".txt", ".toml", ".lock", ".yml", ".yaml", ".cfg", ".in", ".json")
 SETUPS_MAX = 16  # kept of one project, besides those in use
+_OF_ONE_FOLDER = re.compile(
+    r"\bpip[0-9.]*\b[^\n;&|]*\s(-e|--editable)\b|\bsetup\.py\s+develop\b"
+    r"|\b(venv|virtualenv|conda|mamba|micromamba|poetry|pdm|pixi|pipenv)\s"
+    r"|\buv\s+(sync|run|venv)\b"
+)
 VERSIONS = tuple(f"3.{minor}" for minor in range(8, 20))
 
 
 class Unready(ValueError):
     """There is no such interpreter here; the line says so."""
+
+
+def is_of_one_folder(setup: tuple[str, ...]) -> bool:
+    """Whether what this makes holds only in the folder in which it was made."""
+    return bool(_OF_ONE_FOLDER.search(" ".join(setup)))
 
 
 def interpreters() -> dict[str, str]:

@@ -1,0 +1,1 @@
+"""Programs and scripts as people bring them, with the libraries themselves."""
