@@ -25,7 +25,10 @@ BESIDE_THE_VERB = {  # whose own module Python does not time
         *("headrace.cli.submitting", "headrace.cli.follow", "headrace.cli.output"),
     },
 }
-SLOW = {"asyncio", "hashlib", "logging", "secrets", "shutil", "subprocess", "tempfile"}
+SLOW = {
+    *("asyncio", "hashlib", "inspect", "logging", "secrets", "shutil", "stringprep", "subprocess"),
+    "tempfile",
+}
 
 _LOADED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 

@@ -44,6 +44,20 @@ async def test_events_come_as_they_are_appended_and_go_on_after_a_position(world
     assert events[-1].type == "gang.released.v1"
 
 
+async def test_who_follows_one_job_hears_its_next_step_before_the_beat_of_those_who_follow_all(
+    world, monkeypatch
+):
+    monkeypatch.setattr("headrace.gateway.events_api.BEAT_S", 3_600.0)
+    await world.gateway.follower.reached(await world.append(*RUN))
+    of_it = [event for event in RUN if event.job == "hello-a"]
+    stream = world.client().events(job="hello-a", follow=True)
+    await world.call(taken, stream, len(of_it))
+    await world.append(worker_exited())
+    await world.append(released())
+    later = await world.call(taken, stream, 2)
+    assert later[-1].type == "gang.released.v1"
+
+
 async def test_events_of_one_job_are_its_own_and_its_tasks(world):
     await world.append(
         requested("lr-x", trials=({}, {}), kind_of_group="sweep"),
