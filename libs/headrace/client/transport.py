@@ -19,7 +19,7 @@ from http.client import (
 )
 from pathlib import Path
 from ssl import SSLCertVerificationError
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, urlsplit
 
 from headrace.client.errors import ClientError
@@ -63,7 +63,8 @@ def opened(url: SplitResult, context: ssl.SSLContext | None, silence_s: float) -
     )
     # As bytes: of a name in letters Python first loads what other alphabets take, for 2 ms.
     name = host.encode("ascii") if host.isascii() else host
-    plain = socket.create_connection((name, connection.port), CONNECT_S_MAX)
+    address: tuple[Any, int] = name, connection.port
+    plain = socket.create_connection(address, CONNECT_S_MAX)
     try:
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         speaking = plain if context is None else context.wrap_socket(plain, server_hostname=host)

@@ -77,6 +77,7 @@ async def list_jobs(
     """
     is_one_of("state", state_word, choosing.JOB_STATES)
     by.check_seen(project)
+    group = (await by.job(group)).job if group else ""
     if cursor and not sort:
         raise BadRequest("cursor", cursor, "goes on with a list in an order", "sort, or before")
     if before and sort:
@@ -105,7 +106,7 @@ async def list_jobs(
     opt=may("read", "job"),
 )
 async def describe_job(gateway: Gate, by: By, job: JobName, index: Index = None) -> Description:
-    """With its attempts, the decisions about it, and its timeline. `job` may be a prefix."""
+    """With its attempts, the decisions about it, and its timeline. `job` is an id, a name or a prefix."""
     return by.sight.description(await gateway.description(await by.job(job, index)))
 
 
@@ -118,7 +119,7 @@ async def describe_job(gateway: Gate, by: By, job: JobName, index: Index = None)
 async def cancel_job(
     *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
-    """Its workers are asked to stop, with the grace the job has. `job` may be a prefix."""
+    """Its workers are asked to stop, with the grace the job has. `job` is an id, a name or a prefix."""
     return await _about((gateway, by), "job.cancel", await by.job(job, index), (key, trace))
 
 
@@ -146,7 +147,7 @@ async def pause_job(
 async def resume_job(
     *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
-    """It competes for GPUs again. `job` may be a prefix."""
+    """It competes for GPUs again. `job` is an id, a name or a prefix."""
     return await _about((gateway, by), "job.resume", await by.job(job, index), (key, trace))
 
 
