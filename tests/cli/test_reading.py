@@ -236,3 +236,21 @@ async def test_what_cannot_run_today_is_said_without_many_words_before_it(world,
     await in_log(world, requested("a-1"), admitted("a-1", warning=warning))
     assert "  cannot today: no node has 8 × H100\n" in (await headrace("ps"))[1]
     assert "  wants   0.5 GPUs   " in (await headrace("describe", "a-1"))[1]
+
+
+async def test_the_last_job_is_ones_own_latest(world, headrace):
+    own = world.client()
+    user = (await world.call(own.whoami)).user
+    await in_log(
+        world,
+        *(requested("first-1", user=user), admitted("first-1", user=user)),
+        *(requested("latest-2", user=user), admitted("latest-2", user=user)),
+        *(finished("latest-2"), requested("hers-3"), admitted("hers-3")),
+    )
+    code, out, _ = await headrace("describe", "--last")
+    assert (code, out.split()[0]) == (0, "latest-2")
+    assert (await headrace("why", "--last"))[1].startswith("latest-2  succeeded")
+    for words in (("describe",), ("why", "x", "--last"), ("logs",), ("outputs",)):
+        code, _, err = await headrace(*words)
+        assert (code, len(err.splitlines())) == (2, 1)
+        assert "--last" in err

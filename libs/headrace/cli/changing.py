@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 
 from headrace.cli.arguments import add_connection
+from headrace.cli.choosing import HELP
 from headrace.cli.confirmation import add_yes, is_confirmed
 from headrace.cli.exits import DONE, FAILED, REFUSED, printable, report
 from headrace.client.client import Client
@@ -25,7 +26,7 @@ def cancel_options(parser: ArgumentParser) -> None:
 
 def resume_options(parser: ArgumentParser) -> None:
     """The arguments of `resume`."""
-    parser.add_argument("jobs", nargs="+", metavar="JOB", help="ids, or unambiguous prefixes")
+    parser.add_argument("jobs", nargs="+", metavar="JOB", help=HELP)
     add_connection(parser)
 
 

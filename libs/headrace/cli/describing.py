@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from headrace.cli.arguments import add_connection, add_output, add_watch
+from headrace.cli.choosing import add_job, chosen
 from headrace.cli.exits import DONE, printable
 from headrace.cli.follow import placement
 from headrace.cli.following import line_of
@@ -25,19 +26,17 @@ _NUMBER = re.compile(r"[0-9.]+")
 
 def describe_options(parser: ArgumentParser) -> None:
     """The arguments of `describe`."""
-    parser.add_argument(
-        "job", metavar="JOB", help="an id, an unambiguous prefix, or <sweep>/<trial>"
-    )
+    add_job(parser)
     add_connection(parser)
     add_output(parser)
     add_watch(parser)
 
 
-def describe(*, job: str, url: str, token: str, project: str, output: str) -> int:
+def describe(*, job: str, last: bool, url: str, token: str, project: str, output: str) -> int:
     """Show everything about one job that the log keeps in clear."""
     del project
     client = Client.from_config(url=url, token=token)
-    found = client.job(job)
+    found = client.job(chosen(client, "describe", job, is_last=last))
     if output in {"json", "yaml"}:
         show(found, output)
         return DONE

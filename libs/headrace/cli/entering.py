@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from headrace.cli import console
 from headrace.cli.arguments import add_connection
+from headrace.cli.choosing import HELP
 from headrace.cli.exits import DONE, INTERRUPTED, report
 from headrace.client import ClientError, Unreachable
 from headrace.client.client import Client
@@ -147,7 +148,7 @@ def open(*, job: str, print: bool, url: str, token: str, project: str) -> int:  
 
 
 def _job_options(parser: ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="an id, an unambiguous prefix, or SWEEP/TRIAL")
+    parser.add_argument("job", metavar="JOB", help=HELP)
     parser.add_argument("--rank", type=int, default=0, help="which worker (default 0)")
     add_connection(parser)
 

@@ -15,7 +15,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "sbatch": ("headrace sbatch --gpus-per-node=2 --time=1:00:00 train.sh",),
     "ps": ("headrace ps --watch", "headrace ps --state waiting -o json"),
-    "describe": ("headrace describe hello",),
+    "describe": ("headrace describe hello", "headrace describe --last"),
     "why": ("headrace why hello", "headrace why hello -o wide"),
     "logs": ("headrace logs -f hello --rank 0",),
     "outputs": ("headrace outputs digits -o results",),

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.cli.arguments import add_connection, add_output, duration_us
+from headrace.cli.choosing import add_job, chosen, say_which
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import clock, columns, show
 from headrace.client.client import Client
@@ -18,9 +19,7 @@ PIPED_LENGTH = 160  # of a line where there is no terminal to fit
 
 def logs_options(parser: ArgumentParser) -> None:
     """The arguments of `logs`."""
-    parser.add_argument(
-        "job", metavar="JOB", help="an id, an unambiguous prefix, or <sweep>/<trial>"
-    )
+    add_job(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="until it has ended")
     parser.add_argument("--rank", type=int, help="only this worker")
     parser.add_argument("--role", default="", help="only the workers of this role")
@@ -33,6 +32,7 @@ def logs_options(parser: ArgumentParser) -> None:
 def logs(
     *,
     job: str,
+    last: bool,
     follow: bool,
     rank: int | None,
     role: str,
@@ -50,7 +50,8 @@ def logs(
 
     del project
     client = Client.from_config(url=url, token=token)
-    found = client.job(job)
+    found = client.job(chosen(client, "logs", job, is_last=last))
+    say_which(job, found.job)
     pieces = client.logs(
         found.job.job,
         rank=rank,

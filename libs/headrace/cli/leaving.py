@@ -6,23 +6,25 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from headrace.cli.arguments import add_connection
+from headrace.cli.choosing import add_job, chosen
 from headrace.cli.exits import DONE, printable, report
 from headrace.client.client import Client
 
 
 def outputs_options(parser: ArgumentParser) -> None:
     """The arguments of `outputs`."""
-    parser.add_argument("job", metavar="JOB", help="its id, or an unambiguous prefix")
+    add_job(parser)
     parser.add_argument(
         "-o", "--output", default=".", metavar="DIR", help="where to (.); made if it is not there"
     )
     add_connection(parser)
 
 
-def outputs(*, job: str, output: str, url: str, token: str, project: str) -> int:
+def outputs(*, job: str, last: bool, output: str, url: str, token: str, project: str) -> int:
     """Fetch them, and say which files there are now."""
     del project  # an id says enough
     client = Client.from_config(url=url, token=token)
+    job = chosen(client, "outputs", job, is_last=last)
     paths = client.outputs(job, Path(output).absolute())
     if not paths:
         return report(f"headrace outputs: nothing is kept of {job}, or not yet", 1)
