@@ -23,6 +23,7 @@ BESIDE_THE_VERB = {  # whose own module Python does not time
     ("run", "--detach", "--", "true"): {"headrace.cli.submitting"},
     ("run", "--", "true"): {
         *("headrace.cli.submitting", "headrace.cli.follow", "headrace.cli.output"),
+        "headrace.cli.waiting",
     },
 }
 SLOW = {

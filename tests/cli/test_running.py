@@ -1,7 +1,9 @@
 """Jobs submitted, followed and ended by people."""
 
+import asyncio
 import json
 
+import msgspec
 import pytest
 from tests.cli.program import accept, in_log
 from tests.client.test_connection import Server, event, stream
@@ -22,11 +24,13 @@ from tests.gateway.histories import (
 )
 from tests.gateway.test_streams import Agent
 
+from headrace.bus import subjects
 from headrace.cli.follow import follow_job
 from headrace.client import Client
 from headrace.events import Refusal
 from headrace.events.jobs import JobHeld, JobRefused
 from headrace.events.pauses import JobPaused, JobPausing
+from headrace.scheduling.explanation import Explanation
 
 
 async def test_run_follows_a_command_to_its_end_and_exits_as_it_does(world, start):
@@ -115,7 +119,35 @@ async def test_an_interrupted_run_leaves_the_job_running_and_says_how_to_end_it(
     await program.interrupt()
     code, _, err = await program.end()
     assert code == 130
-    assert "hello-a runs on; headrace cancel hello-a ends it" in err
+    told = "hello-a waits on, and will run; headrace why hello-a says what for"
+    assert f"{told}, headrace cancel hello-a ends it" in err
+
+
+async def test_a_run_that_waits_says_what_for_and_when_that_is_another_thing(
+    world, headrace, monkeypatch
+):
+    for name in ("FIRST_S", "EVERY_S"):
+        monkeypatch.setattr(f"headrace.cli.waiting.{name}", 0.01)
+    texts = ["1 free now", "2 free now", *["big-b comes first"] * 2]
+    is_printed = asyncio.Event()  # as it asks once more
+
+    async def answer(message):
+        text = texts.pop(0) if texts else "big-b comes first"
+        said = Explanation(rule="no-room", text=text, job="hello-a", project="vision")
+        await world.bus.publish(message.reply, msgspec.json.encode(said))
+        if not texts:
+            is_printed.set()
+
+    await world.bus.subscribe(subjects.WHY, answer)
+    await accept(world, "job.submit", job="hello-a")
+    await in_log(world, requested(), admitted(), eligible())
+    running = asyncio.create_task(headrace("run", "-p", "vision", "--", "true"))
+    await asyncio.wait_for(is_printed.wait(), 60)
+    await in_log(world, finished())
+    code, out, err = await running
+    waits = [line for line in out.splitlines() if "waits: " in line]
+    assert (code, err) == (0, "")
+    assert waits == ["hello-a  waits: 1 free now", "hello-a  waits: big-b comes first"]
 
 
 def test_a_lost_gateway_is_said_before_it_is_given_up_and_that_the_job_may_run_on(

@@ -238,3 +238,16 @@ async def test_what_workers_wrote_goes_into_a_pipe_as_it_is(world, start):
     agent.ended.add((1, 0))
     await a_job_that_runs(world)
     assert await (await start("logs", "hello-a")).end() == (0, "\x1b[31mred\x1b[0m\n", "")
+
+
+async def test_a_run_that_waits_moves_on_a_terminal_within_one_line(world, on_terminal):
+    await accept(world, "job.submit", job="hello-a")
+    await in_log(world, requested(), admitted(), eligible())
+    terminal = on_terminal("run", "-p", "vision", "--", "true", columns=30)
+    await terminal.until("waiting")
+    os.killpg(terminal.process.pid, signal.SIGINT)
+    assert await terminal.end() == 130
+    painted = re.findall(r"\r([^\r\n\x1b]*)\x1b\[K", terminal.text)
+    assert max(map(len, painted)) < 30
+    assert painted[-1] == ""
+    assert "hello-a waits on" in terminal.text

@@ -20,6 +20,7 @@ from headrace.cli.exits import (
     report,
 )
 from headrace.cli.output import gpus, seconds, terminal_safe
+from headrace.cli.waiting import Waiting
 from headrace.client.client import Client
 from headrace.client.errors import ClientError, Unreachable
 from headrace.client.model import (
@@ -46,15 +47,22 @@ def follow_job(client: Client, job: str, *, quiet: bool = False) -> int:
             if code is not None:
                 return code
     except KeyboardInterrupt:
-        return left_running(job)
+        is_waiting = following.is_waiting
+        following.close()
+        return left_running(job, is_waiting=is_waiting)
     except Unreachable as error:
         return lost(job, error)
+    finally:
+        following.close()
     return OWN_FAILURE  # the stream of events ends only with the job's end
 
 
-def left_running(job: str) -> int:
+def left_running(job: str, *, is_waiting: bool = False) -> int:
     """Say that Ctrl-C ended only the looking; the exit code."""
     print(file=sys.stderr)  # the line that ^C stands on
+    if is_waiting:
+        line = f"{job} waits on, and will run; headrace why {job} says what for"
+        return report(f"{line}, headrace cancel {job} ends it", INTERRUPTED)
     return report(f"{job} runs on; headrace cancel {job} ends it", INTERRUPTED)
 
 
@@ -79,6 +87,17 @@ class _Following:
         self._client, self._job, self._quiet = client, job, quiet
         self._output: threading.Thread | None = None
         self._shown = 0  # the attempt whose placement was printed
+        self._waiting = Waiting(client, job, is_said=not quiet)
+        self._waiting.begin()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the job has no places now."""
+        return not self._waiting.is_over
+
+    def close(self) -> None:
+        """Print nothing more."""
+        self._waiting.end()
 
     def take(self, event: Happening) -> int | None:
         """Print what the event says; the exit code when it is the last one."""
@@ -111,11 +130,13 @@ class _Following:
             reason = f" after {data['reason']}" if data.get("reason") else ""
             rest = ", when it has rested" if data.get("rests_until_us") else ""
             self._say(f"waits again{reason}, for another attempt{rest}")
+            self._waiting.begin()
         elif kind == "job.finished.v1":
             return self._finished(event)
         return None
 
     def _placed(self, attempt: int, waited_us: int) -> None:
+        self._waiting.end()
         if self._quiet:
             return
         self._shown = attempt
@@ -129,14 +150,17 @@ class _Following:
 
     def _task(self, event: Happening) -> None:
         """One line per task of a group that has ended."""
+        if event.type == "job.started.v1":
+            self._waiting.end()
         if event.type == "job.finished.v1" and not self._quiet:
-            print(printable(f"{event.data['job']}  {ending(event)}"), flush=True)
+            self._waiting.say(printable(f"{event.data['job']}  {ending(event)}"))
 
     def _finished(self, event: Happening) -> int:
         attempt = int(event.data.get("attempt", 0))
         if attempt > self._shown:  # it ended before every worker of it ran
             self._placed(attempt, int(event.data.get("waited_us", 0)))
         self._await_output()
+        self._waiting.end()
         print(printable(f"{self._job}  {ending(event)}"), flush=True)
         return exit_code(event)
 
@@ -159,7 +183,7 @@ class _Following:
 
     def _say(self, text: str) -> None:
         if not self._quiet:
-            print(printable(f"{self._job}  {text}"), flush=True)
+            self._waiting.say(printable(f"{self._job}  {text}"))
 
 
 class OutputLines:
