@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import socket
 
 import msgspec
 import pytest
@@ -107,6 +108,60 @@ async def test_run_says_of_a_container_what_its_job_file_would(world, headrace):
         "volumes": ["data:/data:ro"],
         "outputs": ["model"],
     }
+
+
+async def test_run_says_as_much_as_it_is_asked_to(world, start, headrace):
+    agent = await Agent(world).start()
+    agent.output[1, 0] = b"my GPU: 0\nlast"
+    agent.ended.add((1, 0))
+    await accept(world, "job.submit", job="hello-a")
+    ended = finished(outcome="failed", reason="error", message="exit code 3", exit_code=3)
+    await in_log(world, joined(), project_made("vision"), *RUN, worker_exited(), released(), ended)
+    words = ("-p", "vision", "-n", "hello", "--", "train")
+    code, out, err = await headrace("run", "-q", *words)
+    assert (code, out) == (3, "my GPU: 0\nlast\n")
+    assert err == "hello-a  failed  exit 3  ran 3.0 s  waited 0.00 s\n"
+    assert await headrace("run", "-q", "-d", *words) == (0, "hello-a\n", "")
+    code, out, err = await headrace("run", "-o", "json", *words)
+    row = json.loads(out)
+    assert (code, row["job"], row["state"], row["exit_code"], err) == (
+        3,
+        "hello-a",
+        "failed",
+        3,
+        "",
+    )
+    code, out, _ = await headrace("run", "-d", "-o", "json", *words)
+    answer = json.loads(out)
+    assert (code, answer["job"], answer["project"]) == (0, "hello-a", "vision")
+    assert answer.keys() == {"job", "project", "position", "key", "warning"}
+
+
+async def test_a_port_that_is_taken_here_is_said_in_one_line(world, headrace):
+    await in_log(world, joined(), *RUN)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = await headrace("port-forward", "hello", f"{port}:80")
+    assert (code, out) == (1, "")
+    assert err == (
+        f"headrace port-forward: cannot listen at 127.0.0.1:{port}: Address already in use; "
+        "headrace port-forward hello 0:80 takes any free port\n"
+    )
+
+
+async def test_submit_says_of_several_files_which_one_is_wrong(world, headrace, tmp_path):
+    await accept(world, "job.submit", job="hello-a")
+    for name, text in (("good", "command: 'true'\nname: good"), ("bad", "comand: 'true'")):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    code, out, err = await headrace("submit", "good.yaml", "bad.yaml")
+    assert (code, out) == (120, "")
+    assert err.rstrip().endswith("(bad.yaml)")
+    assert err.startswith("refused: comand — unknown field; did you mean command? (line 1)")
+    code, out, _ = await headrace("submit", "--dry-run", "good.yaml")
+    assert (code, out) == (0, "good  understood, not submitted  project default\n")
+    assert world.asked == []
+    await in_log(world, project_made("default"))
+    assert await headrace("submit", "-q", "good.yaml") == (0, "hello-a\n", "")
 
 
 async def test_an_interrupted_run_leaves_the_job_running_and_says_how_to_end_it(world, start):
@@ -245,7 +300,7 @@ async def test_files_are_checked_with_their_lines_before_anything_is_sent(
     await accept(world, "job.submit", job="a-1")
     code, out, err = await headrace("submit", "good.yaml", "bad.yaml")
     assert (code, out, world.asked) == (120, "", [])
-    assert err == "refused: comand — unknown field; did you mean command? (line 2)\n"
+    assert err == "refused: comand — unknown field; did you mean command? (line 2) (bad.yaml)\n"
     assert (await headrace("submit", "good.yaml"))[0] == 0
     assert [json.loads(message.data)["name"] for message in world.asked] == ["a", "b"]
 

@@ -23,14 +23,16 @@ def add_job(parser: ArgumentParser) -> None:
     parser.add_argument("--last", action="store_true", help="the job that you submitted last")
 
 
-def chosen(client: Client, verb: str, job: str, *, is_last: bool) -> str:
-    """The job that was named, or one's own latest. Raises `NotFound`, and ends the program with one
-    line when neither or both are given.
-    """
+def check_job(verb: str, job: str, *, is_last: bool) -> None:
+    """End the program with one line unless either a job or `--last` was typed."""
     if bool(job) == is_last:
         line = "name a job or say --last, not both" if job else "which job? (JOB, or --last)"
         sys.exit(report(f"headrace {verb}: {line} (see headrace {verb} --help)", USAGE))
-    return last_of(client).job if is_last else job
+
+
+def chosen(client: Client, job: str) -> str:
+    """The job that was named, or one's own latest. Raises `NotFound`."""
+    return job or last_of(client).job
 
 
 def last_of(client: Client) -> JobRow:

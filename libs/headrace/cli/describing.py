@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from headrace.cli.arguments import add_connection, add_output, add_watch
-from headrace.cli.choosing import add_job, chosen
+from headrace.cli.choosing import add_job, check_job, chosen
 from headrace.cli.exits import DONE, printable
 from headrace.cli.follow import placement
 from headrace.cli.following import line_of
@@ -35,8 +35,9 @@ def describe_options(parser: ArgumentParser) -> None:
 def describe(*, job: str, last: bool, url: str, token: str, project: str, output: str) -> int:
     """Show everything about one job that the log keeps in clear."""
     del project
+    check_job("describe", job, is_last=last)
     client = Client.from_config(url=url, token=token)
-    found = client.job(chosen(client, "describe", job, is_last=last))
+    found = client.job(chosen(client, job))
     if output in {"json", "yaml"}:
         show(found, output)
         return DONE

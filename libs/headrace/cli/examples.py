@@ -12,6 +12,8 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "headrace submit job.yaml",
         "headrace submit --wait --key nightly-2026-11-21 job.yaml",
         "headrace submit --from notebook job.yaml",
+        "headrace submit --dry-run job.yaml",
+        "headrace submit -q job.yaml",
     ),
     "sbatch": ("headrace sbatch --gpus-per-node=2 --time=1:00:00 train.sh",),
     "ps": ("headrace ps --watch", "headrace ps --state waiting -o json"),

@@ -8,7 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from headrace.cli.arguments import add_connection, add_output, add_watch
-from headrace.cli.choosing import add_job, chosen
+from headrace.cli.choosing import add_job, check_job, chosen
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import clock, duration, show
 from headrace.client.client import Client
@@ -29,8 +29,9 @@ def why_options(parser: ArgumentParser) -> None:
 def why(*, job: str, last: bool, url: str, token: str, project: str, output: str) -> int:
     """Say why one job is where it is."""
     del project
+    check_job("why", job, is_last=last)
     client = Client.from_config(url=url, token=token)
-    found = client.why(chosen(client, "why", job, is_last=last))
+    found = client.why(chosen(client, job))
     if output in {"json", "yaml"}:
         show(found, output)
         return DONE

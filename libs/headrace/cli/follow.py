@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from typing import Literal
 
 from headrace.cli.exits import (
     CANCELLED,
@@ -34,13 +35,18 @@ from headrace.client.model import (
 
 OUTPUT_S_MAX = 10.0
 
+Shows = Literal["all", "end", "output", "nothing"]
+"""What is printed of a job: all that happens to it and what it writes, its end, what it writes just
+as it wrote it (and its end on stderr, if it did not succeed), or nothing.
+"""
 
-def follow_job(client: Client, job: str, *, quiet: bool = False) -> int:
-    """Print what happens to the job until it has ended; its exit code. `quiet` prints the end only.
+
+def follow_job(client: Client, job: str, *, shows: Shows = "all") -> int:
+    """Print what happens to the job until it has ended; its exit code.
 
     Ctrl-C and a lost gateway leave it running, which is said.
     """
-    following = _Following(client, job, quiet=quiet)
+    following = _Following(client, job, shows)
     try:
         for event in client.events(job=job, follow=True, on_break=say_break):
             code = following.take(event)
@@ -83,11 +89,11 @@ def say_break(error: Unreachable | None) -> None:
 class _Following:
     """What was printed of one job so far."""
 
-    def __init__(self, client: Client, job: str, *, quiet: bool) -> None:
-        self._client, self._job, self._quiet = client, job, quiet
+    def __init__(self, client: Client, job: str, shows: Shows) -> None:
+        self._client, self._job, self._shows = client, job, shows
         self._output: threading.Thread | None = None
         self._shown = 0  # the attempt whose placement was printed
-        self._waiting = Waiting(client, job, is_said=not quiet)
+        self._waiting = Waiting(client, job, is_said=shows == "all")
         self._waiting.begin()
 
     @property
@@ -137,7 +143,7 @@ class _Following:
 
     def _placed(self, attempt: int, waited_us: int) -> None:
         self._waiting.end()
-        if self._quiet:
+        if self._shows not in ("all", "output"):
             return
         self._shown = attempt
         found = self._client.job(self._job)
@@ -152,7 +158,7 @@ class _Following:
         """One line per task of a group that has ended."""
         if event.type == "job.started.v1":
             self._waiting.end()
-        if event.type == "job.finished.v1" and not self._quiet:
+        if event.type == "job.finished.v1" and self._shows == "all":
             self._waiting.say(printable(f"{event.data['job']}  {ending(event)}"))
 
     def _finished(self, event: Happening) -> int:
@@ -161,7 +167,11 @@ class _Following:
             self._placed(attempt, int(event.data.get("waited_us", 0)))
         self._await_output()
         self._waiting.end()
-        print(printable(f"{self._job}  {ending(event)}"), flush=True)
+        end = printable(f"{self._job}  {ending(event)}")
+        if self._shows in ("all", "end"):
+            print(end, flush=True)
+        elif self._shows == "output" and event.data["outcome"] != "succeeded":
+            print(end, file=sys.stderr, flush=True)
         return exit_code(event)
 
     def _await_output(self) -> None:
@@ -171,7 +181,7 @@ class _Following:
 
     def _print(self, found: Description, attempt: AttemptRow) -> None:
         client = self._client.copy()
-        lines = output_lines(self._job, found, attempt)
+        lines = output_lines(self._job if self._shows == "all" else "", found, attempt)
         try:
             for piece in client.logs(self._job, attempt=attempt.attempt, follow=True):
                 lines.add(piece)
@@ -182,7 +192,7 @@ class _Following:
             client.close()
 
     def _say(self, text: str) -> None:
-        if not self._quiet:
+        if self._shows == "all":
             self._waiting.say(printable(f"{self._job}  {text}"))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headrace.cli.arguments import add_connection, add_output, duration_us
-from headrace.cli.choosing import add_job, chosen, say_which
+from headrace.cli.choosing import add_job, check_job, chosen, say_which
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import clock, columns, show
 from headrace.client.client import Client
@@ -49,8 +49,9 @@ def logs(
     from headrace.cli.follow import left_running, say_break
 
     del project
+    check_job("logs", job, is_last=last)
     client = Client.from_config(url=url, token=token)
-    found = client.job(chosen(client, "logs", job, is_last=last))
+    found = client.job(chosen(client, job))
     say_which(job, found.job)
     pieces = client.logs(
         found.job.job,

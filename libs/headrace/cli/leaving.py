@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from headrace.cli.arguments import add_connection
-from headrace.cli.choosing import add_job, chosen
+from headrace.cli.choosing import add_job, check_job, chosen
 from headrace.cli.exits import DONE, printable, report
 from headrace.client.client import Client
 
@@ -23,8 +23,9 @@ def outputs_options(parser: ArgumentParser) -> None:
 def outputs(*, job: str, last: bool, output: str, url: str, token: str, project: str) -> int:
     """Fetch them, and say which files there are now."""
     del project  # an id says enough
+    check_job("outputs", job, is_last=last)
     client = Client.from_config(url=url, token=token)
-    job = chosen(client, "outputs", job, is_last=last)
+    job = chosen(client, job)
     paths = client.outputs(job, Path(output).absolute())
     if not paths:
         return report(f"headrace outputs: nothing is kept of {job}, or not yet", 1)
