@@ -332,6 +332,25 @@ async def test_cancel_takes_several_jobs_and_goes_on_after_an_unknown_one(world,
     assert "no job zzz" in err
 
 
+async def test_cancel_ends_all_that_fit_once_that_is_confirmed(world, headrace):
+    user = (await world.call(world.client().whoami)).user
+    mine = [requested(f"m-{i}", user=user) for i in range(7)]
+    admits = [admitted(f"m-{i}", user=user) for i in range(7)]
+    await in_log(world, *mine, *admits, requested("hers-1"), admitted("hers-1"), finished("m-6"))
+    await in_log(world, project_made("vision"))
+    await accept(world, "job.cancel")
+    code, out, err = await headrace("cancel", "--mine", "--state", "waiting")
+    assert (code, out, world.asked) == (1, "", [])
+    assert "ends 6 jobs: m-0 m-1 m-2 m-3 m-4 m-5" in err
+    code, out, _ = await headrace("cancel", "--mine", "--state", "waiting", "-p", "vision", "--yes")
+    assert (code, out) == (0, "".join(f"m-{i}  cancelling\n" for i in range(6)))
+    code, out, err = await headrace("cancel", "--state", "paused", "--yes")
+    assert (code, out, err) == (0, "", "headrace cancel: no live job fits\n")
+    for words in ((), ("m-1", "--mine")):
+        code, _, err = await headrace("cancel", *words)
+        assert (code, err.count("\n")) == (2, 1)
+
+
 async def test_a_project_given_on_the_line_wins_over_the_files(world, headrace, tmp_path):
     (tmp_path / "job.yaml").write_text("name: a\nproject: vision\ncommand: [a]\n")
     await accept(world, "job.submit", job="a-1")

@@ -25,7 +25,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "attach": ("headrace attach hello",),
     "port-forward": ("headrace port-forward hello 8888", "headrace port-forward hello 9000:8888"),
     "open": ("headrace open notebook --print",),
-    "cancel": ("headrace cancel hello",),
+    "cancel": ("headrace cancel hello", "headrace cancel --mine --state waiting --yes"),
     "pause": ("headrace pause hello", "headrace pause -d lr-sweep"),
     "resume": ("headrace resume hello",),
     "events": ("headrace events --job hello --since 10m", "headrace events -f --type gang."),
