@@ -41,10 +41,12 @@ def describe(*, job: str, last: bool, url: str, token: str, project: str, output
     if output in {"json", "yaml"}:
         show(found, output)
         return DONE
-    for line in _lines(found, wide=output == "wide"):
-        print(printable(line).rstrip())
-    for line in last_lines(client, found):
+    head, *lines = _lines(found, wide=output == "wide")
+    print(printable(head).rstrip())
+    for line in last_lines(client, found):  # first: most who look at a failed job look for these
         print(line)
+    for line in lines:
+        print(printable(line).rstrip())
     return DONE
 
 
@@ -103,7 +105,7 @@ def _lines(found: Description, *, wide: bool) -> list[str]:
         "  timeline"
         + ("" if len(shown) == len(found.timeline) else "  (its end; -o wide shows all)")
     )
-    lines.extend(line_of(event, wide=wide) for event in shown)
+    lines.extend(line_of(event, wide=wide, about=row.job) for event in shown)
     return lines
 
 

@@ -263,6 +263,8 @@ def ending(event: Happening) -> str:
         parts.pop()
     parts.append(f"ran {seconds(int(data.get('ran_us', 0)))}")
     parts.append(f"waited {seconds(int(data.get('waited_us', 0)))}")
+    if data["outcome"] == "failed" and data.get("node"):
+        parts.append(f"rank {data.get('rank', 0)} on {data['node']}")
     reason = why_ended(str(data.get("reason", "")), str(data.get("message", "")))
     if reason and data["outcome"] != "succeeded":
         parts.append(f"({reason})")

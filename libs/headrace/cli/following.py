@@ -11,6 +11,7 @@ from headrace.cli.arguments import add_connection, add_output, duration_us
 from headrace.cli.choosing import add_job, check_job, chosen, say_which
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import clock, columns, show
+from headrace.cli.sentences import sentence
 from headrace.client.client import Client
 from headrace.client.model import ENDED, Description, Happening, LogPiece
 
@@ -139,15 +140,25 @@ def events(
     return DONE
 
 
-def line_of(event: Happening, *, wide: bool = False) -> str:
-    """`1 843  14:03:22.118  gang.placed.v1  hello-7qk2  attempt=1 …`."""
+def line_of(event: Happening, *, wide: bool = False, about: str = "") -> str:
+    """`1843  14:03:22.118  hello-7qk2  attempt 1 was given n1`, without the job that all is `about`;
+    `wide` the event's type and its fields instead.
+    """
+    words = "" if wide else sentence(event.type, event.data)
+    if words:
+        who = str(event.data.get("job") or event.stream)
+        told = words if who == about else f"{who}  {words}"
+        return _cut(printable(f"{event.position:>7}  {clock(event.at_us)}  {told}"))
     data = {name: value for name, value in event.data.items() if name not in {"job", "project"}}
     text = "  ".join(f"{name}={_short(value)}" for name, value in data.items())
     subject = str(event.data.get("job") or event.stream)
     line = f"{event.position:>7}  {clock(event.at_us)}  {event.type:<23}  {subject}  {text}"
-    line = printable(line)
+    return printable(line) if wide else _cut(printable(line))
+
+
+def _cut(line: str) -> str:
     room = columns() or PIPED_LENGTH
-    return line if wide or len(line) <= room else f"{line[: room - 1]}…"
+    return line if len(line) <= room else f"{line[: room - 1]}…"
 
 
 def _short(value: Any) -> str:
