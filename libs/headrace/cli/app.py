@@ -33,6 +33,7 @@ VERBS = {
     "ps": Verb("reading", "jobs: where they run, or why they do not"),
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
     "why": Verb("explaining", "why a job waits, and what would let it start"),
+    "sweep": Verb("sweeping", "the trials of a sweep in one table"),
     "logs": Verb("following", "what a job's workers wrote"),
     "outputs": Verb("leaving", "fetch what a job left behind"),
     "exec": Verb("entering", "run a program beside a job's worker"),

@@ -19,6 +19,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "ps": ("headrace ps --watch", "headrace ps --state waiting -o json"),
     "describe": ("headrace describe hello", "headrace describe --last"),
     "why": ("headrace why hello", "headrace why hello -o wide"),
+    "sweep": ("headrace sweep show lr-sweep", "headrace sweep show lr-sweep --sort=-accuracy"),
     "logs": ("headrace logs -f hello --rank 0",),
     "outputs": ("headrace outputs digits -o results",),
     "exec": ("headrace exec hello", "headrace exec hello --rank 1 -- nvidia-smi"),

@@ -114,6 +114,7 @@ class AsyncClient:
     secrets = _awaited(Client.secrets)
     publishers = _awaited(Client.publishers)
     delete_publisher = _awaited(Client.delete_publisher)
+    trials = _awaited(Client.trials)
     usage = _awaited(Client.usage)
     webhooks = _awaited(Client.webhooks)
     entrance = _awaited(Client.entrance)

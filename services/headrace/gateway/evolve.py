@@ -166,8 +166,12 @@ def _started(projection: Projection, entry: Entry, event: JobStarted) -> None:
 
 def _exited(projection: Projection, _: Entry, event: AttemptExited) -> None:
     job = projection.job(event.job)
-    if job is not None and event.attempt == job.attempt and event.outputs:
+    if job is None or event.attempt != job.attempt:
+        return
+    if event.outputs:
         job.outputs[event.rank] = event.outputs
+    if job.group and event.reported and (event.rank == 0 or not job.reported):
+        job.reported = event.reported
 
 
 def _cancelling(projection: Projection, _: Entry, event: JobCancelling) -> None:

@@ -64,6 +64,7 @@ class Job(msgspec.Struct, kw_only=True):
     outputs: dict[int, str] = {}  # of the last attempt, by rank
     workspace: Workspace | None = None
     best: str = ""  # trial of a sweep, with its value
+    reported: dict[str, str] = {}  # of a task: the last words of its first worker that had any
 
 
 class Node(msgspec.Struct, kw_only=True):
