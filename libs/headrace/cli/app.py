@@ -29,6 +29,7 @@ class Verb(NamedTuple):
 VERBS = {
     "run": Verb("running", "submit a command as a job and follow it to its end"),
     "submit": Verb("submitting", "submit job files"),
+    "explain": Verb("fields", "what a field of a job file means"),
     "sbatch": Verb("batching", "submit a batch script written for Slurm", is_foreign=True),
     "ps": Verb("reading", "jobs: where they run, or why they do not"),
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),

@@ -15,6 +15,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
         "headrace submit --dry-run job.yaml",
         "headrace submit -q job.yaml",
     ),
+    "explain": ("headrace explain", "headrace explain job.resources.gpus"),
     "sbatch": ("headrace sbatch --gpus-per-node=2 --time=1:00:00 train.sh",),
     "ps": ("headrace ps --watch", "headrace ps --state waiting -o json"),
     "describe": ("headrace describe hello", "headrace describe --last"),
