@@ -2,9 +2,11 @@
 
 import json
 
+import msgspec
 from tests.cli.program import in_log
 from tests.gateway.test_trials import sweep, trial
 
+from headrace.bundles.manifest import File, Manifest, encode_manifest, name_of
 from headrace.events.sweeps import SweepBest
 
 BEST = SweepBest(
@@ -27,6 +29,25 @@ async def test_a_sweep_is_one_table_with_the_best_first(world, headrace):
     ]
     _, out, _ = await headrace("sweep", "show", "lr", "--sort=-lr", "-o", "json")
     assert [row["params"]["lr"] for row in json.loads(out)["trials"]] == ["4", "3", "2", "1"]
+
+
+async def test_outputs_of_a_sweep_are_those_of_its_trials_by_index(world, headrace, tmp_path):
+    objects = world.gateway.keeper.of("vision")
+    ended = []
+    for index in range(2):
+        data = f"model {index}".encode()
+        objects.put(name_of(data), data)
+        file = File(path="model/weights", size=len(data), digest=name_of(data))
+        tree = encode_manifest(Manifest(files=(file,)))
+        assert objects.put_tree(tree) == []
+        start, begun, exited, *rest = trial(index)
+        ended += [start, begun, msgspec.structs.replace(exited, outputs=name_of(tree)), *rest]
+    await in_log(world, *sweep(), *ended)
+    code, out, err = await headrace("outputs", "lr", "-o", "got")
+    assert (code, err) == (0, "")
+    assert out.splitlines() == ["got/0/model/weights", "got/1/model/weights"]
+    assert (tmp_path / "got/1/model/weights").read_text() == "model 1"
+    assert (await headrace("outputs", "lr/2", "-o", "none"))[0] == 1
 
 
 async def test_a_metric_that_is_misspelt_is_said_with_those_that_are_reported(world, headrace):
