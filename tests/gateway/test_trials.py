@@ -12,7 +12,7 @@ from tests.gateway.histories import (
     worker_exited,
 )
 
-from headrace.client import Refused
+from headrace.client import NotFound
 from headrace.events.asked import Objective
 from headrace.events.sweeps import SweepBest
 
@@ -77,5 +77,5 @@ async def test_a_metric_that_no_trial_reports_is_said(world):
 
 
 async def test_a_single_job_has_no_trials(world):
-    with pytest.raises(Refused, match="hello-a — is no sweep and no array"):
+    with pytest.raises(NotFound, match="hello-a is no sweep and no array"):
         await seen(world, requested(), admitted(), job="hello")

@@ -11,7 +11,7 @@ from headrace.client.sweep_model import SweepRow, TrialRow
 from headrace.events.asked import Objective
 from headrace.events.jobs import JobRequested
 from headrace.gateway.caller import By, may
-from headrace.gateway.errors import BadRequest
+from headrace.gateway.errors import NotFound
 from headrace.gateway.gateway import Gate, Gateway
 from headrace.gateway.jobs_api import JobName
 from headrace.gateway.projection import Job
@@ -23,7 +23,7 @@ async def job_trials(gateway: Gate, by: By, job: JobName) -> SweepRow:
     """Their parameters, what they reported and how they went. `job` is an id, a name or a prefix."""
     found = await by.job(job)
     if not found.tasks:
-        raise BadRequest("job", found.job, "is no sweep and no array", "headrace describe shows it")
+        raise NotFound(f"{found.job} is no sweep and no array (headrace describe {found.job})")
     stored = await gateway.stream(found.job, limit=1)
     asked = entry_of(stored[0]).event if stored else None
     trials = asked.trials if isinstance(asked, JobRequested) else ()
