@@ -58,6 +58,17 @@ async def test_who_follows_one_job_hears_its_next_step_before_the_beat_of_those_
     assert later[-1].type == "gang.released.v1"
 
 
+async def test_a_job_is_waited_for_until_it_has_ended(world):
+    await world.gateway.follower.reached(await world.append(*RUN))
+    waiting = asyncio.create_task(world.call(world.client().wait, "hello"))
+    await until(lambda: len(world.gateway.streams._taken) > 0)
+    ended = finished(outcome="failed", reason="error", message="exit code 3", exit_code=3)
+    await world.append(worker_exited(), released(), ended)
+    row = await waiting
+    assert (row.job, row.state, row.exit_code) == ("hello-a", "failed", 3)
+    assert await world.call(world.client().wait, "hello") == row
+
+
 async def test_events_of_one_job_are_its_own_and_its_tasks(world):
     await world.append(
         requested("lr-x", trials=({}, {}), kind_of_group="sweep"),

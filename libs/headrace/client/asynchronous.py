@@ -89,6 +89,7 @@ class AsyncClient:
     jobs = _awaited(Client.jobs)
     job = _awaited(Client.job)
     why = _awaited(Client.why)
+    wait = _awaited(Client.wait)
     outputs = _awaited(Client.outputs)
     cancel = _awaited(Client.cancel)
     pause = _awaited(Client.pause)
