@@ -189,6 +189,21 @@ async def test_output_of_several_workers_says_whose_it_is(world, headrace):
     assert out.splitlines() == ["hello-a 0.0 | from zero"]
 
 
+async def test_a_tail_is_the_last_lines_of_each_process(world, headrace):
+    gang = placed()
+    second = msgspec.structs.replace(gang.workers[0], rank=1, devices=())
+    gang = msgspec.structs.replace(gang, workers=(gang.workers[0], second))
+    agent = await Agent(world).start()
+    agent.output |= {(1, 0): b"one\ntwo\nthree\n", (1, 1): b"eins\nzwei\nbegun"}
+    agent.ended |= {(1, 0), (1, 1)}
+    await in_log(world, requested(), admitted(), gang)
+    _, out, _ = await headrace("logs", "hello", "--tail", "2")
+    assert out.splitlines() == ["0 | two", "0 | three", "1 | zwei", "1 | begun"]
+    for words in (("--tail", "0"), ("--tail", "x"), ("--tail", "2", "-f")):
+        code, _, err = await headrace("logs", "hello", *words)
+        assert (code, err.count("\n")) == (2, 1)
+
+
 async def test_events_are_lines_from_where_one_likes(world, headrace):
     await in_log(world, *SUCCEEDED)
     _, out, _ = await headrace("events", "--type", "gang.", "--job", "hello-a", "-o", "wide")

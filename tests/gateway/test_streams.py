@@ -176,10 +176,11 @@ class Agent:
         if where not in self.output:
             chunk = LogsChunk(offset=wanted.offset, missing="no such attempt here")
         else:
-            data = self.output[where][wanted.offset :][:4]
-            whole = wanted.offset + len(data) == len(self.output[where])
-            ended = whole and where in self.ended
-            chunk = LogsChunk(offset=wanted.offset, data=data, ended=ended)
+            size = len(self.output[where])
+            at = wanted.offset if wanted.offset >= 0 else max(0, size + wanted.offset)
+            data = self.output[where][at:][:4]
+            ended = at + len(data) == size and where in self.ended
+            chunk = LogsChunk(offset=at, data=data, ended=ended)
         await self.world.bus.publish(message.reply, msgspec.json.encode(chunk))
 
 

@@ -21,7 +21,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "describe": ("headrace describe hello", "headrace describe --last"),
     "why": ("headrace why hello", "headrace why hello -o wide"),
     "sweep": ("headrace sweep show lr-sweep", "headrace sweep show lr-sweep --sort=-accuracy"),
-    "logs": ("headrace logs -f hello --rank 0",),
+    "logs": ("headrace logs -f hello --rank 0", "headrace logs hello --tail 20"),
     "outputs": ("headrace outputs digits -o results",),
     "exec": ("headrace exec hello", "headrace exec hello --rank 1 -- nvidia-smi"),
     "attach": ("headrace attach hello",),

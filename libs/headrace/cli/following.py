@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Iterator
 from typing import Any
 
 from headrace.cli.arguments import add_connection, add_output, duration_us
 from headrace.cli.choosing import add_job, check_job, chosen, say_which
-from headrace.cli.exits import DONE, printable
+from headrace.cli.exits import DONE, USAGE, printable, report
 from headrace.cli.output import clock, columns, show
 from headrace.cli.sentences import sentence
 from headrace.client.client import Client
 from headrace.client.model import ENDED, Description, Happening, LogPiece
 
+TAIL_LINES_MAX = 10_000
+TAIL_LINE_BYTES = 1_000  # fetched for each line of a tail: of longer lines there are fewer
 PIPED_LENGTH = 160  # of a line where there is no terminal to fit
 
 
@@ -26,8 +28,17 @@ def logs_options(parser: ArgumentParser) -> None:
     parser.add_argument("--role", default="", help="only the workers of this role")
     parser.add_argument("--process", type=int, help="only this process of each worker")
     parser.add_argument("--attempt", type=int, help="the latest by default")
+    parser.add_argument(
+        "--tail", type=_lines, default=0, metavar="N", help="only the last N lines of each process"
+    )
     add_connection(parser)
     add_output(parser)
+
+
+def _lines(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text[:9]) <= TAIL_LINES_MAX:
+        raise ArgumentTypeError(f"{text!r} is no number of lines from 1 to {TAIL_LINES_MAX}")
+    return int(text)
 
 
 def logs(
@@ -39,6 +50,7 @@ def logs(
     role: str,
     process: int | None,
     attempt: int | None,
+    tail: int,
     url: str,
     token: str,
     project: str,
@@ -51,6 +63,8 @@ def logs(
 
     del project
     check_job("logs", job, is_last=last)
+    if tail and follow:
+        return report("headrace logs: --tail with --follow: not yet", USAGE)
     client = Client.from_config(url=url, token=token)
     found = client.job(chosen(client, job))
     say_which(job, found.job)
@@ -61,8 +75,11 @@ def logs(
         process=process,
         attempt=attempt,
         follow=follow,
+        tail_bytes=tail * TAIL_LINE_BYTES,
         on_break=say_break,
     )
+    if tail:
+        pieces = _tails(pieces, tail)
     try:
         _print_pieces(pieces, found, follow=follow, output=output)
     except KeyboardInterrupt:
@@ -70,6 +87,19 @@ def logs(
             raise
         return left_running(found.job.job)
     return DONE
+
+
+def _tails(pieces: Iterator[LogPiece], lines: int) -> Iterator[LogPiece]:
+    """Of each process one piece with its last lines."""
+    last: dict[tuple[int, int, int], LogPiece] = {}
+    for piece in pieces:
+        where = (piece.attempt, piece.rank, piece.process)
+        if where in last:
+            piece.text = last[where].text + piece.text
+        last[where] = piece
+    for _, piece in sorted(last.items()):
+        piece.text = "".join(piece.text.splitlines(keepends=True)[-lines:])
+        yield piece
 
 
 def _print_pieces(
