@@ -55,10 +55,58 @@ def test_a_job_that_was_refused_is_never_waited_for():
 
 def test_a_beginning_of_several_is_refused_with_some_of_them():
     run = live("features-1", "features-2")
-    assert refusal(run.given(requested("b-1", after=after("features")))) == (
-        "refused: after[0].job = features — is short for 2 jobs: features-1, features-2; "
+    assert refusal(run.given(requested("b-1", after=after("feat")))) == (
+        "refused: after[0].job = feat — is short for 2 jobs: features-1, features-2; "
         "more of its letters"
     )
+
+
+def test_of_several_jobs_of_one_name_the_newest_is_meant_also_beside_longer_names():
+    run = live("features-9", "features-1", "features-all-2")
+    admitted = decided(run.given(requested("b-1", after=after("features", "finished"))))
+    assert admitted.after == after("features-1", "finished")
+    ended = run.given(finished("features-9"), finished("features-1", outcome="failed"))
+    said = refusal(ended.restored().given(requested("c-1", after=after("features"))))
+    assert said.endswith("features-1 was to succeed and has ended as failed")
+
+
+def test_of_those_that_came_in_one_turn_the_last_is_the_newest():
+    run = history(requested("a-2"), requested("a-1"), requested("b-1", after=after("a")))
+    assert run.turn()[2].event.after == after("a-1")
+
+
+def test_a_job_that_was_refused_stands_in_nobodys_way():
+    run = live("etl-1").given(finished("etl-1"), requested("etl-2", secrets=("X",)))
+    run.settled()
+    for word in ("etl", "et"):
+        admitted = decided(run.given(requested(f"b-{word}", after=after(word))))
+        assert admitted.after == ()
+
+
+def test_a_job_names_another_by_the_key_that_it_was_submitted_under():
+    run = live()
+    for night in (1, 2):
+        run.given(requested(f"etl-{night}", key=f"etl-2026-11-2{night}"))
+        run.settled()
+    wanted = (Dependency(key="etl-2026-11-21", state="finished"),)
+    for job in ("b-1", "b-2"):
+        run = run.restored()
+        admitted = decided(run.given(requested(job, after=wanted)))
+        assert admitted.after == after("etl-1", "finished")
+    run.given(finished("etl-1"))
+    assert decided(run.given(requested("c-1", after=wanted))).after == ()
+    one_turn = history(requested("etl-9", key="k"), requested("b-1", after=(Dependency(key="k"),)))
+    assert one_turn.turn()[1].event.after == after("etl-9")
+
+
+@pytest.mark.parametrize("of", ["vision", "ads"])
+def test_a_key_that_nothing_of_the_project_was_submitted_under_is_refused(of):
+    run = live().given(project("ads"), requested("etl-1", project="ads", key="k"))
+    run.settled()
+    wanted = (Dependency(key="k" if of == "ads" else "other"),)
+    said = refusal(run.given(requested("b-1", after=wanted)))
+    assert said.startswith("refused: after[0].key = ")
+    assert "no job of project vision is known that was submitted under this key" in said
 
 
 def test_a_live_job_is_meant_rather_than_one_that_ended():

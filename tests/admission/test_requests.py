@@ -131,10 +131,11 @@ async def test_a_sweep_without_a_seed_is_drawn_differently_each_time(platform):
 
 
 async def test_a_job_is_cancelled_by_any_unambiguous_beginning_of_its_id(platform):
-    job = (await platform.submit(name="train"))["job"]
     other = (await platform.submit(name="train"))["job"]
-    said = (await platform.ask("job.cancel", {"job": "train"}))["message"]
-    assert said.startswith("refused: job = train — is short for 2 jobs")
+    job = (await platform.submit(name="train"))["job"]
+    said = (await platform.ask("job.cancel", {"job": "trai"}))["message"]
+    assert said.startswith("refused: job = trai — is short for 2 jobs")
+    assert (await platform.ask("job.cancel", {"job": "train"}))["job"] == job
     answer = await platform.ask("job.cancel", {"job": job})
     assert (answer["accepted"], answer["job"]) == (True, job)
     await platform.append(JobFinished(job=job, project="vision", outcome="cancelled"))
@@ -286,3 +287,14 @@ async def test_what_cannot_be_understood_is_refused_in_one_line_and_never_record
     assert answer["message"].startswith("refused: ")
     assert answer["message"].isprintable()
     assert len(platform.log.events) == before
+
+
+async def test_a_job_whose_outputs_are_wanted_by_name_is_the_one_of_now(platform):
+    first = (await platform.submit(name="etl"))["job"]
+    second = (await platform.submit(name="etl"))["job"]
+    await platform.submit(name="train", volumes=["job/etl:/in", "job/long-gone-1:/old"])
+    await platform.submit(name="train", volumes=[f"job/{first}:/in"], after=[{"key": "no"}])
+    named, exact = platform.events(JobRequested)[-2:]
+    assert named.inputs == (second, "long-gone-1")
+    assert exact.inputs == (first,)
+    assert exact.key != named.key != ""

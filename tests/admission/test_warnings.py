@@ -36,8 +36,8 @@ def test_what_today_could_run_is_admitted_without_a_word(wants):
         (gang(16_000, model="H100"), "no node has 16 × H100; nearest: n1 has 8 of that kind"),
         (gang(1_000, model="A100"), "no node has 1 × A100; there are H100-80GB"),
         (Gang(gpu_memory_bytes=200 * GB), "no node has 200GB of one GPU; there are H100-80GB"),
-        (gang(0, cpu_milli=128_000), "no node has 128 CPUs; there are H100-80GB"),
-        (gang(1_000, memory_bytes=10**13), "no node has 1 × GPU, 10000GB of memory; nearest: n1 has 8 of that kind"),
+        (gang(0, cpu_milli=128_000), "no node has 128 CPUs; n1 has the most CPUs, 64"),
+        (gang(1_000, memory_bytes=10**13), "no node has 1 × GPU, 10000GB of memory; n1 has the most memory, 512GB"),
     ],
 )  # fmt: skip
 def test_what_today_cannot_run_names_what_is_nearest(wants, said):

@@ -23,9 +23,13 @@ BESIDE_THE_VERB = {  # whose own module Python does not time
     ("run", "--detach", "--", "true"): {"headrace.cli.submitting"},
     ("run", "--", "true"): {
         *("headrace.cli.submitting", "headrace.cli.follow", "headrace.cli.output"),
+        "headrace.cli.waiting",
     },
 }
-SLOW = {"asyncio", "hashlib", "logging", "secrets", "shutil", "subprocess", "tempfile"}
+SLOW = {
+    *("asyncio", "hashlib", "inspect", "logging", "secrets", "shutil", "stringprep", "subprocess"),
+    "tempfile",
+}
 
 _LOADED = re.compile(r"^import time: +\d+ \| +\d+ \| +(\S+)$", re.MULTILINE)
 

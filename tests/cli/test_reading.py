@@ -17,6 +17,7 @@ from tests.gateway.histories import (
     released,
     requested,
     started,
+    worker_exited,
 )
 from tests.gateway.test_streams import Agent
 
@@ -109,7 +110,7 @@ async def test_describe_tells_the_story_of_a_job(world, headrace):
     _, out, _ = await headrace("describe", "hel")
     assert "decided by binpack  score=7" in out
     assert "stopped: reclaimed for big-b  by reclaim-over-quota  freed=500" in out
-    assert "gang.released.v1" in out
+    assert "gave its places back, for another attempt" in out
 
 
 SPENT = {
@@ -188,12 +189,55 @@ async def test_output_of_several_workers_says_whose_it_is(world, headrace):
     assert out.splitlines() == ["hello-a 0.0 | from zero"]
 
 
+async def test_a_tail_is_the_last_lines_of_each_process(world, headrace):
+    gang = placed()
+    second = msgspec.structs.replace(gang.workers[0], rank=1, devices=())
+    gang = msgspec.structs.replace(gang, workers=(gang.workers[0], second))
+    agent = await Agent(world).start()
+    agent.output |= {(1, 0): b"one\ntwo\nthree\n", (1, 1): b"eins\nzwei\nbegun"}
+    agent.ended |= {(1, 0), (1, 1)}
+    await in_log(world, requested(), admitted(), gang)
+    _, out, _ = await headrace("logs", "hello", "--tail", "2")
+    assert out.splitlines() == ["0 | two", "0 | three", "1 | zwei", "1 | begun"]
+    for words in (("--tail", "0"), ("--tail", "x"), ("--tail", "2", "-f")):
+        code, _, err = await headrace("logs", "hello", *words)
+        assert (code, err.count("\n")) == (2, 1)
+
+
 async def test_events_are_lines_from_where_one_likes(world, headrace):
     await in_log(world, *SUCCEEDED)
-    _, out, _ = await headrace("events", "--type", "gang.", "--job", "hello-a")
+    _, out, _ = await headrace("events", "--type", "gang.", "--job", "hello-a", "-o", "wide")
     assert [line.split()[2] for line in out.splitlines()] == ["gang.placed.v1", "gang.released.v1"]
     _, out, _ = await headrace("events", "--after", "8", "-o", "json")
     assert json.loads(out)["position"] == 9
+
+
+async def test_events_are_sentences_that_fit_a_terminal(world, headrace, monkeypatch):
+    monkeypatch.setattr("headrace.cli.following.columns", lambda: 80)
+    ended = finished(
+        outcome="failed", reason="error", message="exit code 3", exit_code=3, node="n1"
+    )
+    told = {"reason": "oom", "message": "used more than 8 GB"}
+    exited = msgspec.structs.replace(worker_exited(), **told)
+    await in_log(world, joined(), *RUN, exited, evicted(), released(again=True), ended)
+    _, out, _ = await headrace("events", "--job", "hello-a")
+    told = [line[23:] for line in out.splitlines()]
+    assert max(map(len, out.splitlines())) <= 80
+    assert told == [
+        "hello-a  ada asked for it",
+        "hello-a  was admitted",
+        "hello-a  may compete for GPUs",
+        "hello-a  attempt 1 was given n1",
+        "hello-a  rank 0 started on n1",
+        "hello-a  all of attempt 1 run, after 2.0 s",
+        "hello-a  rank 0 ended on n1: oom: used more than 8 GB",
+        "hello-a  is to stop: reclaimed for big-b",
+        "hello-a  gave its places back, for another attempt",
+        "hello-a  failed: exit 3 of rank 0 on n1, ran 3.0 s",
+    ]
+    _, out, _ = await headrace("describe", "hello-a")
+    assert out.splitlines()[-1].endswith("  failed: exit 3 of rank 0 on n1, ran 3.0 s")
+    assert "hello-a" not in out.splitlines()[-1]
 
 
 async def test_a_reader_that_goes_away_is_no_failure(world, start):
@@ -236,3 +280,21 @@ async def test_what_cannot_run_today_is_said_without_many_words_before_it(world,
     await in_log(world, requested("a-1"), admitted("a-1", warning=warning))
     assert "  cannot today: no node has 8 × H100\n" in (await headrace("ps"))[1]
     assert "  wants   0.5 GPUs   " in (await headrace("describe", "a-1"))[1]
+
+
+async def test_the_last_job_is_ones_own_latest(world, headrace):
+    own = world.client()
+    user = (await world.call(own.whoami)).user
+    await in_log(
+        world,
+        *(requested("first-1", user=user), admitted("first-1", user=user)),
+        *(requested("latest-2", user=user), admitted("latest-2", user=user)),
+        *(finished("latest-2"), requested("hers-3"), admitted("hers-3")),
+    )
+    code, out, _ = await headrace("describe", "--last")
+    assert (code, out.split()[0]) == (0, "latest-2")
+    assert (await headrace("why", "--last"))[1].startswith("latest-2  succeeded")
+    for words in (("describe",), ("why", "x", "--last"), ("logs",), ("outputs",)):
+        code, _, err = await headrace(*words)
+        assert (code, len(err.splitlines())) == (2, 1)
+        assert "--last" in err

@@ -1,7 +1,10 @@
 """Jobs submitted, followed and ended by people."""
 
+import asyncio
 import json
+import socket
 
+import msgspec
 import pytest
 from tests.cli.program import accept, in_log
 from tests.client.test_connection import Server, event, stream
@@ -22,12 +25,14 @@ from tests.gateway.histories import (
 )
 from tests.gateway.test_streams import Agent
 
+from headrace.bus import subjects
 from headrace.cli.follow import follow_job
 from headrace.client import Client
 from headrace.events import Refusal
 from headrace.events.attempts import AttemptExited
 from headrace.events.jobs import JobHeld, JobRefused
 from headrace.events.pauses import JobPaused, JobPausing
+from headrace.scheduling.explanation import Explanation
 
 
 async def test_run_follows_a_command_to_its_end_and_exits_as_it_does(world, start):
@@ -106,6 +111,60 @@ async def test_run_says_of_a_container_what_its_job_file_would(world, headrace):
     }
 
 
+async def test_run_says_as_much_as_it_is_asked_to(world, start, headrace):
+    agent = await Agent(world).start()
+    agent.output[1, 0] = b"my GPU: 0\nlast"
+    agent.ended.add((1, 0))
+    await accept(world, "job.submit", job="hello-a")
+    ended = finished(outcome="failed", reason="error", message="exit code 3", exit_code=3)
+    await in_log(world, joined(), project_made("vision"), *RUN, worker_exited(), released(), ended)
+    words = ("-p", "vision", "-n", "hello", "--", "train")
+    code, out, err = await headrace("run", "-q", *words)
+    assert (code, out) == (3, "my GPU: 0\nlast\n")
+    assert err == "hello-a  failed  exit 3  ran 3.0 s  waited 0.00 s\n"
+    assert await headrace("run", "-q", "-d", *words) == (0, "hello-a\n", "")
+    code, out, err = await headrace("run", "-o", "json", *words)
+    row = json.loads(out)
+    assert (code, row["job"], row["state"], row["exit_code"], err) == (
+        3,
+        "hello-a",
+        "failed",
+        3,
+        "",
+    )
+    code, out, _ = await headrace("run", "-d", "-o", "json", *words)
+    answer = json.loads(out)
+    assert (code, answer["job"], answer["project"]) == (0, "hello-a", "vision")
+    assert answer.keys() == {"job", "project", "position", "key", "warning"}
+
+
+async def test_a_port_that_is_taken_here_is_said_in_one_line(world, headrace):
+    await in_log(world, joined(), *RUN)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        code, out, err = await headrace("port-forward", "hello", f"{port}:80")
+    assert (code, out) == (1, "")
+    assert err == (
+        f"headrace port-forward: cannot listen at 127.0.0.1:{port}: Address already in use; "
+        "headrace port-forward hello 0:80 takes any free port\n"
+    )
+
+
+async def test_submit_says_of_several_files_which_one_is_wrong(world, headrace, tmp_path):
+    await accept(world, "job.submit", job="hello-a")
+    for name, text in (("good", "command: 'true'\nname: good"), ("bad", "comand: 'true'")):
+        (tmp_path / f"{name}.yaml").write_text(text)
+    code, out, err = await headrace("submit", "good.yaml", "bad.yaml")
+    assert (code, out) == (120, "")
+    assert err.rstrip().endswith("(bad.yaml)")
+    assert err.startswith("refused: comand — unknown field; did you mean command? (line 1)")
+    code, out, _ = await headrace("submit", "--dry-run", "good.yaml")
+    assert (code, out) == (0, "good  understood, not submitted  project default\n")
+    assert world.asked == []
+    await in_log(world, project_made("default"))
+    assert await headrace("submit", "-q", "good.yaml") == (0, "hello-a\n", "")
+
+
 async def test_an_interrupted_run_leaves_the_job_running_and_says_how_to_end_it(world, start):
     await accept(world, "job.submit", job="hello-a")
     await in_log(world, requested(), admitted())
@@ -116,7 +175,35 @@ async def test_an_interrupted_run_leaves_the_job_running_and_says_how_to_end_it(
     await program.interrupt()
     code, _, err = await program.end()
     assert code == 130
-    assert "hello-a runs on; headrace cancel hello-a ends it" in err
+    told = "hello-a waits on, and will run; headrace why hello-a says what for"
+    assert f"{told}, headrace cancel hello-a ends it" in err
+
+
+async def test_a_run_that_waits_says_what_for_and_when_that_is_another_thing(
+    world, headrace, monkeypatch
+):
+    for name in ("FIRST_S", "EVERY_S"):
+        monkeypatch.setattr(f"headrace.cli.waiting.{name}", 0.01)
+    texts = ["1 free now", "2 free now", *["big-b comes first"] * 2]
+    is_printed = asyncio.Event()  # as it asks once more
+
+    async def answer(message):
+        text = texts.pop(0) if texts else "big-b comes first"
+        said = Explanation(rule="no-room", text=text, job="hello-a", project="vision")
+        await world.bus.publish(message.reply, msgspec.json.encode(said))
+        if not texts:
+            is_printed.set()
+
+    await world.bus.subscribe(subjects.WHY, answer)
+    await accept(world, "job.submit", job="hello-a")
+    await in_log(world, requested(), admitted(), eligible())
+    running = asyncio.create_task(headrace("run", "-p", "vision", "--", "true"))
+    await asyncio.wait_for(is_printed.wait(), 60)
+    await in_log(world, finished())
+    code, out, err = await running
+    waits = [line for line in out.splitlines() if "waits: " in line]
+    assert (code, err) == (0, "")
+    assert waits == ["hello-a  waits: 1 free now", "hello-a  waits: big-b comes first"]
 
 
 def test_a_lost_gateway_is_said_before_it_is_given_up_and_that_the_job_may_run_on(
@@ -214,7 +301,7 @@ async def test_files_are_checked_with_their_lines_before_anything_is_sent(
     await accept(world, "job.submit", job="a-1")
     code, out, err = await headrace("submit", "good.yaml", "bad.yaml")
     assert (code, out, world.asked) == (120, "", [])
-    assert err == "refused: comand — unknown field; did you mean command? (line 2)\n"
+    assert err == "refused: comand — unknown field; did you mean command? (line 2) (bad.yaml)\n"
     assert (await headrace("submit", "good.yaml"))[0] == 0
     assert [json.loads(message.data)["name"] for message in world.asked] == ["a", "b"]
 
@@ -244,6 +331,25 @@ async def test_cancel_takes_several_jobs_and_goes_on_after_an_unknown_one(world,
     assert code == 1
     assert out == "a-1  cancelling\nb-2  cancelling\n"
     assert "no job zzz" in err
+
+
+async def test_cancel_ends_all_that_fit_once_that_is_confirmed(world, headrace):
+    user = (await world.call(world.client().whoami)).user
+    mine = [requested(f"m-{i}", user=user) for i in range(7)]
+    admits = [admitted(f"m-{i}", user=user) for i in range(7)]
+    await in_log(world, *mine, *admits, requested("hers-1"), admitted("hers-1"), finished("m-6"))
+    await in_log(world, project_made("vision"))
+    await accept(world, "job.cancel")
+    code, out, err = await headrace("cancel", "--mine", "--state", "waiting")
+    assert (code, out, world.asked) == (1, "", [])
+    assert "ends 6 jobs: m-0 m-1 m-2 m-3 m-4 m-5" in err
+    code, out, _ = await headrace("cancel", "--mine", "--state", "waiting", "-p", "vision", "--yes")
+    assert (code, out) == (0, "".join(f"m-{i}  cancelling\n" for i in range(6)))
+    code, out, err = await headrace("cancel", "--state", "paused", "--yes")
+    assert (code, out, err) == (0, "", "headrace cancel: no live job fits\n")
+    for words in ((), ("m-1", "--mine")):
+        code, _, err = await headrace("cancel", *words)
+        assert (code, err.count("\n")) == (2, 1)
 
 
 async def test_a_project_given_on_the_line_wins_over_the_files(world, headrace, tmp_path):

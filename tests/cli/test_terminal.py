@@ -121,8 +121,8 @@ def test_a_table_that_is_too_wide_is_cut_where_it_is_widest_and_not_in_its_names
         ("JOB", "STATE", "WHY"), [("a-long-name-k3f9", "running 16 of many", "because of it all")]
     )
     head, line = capsys.readouterr().out.splitlines()
-    assert line == "a-long-name-k3f9  running 1…  because o…"
-    assert head == "JOB               STATE       WHY"
+    assert line == "a-long-name-k3f9  running 16 of many  beca…"
+    assert head == "JOB               STATE               WHY"
     monkeypatch.setattr("headrace.cli.output.columns", lambda: 0)
     table(("JOB", "STATE", "WHY"), [("a", "b" * 50, "c" * 50)])
     assert "c" * 50 in capsys.readouterr().out
@@ -238,3 +238,16 @@ async def test_what_workers_wrote_goes_into_a_pipe_as_it_is(world, start):
     agent.ended.add((1, 0))
     await a_job_that_runs(world)
     assert await (await start("logs", "hello-a")).end() == (0, "\x1b[31mred\x1b[0m\n", "")
+
+
+async def test_a_run_that_waits_moves_on_a_terminal_within_one_line(world, on_terminal):
+    await accept(world, "job.submit", job="hello-a")
+    await in_log(world, requested(), admitted(), eligible())
+    terminal = on_terminal("run", "-p", "vision", "--", "true", columns=30)
+    await terminal.until("waiting")
+    os.killpg(terminal.process.pid, signal.SIGINT)
+    assert await terminal.end() == 130
+    painted = re.findall(r"\r([^\r\n\x1b]*)\x1b\[K", terminal.text)
+    assert max(map(len, painted)) < 30
+    assert painted[-1] == ""
+    assert "hello-a waits on" in terminal.text

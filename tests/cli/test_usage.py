@@ -196,3 +196,24 @@ async def test_help_tells_exit_codes_and_the_scopes_of_tokens(headrace):
     _, out, _ = await headrace("token", "create", "--help")
     assert "  job         read submit cancel pause resume enter" in out
     assert "  logs        read" in out
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("job.resources.gpus", "resources.gpus\n  2, 0.5 (a share), H100:8"),
+        ("retry", "retry\n  After which ends"),
+        ("roles.worker.nodes", "roles.NAME.nodes\n  How many of this kind"),
+        ("", "  type "),
+    ],
+)
+def test_explain_tells_of_a_field_and_of_those_below_it(capsys, word, said):
+    code, out, _ = run(capsys, "explain", word)
+    assert (code, out.startswith(said)) == (0, True)
+    assert ("retry.attempts" in out) is (word == "retry")
+
+
+def test_explain_of_what_is_no_field_tells_the_nearest(capsys):
+    code, _, err = run(capsys, "explain", "job.resorces.gpus")
+    assert code == 2
+    assert err.endswith("is no field of a job file; did you mean resources.gpus?\n")

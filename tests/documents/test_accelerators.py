@@ -67,6 +67,8 @@ def test_a_list_keeps_its_order_of_preference():
         ("H100:A100", "resources.gpus", "has two parts that are a model"),
         ("80GB..24GB", "resources.gpus", "the range ends before it begins"),
         ("", "resources.gpus", "is not an amount of GPUs"),
+        ("two", "resources.gpus", "is not an amount of GPUs: numbers are written in digits"),
+        ("H100:Two", "resources.gpus", "is not an amount of GPUs: numbers are written in digits"),
         ("H100:", "resources.gpus", "is not an amount of GPUs"),
         ("H100:-1", "resources.gpus", "is not an amount of GPUs"),
         ("-1", "resources.gpus", "is not an amount of GPUs"),

@@ -125,3 +125,18 @@ def test_what_is_no_sweep_is_refused_in_one_line(sweep, said):
 @pytest.mark.parametrize("array", ["0..1000", "9..0", "x", "0..9%0", "0..9%", "-1..2", "0.. 9"])
 def test_what_is_no_array_is_refused(array):
     assert isinstance(plan(read_job({"command": "x", "array": array})), Refusal)
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"array": 4}, "array = 4 — is not a range of indexes; 0..3 is 4 tasks"),
+        ({"array": "1-4"}, "array = 1-4 — is not a range of indexes; 0..99 is a hundred tasks"),
+        ({"array": 0}, "array = 0 — is not a range of indexes; 0..99 is a hundred tasks"),
+        ({"array": "0..3", "parallel": 2}, "parallel — unknown field; array: 0..99%8 for eight"),
+    ],
+)
+def test_what_is_no_array_is_answered_with_how_one_is_written(fields, said):
+    job = read_job({"command": "x", **fields})
+    refused = job if isinstance(job, Refusal) else plan(job)
+    assert str(refused).startswith(f"refused: {said}")

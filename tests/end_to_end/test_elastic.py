@@ -31,7 +31,8 @@ def test_a_gang_makes_room_and_grows_again_while_its_first_worker_runs_on(platfo
     platform.wait(runs_on_both, "a gang of two again")
 
     said = [
-        line.split()[2] for line in platform.headrace("events", "--job", job).stdout.splitlines()
+        line.split()[2]
+        for line in platform.headrace("events", "--job", job, "-o", "wide").stdout.splitlines()
     ]
     changes = [kind for kind in said if kind.split(".")[0] in ("gang", "workers")]
     assert changes == [

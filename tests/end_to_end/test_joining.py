@@ -70,7 +70,7 @@ def state(platform: Platform, node: str) -> str:
 
 def events(platform: Platform, kind: str) -> list[str]:
     """The log's events of this type, a line each."""
-    return platform.headrace("events", "--type", kind).stdout.splitlines()
+    return platform.headrace("events", "--type", kind, "-o", "wide").stdout.splitlines()
 
 
 def listening(elsewhere: Elsewhere) -> set[str]:

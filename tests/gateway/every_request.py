@@ -38,6 +38,7 @@ REQUESTS = {
     ("GET", "/v1/jobs/{job:str}/{index:int}/why"): (f"/v1/jobs/{JOB}/0/why", None, HERE),
     ("GET", "/v1/jobs/{job:str}/logs"): (f"/v1/jobs/{JOB}/logs", None, HERE),
     ("GET", "/v1/jobs/{job:str}/{index:int}/logs"): (f"/v1/jobs/{JOB}/0/logs", None, HERE),
+    ("GET", "/v1/jobs/{job:str}/trials"): (f"/v1/jobs/{JOB}/trials", None, HERE),
     ("POST", "/v1/jobs/{job:str}/opening"): (f"/v1/jobs/{JOB}/opening", None, HERE),
     ("GET", "/v1/events"): ("/v1/events?project=vision", None, HERE),
     ("GET", "/v1/nodes"): ("/v1/nodes", None, None),

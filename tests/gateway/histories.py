@@ -40,12 +40,12 @@ def project_made(name: str) -> Event:
 
 
 def requested(job: str = "hello-a", project: str = "vision", gang: Gang = HALF, **more) -> Event:
+    more = {"user": "ada", **more}
     name = job.rpartition("-")[0] or job
     return JobRequested(
         job=job,
         project=project,
         name=name,
-        user="ada",
         gang=gang,
         launch=b"sealed",
         launch_key="k1",
@@ -54,12 +54,12 @@ def requested(job: str = "hello-a", project: str = "vision", gang: Gang = HALF, 
 
 
 def admitted(job: str = "hello-a", project: str = "vision", gang: Gang = HALF, **more) -> Event:
+    more = {"user": "ada", **more}
     name = job.rpartition("-")[0] or job
     return JobAdmitted(
         job=job,
         project=project,
         name=name,
-        user="ada",
         gang=gang,
         requested_at=1,
         priority=50,

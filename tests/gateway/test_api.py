@@ -12,6 +12,7 @@ from tests.gateway.histories import (
     SUCCEEDED,
     admitted,
     evicted,
+    finished,
     joined,
     placed,
     released,
@@ -204,10 +205,35 @@ async def test_a_prefix_finds_its_job_unless_it_could_be_several(world):
     await world.gateway.follower.reached(3)
     client = world.client()
     assert (await world.call(client.job, "oth")).job.job == "other-c"
-    with pytest.raises(ClientError, match="hello could be hello-a, hello-b"):
-        await world.call(client.job, "hello")
+    with pytest.raises(ClientError, match="hell could be hello-a, hello-b"):
+        await world.call(client.job, "hell")
     with pytest.raises(NotFound):
         await world.call(client.job, "zzz")
+
+
+async def test_a_name_means_its_live_job_then_the_newest_and_refused_ones_nothing(world):
+    no = Refusal(field="secrets", value="X", rule="project vision has no secret of this name")
+    await world.append(
+        *(requested("etl-9"), admitted("etl-9"), finished("etl-9")),
+        *(requested("etl-1"), admitted("etl-1"), finished("etl-1")),
+        *(requested("etl-all-5"), admitted("etl-all-5")),
+        *(requested("etl-2"), JobRefused(job="etl-2", project="vision", refusal=no)),
+        *(requested("lr-x", kind_of_group="sweep", trials=({}, {})), admitted("lr-x", tasks=2)),
+        *(admitted(f"lr-x/{index}", group="lr-x", index=index) for index in range(2)),
+    )
+    await world.gateway.follower.reached(len(world.log.events))
+    client = world.client()
+    assert (await world.call(client.job, "etl")).job.job == "etl-1"
+    assert (await world.call(client.job, "etl-2")).job.state == "refused"
+    await world.append(requested("etl-3"), admitted("etl-3"), requested("etl-0"), admitted("etl-0"))
+    await world.gateway.follower.reached(len(world.log.events))
+    assert (await world.call(client.job, "etl")).job.job == "etl-0"
+    page = await world.call(lambda: client.jobs(group="lr"))
+    assert [row.job for row in page.jobs] == ["lr-x/0", "lr-x/1"]
+    await world.append(requested("etl-7", project="ads"), admitted("etl-7", project="ads"))
+    await world.gateway.follower.reached(len(world.log.events))
+    with pytest.raises(ClientError, match="etl could be etl-7 of ads, etl-0 of vision"):
+        await world.call(client.cancel, "etl")
 
 
 async def test_a_description_tells_of_every_attempt_and_decision(world):

@@ -44,6 +44,31 @@ async def test_events_come_as_they_are_appended_and_go_on_after_a_position(world
     assert events[-1].type == "gang.released.v1"
 
 
+async def test_who_follows_one_job_hears_its_next_step_before_the_beat_of_those_who_follow_all(
+    world, monkeypatch
+):
+    monkeypatch.setattr("headrace.gateway.events_api.BEAT_S", 3_600.0)
+    await world.gateway.follower.reached(await world.append(*RUN))
+    of_it = [event for event in RUN if event.job == "hello-a"]
+    stream = world.client().events(job="hello-a", follow=True)
+    await world.call(taken, stream, len(of_it))
+    await world.append(worker_exited())
+    await world.append(released())
+    later = await world.call(taken, stream, 2)
+    assert later[-1].type == "gang.released.v1"
+
+
+async def test_a_job_is_waited_for_until_it_has_ended(world):
+    await world.gateway.follower.reached(await world.append(*RUN))
+    waiting = asyncio.create_task(world.call(world.client().wait, "hello"))
+    await until(lambda: len(world.gateway.streams._taken) > 0)
+    ended = finished(outcome="failed", reason="error", message="exit code 3", exit_code=3)
+    await world.append(worker_exited(), released(), ended)
+    row = await waiting
+    assert (row.job, row.state, row.exit_code) == ("hello-a", "failed", 3)
+    assert await world.call(world.client().wait, "hello") == row
+
+
 async def test_events_of_one_job_are_its_own_and_its_tasks(world):
     await world.append(
         requested("lr-x", trials=({}, {}), kind_of_group="sweep"),
@@ -151,10 +176,11 @@ class Agent:
         if where not in self.output:
             chunk = LogsChunk(offset=wanted.offset, missing="no such attempt here")
         else:
-            data = self.output[where][wanted.offset :][:4]
-            whole = wanted.offset + len(data) == len(self.output[where])
-            ended = whole and where in self.ended
-            chunk = LogsChunk(offset=wanted.offset, data=data, ended=ended)
+            size = len(self.output[where])
+            at = wanted.offset if wanted.offset >= 0 else max(0, size + wanted.offset)
+            data = self.output[where][at:][:4]
+            ended = at + len(data) == size and where in self.ended
+            chunk = LogsChunk(offset=at, data=data, ended=ended)
         await self.world.bus.publish(message.reply, msgspec.json.encode(chunk))
 
 

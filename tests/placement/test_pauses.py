@@ -108,6 +108,17 @@ def test_it_goes_to_other_gpus_of_its_node_only_where_the_driver_was_found_to(ca
         assert found[0].workers[0].devices[0].device != first
 
 
+def test_a_gang_whose_nodes_are_taken_is_told_to_wait_for_them_and_not_that_there_are_none():
+    history = fleet(nodes=2, pausing=("checkpoint", "migrate"))
+    runs(history, "a", nodes=2, gpus=2000)
+    away(history, "a")
+    runs(history, "b", gpus=2000)
+    resume(history, "a")
+    found = explain(history.state, "a", history.now_us)
+    assert (found.rule, found.names["nodes"]) == ("bound", "n1, n2")
+    assert found.text == "waits for free GPUs on n1, n2: what it did is kept there"
+
+
 def test_who_cannot_go_back_keeps_nobody_from_what_is_free():
     history = fleet()
     runs(history, "a", gpus=1000)

@@ -32,6 +32,14 @@ def test_a_gang_waits_for_all_its_nodes(history):
     assert placements(history.settled()) == ["wide"]
 
 
+def test_who_waits_for_cpus_is_told_of_cpus(history):
+    for name in ("a", "b", "c"):
+        history.job(name, gang=Gang(cpu_milli=64_000))
+    history.settled()
+    found = explain(history.state, "c", history.now_us)
+    assert found.text == "needs 1 node with 64 CPUs each; 0 free now"
+
+
 def test_shares_pack_onto_a_device_that_is_shared_already(history):
     for name in ("a", "b", "c", "d"):
         history.job(name, gpus=250)

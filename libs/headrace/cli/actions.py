@@ -12,6 +12,15 @@ from headrace.cli.output import show, table
 
 Actions = _SubParsersAction
 
+WORDS = {
+    "id": "the beginning of its id, as it is listed",
+    "member": "user:ada, group:vision-team or service:vision/airflow",
+    "name": "its name",
+    "node": "the node's name",
+    "role": "such as viewer or researcher; one that is none is answered with all",
+    "template": "the template's name",
+}
+
 
 def add_actions(parser: ArgumentParser) -> Actions[Parser]:
     """Where the noun's actions are added; one of them must be typed."""
@@ -24,7 +33,7 @@ def add_action(actions: Actions[Parser], name: str, about: str, *words: str) -> 
     """One more, with these words behind it, at a platform."""
     made = actions.add_parser(name, help=about, description=f"{about}.", allow_abbrev=False)
     for word in words:
-        made.add_argument(word, metavar=word.upper())
+        made.add_argument(word, metavar=word.upper(), help=WORDS[word])
     add_connection(made)
     return made
 

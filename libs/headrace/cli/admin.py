@@ -22,7 +22,7 @@ def apply_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "-f", "--file", action="append", default=[], help="a file of documents; - is stdin"
     )
-    parser.add_argument("files", nargs="*", metavar="FILE")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="documents; - is stdin")
     add_connection(parser)
 
 
@@ -92,7 +92,7 @@ def secret(
 
 def erase_options(parser: ArgumentParser) -> None:
     """The arguments of `erase`."""
-    parser.add_argument("erased", metavar="PROJECT")
+    parser.add_argument("erased", metavar="PROJECT", help="whose jobs are made unreadable")
     parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
     add_connection(parser)
 

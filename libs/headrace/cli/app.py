@@ -29,11 +29,13 @@ class Verb(NamedTuple):
 VERBS = {
     "run": Verb("running", "submit a command as a job and follow it to its end"),
     "submit": Verb("submitting", "submit job files"),
+    "explain": Verb("fields", "what a field of a job file means"),
     "sbatch": Verb("batching", "submit a batch script written for Slurm", is_foreign=True),
     "slurm": Verb("slurm_commands", "Slurm's commands for scripts that call them", is_foreign=True),
     "ps": Verb("reading", "jobs: where they run, or why they do not"),
     "describe": Verb("describing", "one job: attempts, decisions, timeline"),
     "why": Verb("explaining", "why a job waits, and what would let it start"),
+    "sweep": Verb("sweeping", "the trials of a sweep in one table"),
     "logs": Verb("following", "what a job's workers wrote"),
     "outputs": Verb("leaving", "fetch what a job left behind"),
     "exec": Verb("entering", "run a program beside a job's worker"),

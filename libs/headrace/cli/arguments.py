@@ -79,18 +79,21 @@ class Parser(ArgumentParser):
 
 def add_connection(parser: ArgumentParser) -> None:
     """Which gateway, as whom, in which project."""
-    parser.add_argument(
+    group = parser.add_argument_group("which platform")
+    group.add_argument(
         "--url", default="", help="the gateway; else HEADRACE_URL or the config file"
     )
-    parser.add_argument("--token", default="", help="else HEADRACE_TOKEN or the config file")
-    parser.add_argument(
+    group.add_argument("--token", default="", help="else HEADRACE_TOKEN or the config file")
+    group.add_argument(
         "-p", "--project", default="", help="else HEADRACE_PROJECT or the config file"
     )
 
 
 def add_output(parser: ArgumentParser) -> None:
     """How a reading command shows what it read."""
-    parser.add_argument("-o", "--output", choices=FORMATS, default="table")
+    parser.add_argument(
+        "-o", "--output", choices=FORMATS, default="table", help="how it is shown (table)"
+    )
 
 
 def add_watch(parser: ArgumentParser) -> None:

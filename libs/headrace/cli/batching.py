@@ -63,7 +63,7 @@ def _submit(batch: Batch, called: Callable[[str], str]) -> int:
         return DONE
     from headrace.cli.follow import follow_job
 
-    return follow_job(client, answer.job, quiet=True)
+    return follow_job(client, answer.job, shows="end")
 
 
 def _script(name: str) -> str:

@@ -8,26 +8,34 @@ from collections.abc import Callable
 from functools import partial
 
 from headrace.cli.arguments import add_connection
-from headrace.cli.confirmation import add_yes, is_confirmed
-from headrace.cli.exits import DONE, FAILED, REFUSED, printable, report
+from headrace.cli.choosing import HELP
+from headrace.cli.confirmation import add_yes, counted, is_confirmed, named
+from headrace.cli.exits import DONE, FAILED, REFUSED, USAGE, printable, report
 from headrace.client.client import Client
 from headrace.client.errors import NotFound, Refused
-from headrace.client.model import Answer
+from headrace.client.model import LIVE, MAX_PAGE, Answer
 
+WHICH = "headrace cancel JOB …, or --state, --mine, -p PROJECT"
 LOOK_S = 0.3  # between two looks whether a job has left its GPUs
 LEFT_S_MAX = 180.0  # longer than a job is given to leave
 
 
 def cancel_options(parser: ArgumentParser) -> None:
     """The arguments of `cancel`."""
-    resume_options(parser)
+    parser.add_argument("jobs", nargs="*", metavar="JOB", help=HELP)
+    chosen = parser.add_argument_group(
+        "instead of JOB, all live ones that fit (with -p, of a project)"
+    )
+    chosen.add_argument("--state", choices=LIVE, metavar="STATE", help=", ".join(LIVE))
+    chosen.add_argument("--mine", action="store_true", help="that you submitted")
     parser.add_argument("--now", action="store_true", help="end it without asking it first")
+    add_connection(parser)
     add_yes(parser)
 
 
 def resume_options(parser: ArgumentParser) -> None:
     """The arguments of `resume`."""
-    parser.add_argument("jobs", nargs="+", metavar="JOB", help="ids, or unambiguous prefixes")
+    parser.add_argument("jobs", nargs="+", metavar="JOB", help=HELP)
     add_connection(parser)
 
 
@@ -39,13 +47,34 @@ def pause_options(parser: ArgumentParser) -> None:
     )
 
 
-def cancel(*, jobs: list[str], now: bool, yes: bool, url: str, token: str, project: str) -> int:
+def cancel(
+    *,
+    jobs: list[str],
+    state: str | None,
+    mine: bool,
+    now: bool,
+    yes: bool,
+    url: str,
+    token: str,
+    project: str,
+) -> int:
     """End jobs. Their workers are asked to stop first, and get the job's grace. A workspace's files
-    are somebody's work that no other run makes again: it is asked about them.
+    are somebody's work that no other run makes again: it is asked about them, and about jobs that
+    were not named one by one.
     """
-    del project  # an id says enough
+    is_chosen = bool(state or mine or project)
+    if not jobs and not is_chosen:
+        return report(f"headrace cancel: which jobs? ({WHICH})", USAGE)
+    if jobs and (state or mine):
+        return report(f"headrace cancel: name jobs, or say which, not both ({WHICH})", USAGE)
     client = Client.from_config(url=url, token=token)
-    losses = [] if yes else [loss for job in jobs if (loss := _loss(client, job))]
+    losses: list[str] = []
+    if not jobs:
+        jobs = _fitting(client, project=project, state=state or "live", mine=mine)
+        losses = [f"ends {counted(len(jobs), 'job')}: {named(jobs)}"] if jobs else []
+        if not jobs:
+            return report("headrace cancel: no live job fits", DONE)
+    losses += [] if yes else [loss for job in jobs if (loss := _loss(client, job))]
     if not is_confirmed("headrace cancel", losses, is_sure=yes):
         return FAILED
     ask = partial(client.cancel, now=now)
@@ -73,6 +102,21 @@ def resume(*, jobs: list[str], url: str, token: str, project: str) -> int:
     del project  # an id says enough
     client = Client.from_config(url=url, token=token)
     return _each(jobs, "resume", client.resume, lambda job: f"{job}  resuming")
+
+
+def _fitting(client: Client, *, project: str, state: str, mine: bool) -> list[str]:
+    """The ids of all live jobs that fit."""
+    user = client.whoami().user if mine else ""
+    found: list[str] = []
+    cursor = ""
+    while True:
+        page = client.jobs(
+            project=project, user=user, state=state, sort="position", limit=MAX_PAGE, cursor=cursor
+        )
+        found += [row.job for row in page.jobs]
+        cursor = page.next
+        if not cursor:
+            return found
 
 
 def _loss(client: Client, job: str) -> str:

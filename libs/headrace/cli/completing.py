@@ -47,7 +47,9 @@ TEMPLATES = frozenset(("TEMPLATE",))
 
 def completion_options(parser: ArgumentParser) -> None:
     """The arguments of `completion`."""
-    parser.add_argument("shell", choices=SHELLS, nargs="?", default="bash")
+    parser.add_argument(
+        "shell", choices=SHELLS, nargs="?", default="bash", help="which shell (bash)"
+    )
     parser.add_argument(ASK, nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
 
 

@@ -24,7 +24,8 @@ def context_options(parser: ArgumentParser) -> None:
     )
     add_output(actions.add_parser("list", help="every platform known here, * the one asked"))
     for name, about in (("use", "ask this one from now on"), ("delete", "forget it")):
-        actions.add_parser(name, help=about).add_argument("name", metavar="NAME")
+        action = actions.add_parser(name, help=about, description=f"{about}.")
+        action.add_argument("name", metavar="NAME", help="as headrace context list has it")
 
 
 def context(*, action: str, name: str = "", output: str = "table") -> int:

@@ -28,7 +28,10 @@ def delete_options(parser: ArgumentParser) -> None:
     """The arguments of `delete`."""
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="none for scheduling")
-    parser.add_argument("-o", "--output", choices=("table", "json", "yaml"), default="table")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json", "yaml"), default="table",
+        help="how what stands in the way is shown (table)",
+    )  # fmt: skip
     add_yes(parser)
     add_connection(parser)
 

@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from typing import Any
 
 from headrace.cli.arguments import add_connection, add_output, add_watch
+from headrace.cli.choosing import add_job, check_job, chosen
 from headrace.cli.exits import DONE, printable
 from headrace.cli.follow import placement
 from headrace.cli.following import line_of
@@ -25,26 +26,27 @@ _NUMBER = re.compile(r"[0-9.]+")
 
 def describe_options(parser: ArgumentParser) -> None:
     """The arguments of `describe`."""
-    parser.add_argument(
-        "job", metavar="JOB", help="an id, an unambiguous prefix, or <sweep>/<trial>"
-    )
+    add_job(parser)
     add_connection(parser)
     add_output(parser)
     add_watch(parser)
 
 
-def describe(*, job: str, url: str, token: str, project: str, output: str) -> int:
+def describe(*, job: str, last: bool, url: str, token: str, project: str, output: str) -> int:
     """Show everything about one job that the log keeps in clear."""
     del project
+    check_job("describe", job, is_last=last)
     client = Client.from_config(url=url, token=token)
-    found = client.job(job)
+    found = client.job(chosen(client, job))
     if output in {"json", "yaml"}:
         show(found, output)
         return DONE
-    for line in _lines(found, wide=output == "wide"):
-        print(printable(line).rstrip())
-    for line in last_lines(client, found):
+    head, *lines = _lines(found, wide=output == "wide")
+    print(printable(head).rstrip())
+    for line in last_lines(client, found):  # first: most who look at a failed job look for these
         print(line)
+    for line in lines:
+        print(printable(line).rstrip())
     return DONE
 
 
@@ -103,7 +105,7 @@ def _lines(found: Description, *, wide: bool) -> list[str]:
         "  timeline"
         + ("" if len(shown) == len(found.timeline) else "  (its end; -o wide shows all)")
     )
-    lines.extend(line_of(event, wide=wide) for event in shown)
+    lines.extend(line_of(event, wide=wide, about=row.job) for event in shown)
     return lines
 
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 from headrace.cli import console
 from headrace.cli.arguments import add_connection
-from headrace.cli.exits import DONE, INTERRUPTED, report
+from headrace.cli.choosing import HELP
+from headrace.cli.exits import DONE, FAILED, INTERRUPTED, report
 from headrace.client import ClientError, Unreachable
 from headrace.client.client import Client
 from headrace.client.session import DATA_BYTES_MAX, Session
@@ -97,7 +98,10 @@ class Ports(NamedTuple):
 def port_forward_options(parser: ArgumentParser) -> None:
     """The arguments of `port-forward`."""
     _job_options(parser)
-    parser.add_argument("ports", metavar="[LOCAL:]PORT", type=_ports, nargs="+")
+    parser.add_argument(
+        "ports", metavar="[LOCAL:]PORT", type=_ports, nargs="+",
+        help="the worker's port, and where it is reached here (the same, if that is free)",
+    )  # fmt: skip
     parser.add_argument("--address", default="127.0.0.1", help="where to listen here")
 
 
@@ -116,7 +120,12 @@ def port_forward(
     client = Client.from_config(url=url, token=token)
     found = client.job(job).job.job  # so that a name that means nothing is said at once
     for pair in ports:
-        server = socket.create_server((address, pair.local), backlog=CONNECTIONS_WAITING_MAX)
+        try:
+            server = socket.create_server((address, pair.local), backlog=CONNECTIONS_WAITING_MAX)
+        except OSError as error:
+            line = f"cannot listen at {address}:{pair.local}: {os.strerror(error.errno or 0)}"
+            other = f"headrace port-forward {job} 0:{pair.remote} takes any free port"
+            return report(f"headrace port-forward: {line}; {other}", FAILED)
         visit = Visit(way="port-forward", rank=rank, port=pair.remote)
         here = f"{address}:{server.getsockname()[1]}"
         print(f"{here} → {found} rank {rank} port {pair.remote}   (Ctrl-C ends it)", flush=True)
@@ -147,7 +156,7 @@ def open(*, job: str, print: bool, url: str, token: str, project: str) -> int:  
 
 
 def _job_options(parser: ArgumentParser) -> None:
-    parser.add_argument("job", metavar="JOB", help="an id, an unambiguous prefix, or SWEEP/TRIAL")
+    parser.add_argument("job", metavar="JOB", help=HELP)
     parser.add_argument("--rank", type=int, default=0, help="which worker (default 0)")
     add_connection(parser)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from headrace.cli.arguments import add_connection, add_output, add_watch
+from headrace.cli.choosing import add_job, check_job, chosen
 from headrace.cli.exits import DONE, printable
 from headrace.cli.output import clock, duration, show
 from headrace.client.client import Client
@@ -16,9 +17,7 @@ from headrace.scheduling.explanation import Explanation
 
 def why_options(parser: ArgumentParser) -> None:
     """The arguments of `why`."""
-    parser.add_argument(
-        "job", metavar="JOB", help="an id, an unambiguous prefix, or <sweep>/<trial>"
-    )
+    add_job(parser)
     add_connection(parser)
     add_output(parser)
     parser.add_argument(
@@ -27,10 +26,12 @@ def why_options(parser: ArgumentParser) -> None:
     add_watch(parser)
 
 
-def why(*, job: str, url: str, token: str, project: str, output: str) -> int:
+def why(*, job: str, last: bool, url: str, token: str, project: str, output: str) -> int:
     """Say why one job is where it is."""
     del project
-    found = Client.from_config(url=url, token=token).why(job)
+    check_job("why", job, is_last=last)
+    client = Client.from_config(url=url, token=token)
+    found = client.why(chosen(client, job))
     if output in {"json", "yaml"}:
         show(found, output)
         return DONE

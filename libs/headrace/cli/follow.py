@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from typing import Literal
 
 from headrace.cli.exits import (
     CANCELLED,
@@ -20,6 +21,7 @@ from headrace.cli.exits import (
     report,
 )
 from headrace.cli.output import gpus, seconds, terminal_safe
+from headrace.cli.waiting import Waiting
 from headrace.client.client import Client
 from headrace.client.errors import ClientError, Unreachable
 from headrace.client.model import (
@@ -34,28 +36,40 @@ from headrace.client.model import (
 
 OUTPUT_S_MAX = 10.0
 
+Shows = Literal["all", "end", "output", "nothing"]
+"""What is printed of a job: all that happens to it and what it writes, its end, what it writes just
+as it wrote it (and its end on stderr, if it did not succeed), or nothing.
+"""
 
-def follow_job(client: Client, job: str, *, quiet: bool = False) -> int:
-    """Print what happens to the job until it has ended; its exit code. `quiet` prints the end only.
+
+def follow_job(client: Client, job: str, *, shows: Shows = "all") -> int:
+    """Print what happens to the job until it has ended; its exit code.
 
     Ctrl-C and a lost gateway leave it running, which is said.
     """
-    following = _Following(client, job, quiet=quiet)
+    following = _Following(client, job, shows)
     try:
         for event in client.events(job=job, follow=True, on_break=say_break):
             code = following.take(event)
             if code is not None:
                 return code
     except KeyboardInterrupt:
-        return left_running(job)
+        is_waiting = following.is_waiting
+        following.close()
+        return left_running(job, is_waiting=is_waiting)
     except Unreachable as error:
         return lost(job, error)
+    finally:
+        following.close()
     return OWN_FAILURE  # the stream of events ends only with the job's end
 
 
-def left_running(job: str) -> int:
+def left_running(job: str, *, is_waiting: bool = False) -> int:
     """Say that Ctrl-C ended only the looking; the exit code."""
     print(file=sys.stderr)  # the line that ^C stands on
+    if is_waiting:
+        line = f"{job} waits on, and will run; headrace why {job} says what for"
+        return report(f"{line}, headrace cancel {job} ends it", INTERRUPTED)
     return report(f"{job} runs on; headrace cancel {job} ends it", INTERRUPTED)
 
 
@@ -76,10 +90,21 @@ def say_break(error: Unreachable | None) -> None:
 class _Following:
     """What was printed of one job so far."""
 
-    def __init__(self, client: Client, job: str, *, quiet: bool) -> None:
-        self._client, self._job, self._quiet = client, job, quiet
+    def __init__(self, client: Client, job: str, shows: Shows) -> None:
+        self._client, self._job, self._shows = client, job, shows
         self._output: threading.Thread | None = None
         self._shown = 0  # the attempt whose placement was printed
+        self._waiting = Waiting(client, job, is_said=shows == "all")
+        self._waiting.begin()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether the job has no places now."""
+        return not self._waiting.is_over
+
+    def close(self) -> None:
+        """Print nothing more."""
+        self._waiting.end()
 
     def take(self, event: Happening) -> int | None:
         """Print what the event says; the exit code when it is the last one."""
@@ -112,12 +137,14 @@ class _Following:
             reason = f" after {data['reason']}" if data.get("reason") else ""
             rest = ", when it has rested" if data.get("rests_until_us") else ""
             self._say(f"waits again{reason}, for another attempt{rest}")
+            self._waiting.begin()
         elif kind == "job.finished.v1":
             return self._finished(event)
         return None
 
     def _placed(self, attempt: int, waited_us: int) -> None:
-        if self._quiet:
+        self._waiting.end()
+        if self._shows not in ("all", "output"):
             return
         self._shown = attempt
         found = self._client.job(self._job)
@@ -130,15 +157,22 @@ class _Following:
 
     def _task(self, event: Happening) -> None:
         """One line per task of a group that has ended."""
-        if event.type == "job.finished.v1" and not self._quiet:
-            print(printable(f"{event.data['job']}  {ending(event)}"), flush=True)
+        if event.type == "job.started.v1":
+            self._waiting.end()
+        if event.type == "job.finished.v1" and self._shows == "all":
+            self._waiting.say(printable(f"{event.data['job']}  {ending(event)}"))
 
     def _finished(self, event: Happening) -> int:
         attempt = int(event.data.get("attempt", 0))
         if attempt > self._shown:  # it ended before every worker of it ran
             self._placed(attempt, int(event.data.get("waited_us", 0)))
         self._await_output()
-        print(printable(f"{self._job}  {ending(event)}"), flush=True)
+        self._waiting.end()
+        end = printable(f"{self._job}  {ending(event)}")
+        if self._shows in ("all", "end"):
+            print(end, flush=True)
+        elif self._shows == "output" and event.data["outcome"] != "succeeded":
+            print(end, file=sys.stderr, flush=True)
         return exit_code(event)
 
     def _await_output(self) -> None:
@@ -148,7 +182,7 @@ class _Following:
 
     def _print(self, found: Description, attempt: AttemptRow) -> None:
         client = self._client.copy()
-        lines = output_lines(self._job, found, attempt)
+        lines = output_lines(self._job if self._shows == "all" else "", found, attempt)
         try:
             for piece in client.logs(self._job, attempt=attempt.attempt, follow=True):
                 lines.add(piece)
@@ -159,8 +193,8 @@ class _Following:
             client.close()
 
     def _say(self, text: str) -> None:
-        if not self._quiet:
-            print(printable(f"{self._job}  {text}"), flush=True)
+        if self._shows == "all":
+            self._waiting.say(printable(f"{self._job}  {text}"))
 
 
 class OutputLines:
@@ -239,6 +273,8 @@ def ending(event: Happening) -> str:
         parts.append(f"exit {data.get('exit_code', 0)}")
     parts.append(f"ran {seconds(int(data.get('ran_us', 0)))}")
     parts.append(f"waited {seconds(int(data.get('waited_us', 0)))}")
+    if data["outcome"] == "failed" and data.get("node"):
+        parts.append(f"rank {data.get('rank', 0)} on {data['node']}")
     reason = why_ended(str(data.get("reason", "")), str(data.get("message", "")))
     if reason and data["outcome"] != "succeeded":
         parts.append(f"({reason})")

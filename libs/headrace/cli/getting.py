@@ -18,7 +18,9 @@ def get_options(parser: ArgumentParser) -> None:
     """The arguments of `get`."""
     parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="none for scheduling")
-    parser.add_argument("-o", "--output", choices=("yaml", "json"), default="yaml")
+    parser.add_argument(
+        "-o", "--output", choices=("yaml", "json"), default="yaml", help="as what (yaml)"
+    )
     add_connection(parser)
 
 

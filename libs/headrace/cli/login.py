@@ -36,7 +36,13 @@ def login_options(parser: ArgumentParser) -> None:
     """The arguments of `login`."""
     parser.add_argument("url", metavar="URL", help="of the platform, such as https://head:7400")
     parser.add_argument("--token", default="", help="an API token instead; - is standard input")
-    parser.add_argument("--for", dest="lasts_us", type=duration_us, default=duration_us(LASTS))
+    parser.add_argument(
+        "--for",
+        dest="lasts_us",
+        type=duration_us,
+        default=duration_us(LASTS),
+        help=f"how long the token made here lasts ({LASTS})",
+    )
     parser.add_argument("-p", "--project", default="default", help="of jobs that name none")
     parser.add_argument("--context", default="", help="its name here; else the host's")
     parser.add_argument("--certificate", default="", help="the platform's, when it made its own")

@@ -34,7 +34,7 @@ def node_options(parser: ArgumentParser) -> None:
     def action(name: str, about: str, *, node: bool = True) -> ArgumentParser:
         made = actions.add_parser(name, help=about, description=f"{about}.", allow_abbrev=False)
         if node:
-            made.add_argument("node", metavar="NODE")
+            made.add_argument("node", metavar="NODE", help="as headrace node list has it")
         add_connection(made)
         return made
 

@@ -10,13 +10,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 import msgspec
 
 from headrace.cli.exits import printable
 
+NEVER_CUT = ("STATE",)  # whose words are few, and what people look for
 COLUMN_MIN = 12  # the last column keeps so many characters while others can give some
 CELL_MIN = 5
 GAP = "  "
@@ -49,7 +50,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, wide: bool = 
     ]
     across = 0 if wide else columns()
     if across:
-        widths = _fitting(widths, across)
+        kept = {0, *(column for column, name in enumerate(header) if name in NEVER_CUT)}
+        widths = _fitting(widths, across, kept)
     for number, row in enumerate([list(header), *shown]):
         fitted = [_cut(cell, width) for cell, width in zip(row, widths, strict=True)]
         cells = [cell.ljust(width) for cell, width in zip(fitted, widths, strict=True)]
@@ -136,16 +138,19 @@ def size(amount_bytes: int) -> str:
     return f"{amount_bytes}B"
 
 
-def _fitting(widths: Sequence[int], across: int) -> list[int]:
-    """Widths that fit, if any do: the last column gives first, then always the widest but the first,
-    which is what people copy.
+def _fitting(widths: Sequence[int], across: int, kept: Container[int]) -> list[int]:
+    """Widths that fit, if any do: the last column gives first, then always the widest but those that
+    are `kept`, the first among them, which is what people copy.
     """
     fitting = list(widths)
     over = sum(fitting) + len(GAP) * (len(fitting) - 1) - across
-    for least, giving in ((COLUMN_MIN, [len(fitting) - 1]), (CELL_MIN, range(1, len(fitting)))):
+    for least, giving in (
+        (COLUMN_MIN, [len(fitting) - 1]),
+        (CELL_MIN, [column for column in range(len(fitting)) if column not in kept]),
+    ):
         while over > 0:
             widest = max(giving, key=lambda column: (fitting[column], column), default=0)
-            if fitting[widest] <= least or not widest:
+            if fitting[widest] <= least or widest in kept:
                 break
             fitting[widest] -= 1
             over -= 1

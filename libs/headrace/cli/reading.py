@@ -121,7 +121,8 @@ def _where_or_why(row: JobRow) -> str:
     if row.state in ("waiting", "held") and row.why.startswith(CANNOT_TODAY):
         return f"cannot today: {row.why.removeprefix(CANNOT_TODAY)}"
     if row.state == "waiting":
-        return row.why or f"waits for {row.wants} GPUs" if row.wants != "–" else row.why
+        unit = "" if row.wants.endswith("cpu") else " GPUs"
+        return row.why or f"waits for {row.wants}{unit}" if row.wants != "–" else row.why
     return row.why
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.cli.arguments import add_connection
 from headrace.cli.exits import DONE, UNPLACEABLE, USAGE, report
-from headrace.cli.submitting import say_submitted
+from headrace.cli.submitting import Said, add_said, say_rows, say_submitted
 from headrace.client.client import Client
 
 NAME_LENGTH_MAX = 40
@@ -31,7 +31,10 @@ def run_options(parser: ArgumentParser) -> None:
         "-e", "--env", action="append", default=[], metavar="NAME[=VALUE]",
         help="NAME alone takes the value it has here",
     )  # fmt: skip
-    parser.add_argument("--secret", action="append", default=[], metavar="NAME")
+    parser.add_argument(
+        "--secret", action="append", default=[], metavar="NAME",
+        help="give it this secret of the project, as a variable of that name",
+    )  # fmt: skip
     parser.add_argument(
         "--template", metavar="TEMPLATE", help="what is not said here is taken from this template"
     )
@@ -48,12 +51,19 @@ def run_options(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--workdir", default="", help="this folder travels with the job")
     parser.add_argument("-d", "--detach", action="store_true", help="do not follow it")
-    parser.add_argument("--allow-plain-secret", action="store_true")
+    parser.add_argument(
+        "--allow-plain-secret",
+        action="store_true",
+        help="take environment names that look like credentials",
+    )
+    add_said(parser, "print what it writes and nothing else; with -d its id")
     add_connection(parser)
-    parser.add_argument("command", nargs=REMAINDER, metavar="-- COMMAND …")
+    parser.add_argument(
+        "command", nargs=REMAINDER, metavar="-- COMMAND …", help="what to run, as it is"
+    )
 
 
-def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> int:
+def run(*, url: str, token: str, project: str, detach: bool, said: Said, **given: Any) -> int:
     """Submit the command, follow it, and exit as it does. Ctrl-C leaves it running. What the fleet could
     not hold if it were empty is not followed: that would be for ever.
     """
@@ -65,7 +75,8 @@ def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> in
     if given["env"] or given["workdir"] or given["allow_plain_secret"]:
         document = _checked(document, allow_plain_secret=given["allow_plain_secret"])
     answer = client.submit(document)
-    say_submitted(client, document, answer)
+    if detach or said == "lines":
+        say_submitted(client, document, answer, said)
     if detach:
         return DONE
     if answer.warning:
@@ -73,7 +84,11 @@ def run(*, url: str, token: str, project: str, detach: bool, **given: Any) -> in
         return report(f"{answer.job} waits for nodes that could hold it; {how}", UNPLACEABLE)
     from headrace.cli.follow import follow_job
 
-    return follow_job(client, answer.job)
+    if said != "json":
+        return follow_job(client, answer.job, shows="all" if said == "lines" else "output")
+    code = follow_job(client, answer.job, shows="nothing")
+    say_rows(client, [answer.job])
+    return code
 
 
 def _document(project: str, command: list[str], given: dict[str, Any]) -> dict[str, Any]:

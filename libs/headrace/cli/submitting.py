@@ -5,13 +5,20 @@ from __future__ import annotations
 import contextlib
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from headrace.cli.arguments import add_connection
 from headrace.cli.exits import DONE, REFUSED, printable, report
 from headrace.client.client import Client
 from headrace.client.errors import ClientError, Refused
 from headrace.client.model import Answer
+
+if TYPE_CHECKING:
+    from headrace.cli.follow import Shows
+
+Said = Literal["lines", "ids", "json", "nothing"]
 
 SOCKET = "HEADRACE_APP_SOCKET"
 OPENLY = (
@@ -43,7 +50,24 @@ def submit_options(parser: ArgumentParser) -> None:
         action="store_true",
         help="take environment names that look like credentials",
     )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="only say whether the job files are understood; what the platform allows is not asked",
+    )
+    add_said(parser, "print ids and nothing else")
     add_connection(parser)
+
+
+def add_said(parser: ArgumentParser, quiet: str) -> None:
+    """How it is said what was submitted."""
+    parser.add_argument(
+        "-q", "--quiet", dest="said", action="store_const", const="ids", default="lines", help=quiet
+    )
+    parser.add_argument(
+        "-o", dest="said", choices=("lines", "json"),
+        help="json: an object a job, as it was submitted, or as it ended if that is waited for",
+    )  # fmt: skip
 
 
 def submit(
@@ -54,6 +78,8 @@ def submit(
     key: str,
     source: str,
     allow_plain_secret: bool,
+    dry_run: bool,
+    said: Said,
     url: str,
     token: str,
     project: str,
@@ -62,34 +88,67 @@ def submit(
     from headrace.cli.files import job_documents
 
     client = Client.from_config(url=url, token=token, project=project)
-    documents = [
-        document
-        for name in files
-        for document in job_documents(
-            name,
-            project=client.project,
-            said_project=project,
-            allow_plain_secret=allow_plain_secret,
-        )
-    ]
-    with _taken_over(client, documents, source):
-        jobs, code = _submitted(client, documents, key)
-    return code if not (wait or follow) else _followed(client, jobs, code, quiet=not follow)
+    found: list[tuple[str, dict[str, Any]]] = []  # with the file to name, if there are several
+    for name in files:
+        with _named(of := name if len(files) > 1 else ""):
+            documents = job_documents(
+                name,
+                project=client.project,
+                said_project=project,
+                allow_plain_secret=allow_plain_secret,
+            )
+        found += [(of, document) for document in documents]
+    if dry_run:
+        return _understood(found)
+    waits = wait or follow
+    with _taken_over(client, [document for _, document in found], source):
+        jobs, code = _submitted(client, found, key, "nothing" if said == "json" and waits else said)
+    if not waits:
+        return code
+    code = _followed(
+        client, jobs, code, "nothing" if said != "lines" else "all" if follow else "end"
+    )
+    if said == "json":
+        say_rows(client, jobs)
+    return code
 
 
-def _submitted(client: Client, documents: list[dict[str, Any]], key: str) -> tuple[list[str], int]:
+def _understood(found: list[tuple[str, dict[str, Any]]]) -> int:
+    for of, document in found:
+        name = f"{of}: {document.get('name') or 'job'}" if of else document.get("name") or "job"
+        print(printable(f"{name}  understood, not submitted  project {document['project']}"))
+    return DONE
+
+
+@contextlib.contextmanager
+def _named(file: str) -> Iterator[None]:
+    """Have a refusal name the file that it is about, if one is given."""
+    try:
+        yield
+    except Refused as refused:
+        if not file:
+            raise
+        raise Refused(
+            msgspec.structs.replace(refused.answer, message=f"{refused} ({file})")
+        ) from None
+
+
+def _submitted(
+    client: Client, found: list[tuple[str, dict[str, Any]]], key: str, said: Said
+) -> tuple[list[str], int]:
     """The ids of the jobs that were accepted, and an exit code."""
     jobs: list[str] = []
     code = DONE
-    for number, document in enumerate(documents):
+    for number, (of, document) in enumerate(found):
         suffix = f"-{number}" if number else ""
         try:
-            answer = client.submit(document, key=f"{key}{suffix}" if key else "")
+            with _named(of):
+                answer = client.submit(document, key=f"{key}{suffix}" if key else "")
         except Refused as refused:
             code = report(str(refused), REFUSED)
             continue
         jobs.append(answer.job)
-        say_submitted(client, document, answer)
+        say_submitted(client, document, answer, said)
     return jobs, code
 
 
@@ -115,17 +174,28 @@ def _taken_over(client: Client, documents: list[dict[str, Any]], source: str) ->
         yield
 
 
-def _followed(client: Client, jobs: list[str], code: int, *, quiet: bool) -> int:
+def _followed(client: Client, jobs: list[str], code: int, shows: Shows) -> int:
     """Each job to its end, in order; the exit code of the last one that had one."""
     from headrace.cli.follow import follow_job
 
     for job in jobs:
-        code = follow_job(client, job, quiet=quiet) or code
+        code = follow_job(client, job, shows=shows) or code
     return code
 
 
-def say_submitted(client: Client, document: dict[str, Any], answer: Answer) -> None:
-    """`<id>  submitted  …  project <p>`, and the warning when there is one."""
+def say_submitted(client: Client, document: dict[str, Any], answer: Answer, said: Said) -> None:
+    """`<id>  submitted  …  project <p>`, and the warning when there is one; or as it is wanted."""
+    if said == "ids":
+        print(printable(answer.job), flush=True)
+    if said == "json":
+        project = document.get("project") or client.project
+        told = {name: getattr(answer, name) for name in ("position", "key", "warning")}
+        print(
+            msgspec.json.encode({"job": answer.job, "project": project, **told}).decode(),
+            flush=True,
+        )
+    if said != "lines":
+        return
     parts = [answer.job, "submitted", *_shape(client, document, answer.job)]
     project = document.get("project") or client.project
     print(printable(f"{'  '.join(parts)}  project {project}"), flush=True)
@@ -133,6 +203,12 @@ def say_submitted(client: Client, document: dict[str, Any], answer: Answer) -> N
         print(printable(f"  {answer.warning}"), flush=True)
     if _listens_openly(document):
         print(OPENLY, flush=True)
+
+
+def say_rows(client: Client, jobs: list[str]) -> None:
+    """How each job ended, an object a line."""
+    for job in jobs:
+        print(msgspec.json.encode(client.job(job).job).decode(), flush=True)
 
 
 def _listens_openly(document: dict[str, Any]) -> bool:

@@ -20,6 +20,7 @@ from headrace.client.model import (
     Happening,
     HappeningPage,
     JobPage,
+    JobRow,
     LogPiece,
     NodeRow,
     ProjectRow,
@@ -99,6 +100,20 @@ class Client(Reports, People, Entering):
     def why(self, job: str) -> Explanation:
         """Why a job waits, or what it does, as of now."""
         return self._get(f"/v1/jobs/{job_path(job)}/why", Explanation)
+
+    def wait(self, job: str, *, on_break: OnBreak = None) -> JobRow:
+        """Return once the job has ended, with how: its `state` and `exit_code`; over broken
+        connections, of which `on_break` is told.
+        """
+        row = self.job(job).job
+        if row.ended_at_us:
+            return row
+        for event in self.events(job=row.job, follow=True, on_break=on_break):
+            is_its_own = event.data.get("job") == row.job
+            if is_its_own and event.type in ("job.finished.v1", "job.refused.v1"):
+                self.after_position = event.position
+                break
+        return self.job(row.job).job
 
     def outputs(self, job: str, folder: Path) -> list[str]:
         """Fetch what an ended job left behind into `folder`; the paths, below it."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from headrace.client.asking import Asking, part
+from headrace.client.asking import Asking, job_path, part
 from headrace.client.connection import path_with
 from headrace.client.model import Answer
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:  # what a call needs is loaded by that call: most programs mak
         VolumeRow,
     )
     from headrace.client.rebuilt_model import Rebuilt
+    from headrace.client.sweep_model import SweepRow
     from headrace.client.usage_model import UsageRow
     from headrace.client.webhook_model import WebhookRow
 
@@ -43,6 +44,12 @@ class Reports(Asking):
         query = {"by": by, "project": project, "user": user}
         times = {"since_us": since_us or None, "until_us": until_us or None}
         return self._list(path_with("/v1/usage", {**query, **times}), UsageRow)
+
+    def trials(self, job: str) -> SweepRow:
+        """A sweep's trials: what they were given, what they reported, and how they went."""
+        from headrace.client.sweep_model import SweepRow
+
+        return self._get(f"/v1/jobs/{job_path(job)}/trials", SweepRow)
 
     def rebuild(self) -> Rebuilt:
         """Have the gateway fold what it answers with from the log again."""

@@ -21,6 +21,8 @@ GRAMMAR = "2, 0.5, H100:8, A100:80GB:2, 24GB..80GB:1, 24GB or 1g.10gb:1"
 
 _MODEL = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,40}")
 _MIG = re.compile(r"[0-9]+g\.[0-9]+gb(\+me)?", re.IGNORECASE)
+_NUMBERS = ("one", "two", "three", "four", "five", "six", "seven", "eight")
+
 _COUNT_RANGE = re.compile(r"[0-9]*\.\.[0-9]*")
 
 
@@ -81,6 +83,10 @@ def _kind_of(field: str, value: str, part: str) -> str:
         return "size"
     if _COUNT_RANGE.fullmatch(part):
         not_yet(field, value=value, instead="an exact number of GPUs")
+    if part.lower() in _NUMBERS:  # else it is taken for a model that no node has
+        number = str(_NUMBERS.index(part.lower()) + 1)
+        rule = "is not an amount of GPUs: numbers are written in digits"
+        refuse(field, rule, value=value, instead=value.replace(part, number))
     if not _MODEL.fullmatch(part):
         refuse(field, "is not an amount of GPUs", value=value, instead=GRAMMAR)
     return "model"

@@ -107,6 +107,9 @@ class JobFile(Part):
         "schedule", "triggers", "deadline", "notify", "port", "replicas", "scale",
         "readiness", "rollout", "drain",
     )  # fmt: skip
+    elsewhere: ClassVar[Mapping[str, str]] = {
+        "parallel": "array: 0..99%8 for eight at a time, or sweep.parallel",
+    }
     parts: ClassVar[Parts] = {
         "resources": Resources,
         "sweep": Sweep,
@@ -135,7 +138,7 @@ class JobFile(Part):
     python: str | float = ""
     volumes: list[str] = []
     outputs: list[str] = []
-    array: str = ""
+    array: str | int = ""
     sweep: Sweep | None = None
     priority: str = "medium"
     preemptibility: str = ""

@@ -187,11 +187,11 @@ def _commands(job: JobFile) -> dict[str, tuple[str, ...]]:
 
 
 def _tasks(job: JobFile) -> Tasks | None:
-    if job.array and job.sweep is not None:
+    if job.array != "" and job.sweep is not None:
         refuse("array", "a job has either array: or sweep:", value=job.array)
     if job.sweep is not None:
         return sweep_of(job.sweep)
-    return array_of(job.array) if job.array else None
+    return array_of(job.array) if job.array != "" else None
 
 
 def _argv(field: str, value: str | list[str | int | float | bool]) -> tuple[str, ...]:

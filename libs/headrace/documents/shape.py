@@ -34,8 +34,10 @@ _WORDS = {
 class Part(msgspec.Struct, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """A mapping of a document. Subclasses name their fields that are `not_yet` built, the `parts`
     that are mappings with a Struct of their own, and those that map any names to such parts (`each`).
+    `elsewhere` tells of names that people look for here where they are.
     """
 
+    elsewhere: ClassVar[Mapping[str, str]] = {}
     not_yet: ClassVar[tuple[str, ...]] = ()
     parts: ClassVar[Parts] = {}
     each: ClassVar[Parts] = {}
@@ -92,6 +94,8 @@ def _checked_value(value: object, kind: type[Part], name: str, path: str) -> obj
 
 def _refuse_unknown(path: str, name: object, kind: type[Part]) -> None:
     text = str(name)[:64]
+    if text in kind.elsewhere:
+        refuse(f"{path}{text}", "unknown field", instead=kind.elsewhere[text])
     for part_name, part in kind.parts.items():
         if text in part.__struct_encode_fields__:
             refuse(f"{path}{text}", "unknown field", instead=f"did you mean {part_name}.{text}?")

@@ -97,11 +97,15 @@ def values_of(tasks: Tasks, param: str) -> Iterator[str]:
         yield from space
 
 
-def array_of(text: str) -> Tasks:
+def array_of(value: str | int) -> Tasks:
     """`0..99`, or `0..99%8` for eight at a time. Raises `DocumentError`."""
+    text = str(value)
     found = _ARRAY.fullmatch(text)
     if found is None:
-        refuse("array", "is not a range", value=text, instead="0..99 or 0..99%8")
+        count = int(text) if text.isdecimal() and len(text) <= len(str(TRIALS_MAX)) else 0
+        meant = f"0..{count - 1} is {count} tasks" if count else "0..99 is a hundred tasks"
+        instead = f"{meant}, 0..99%8 eight at a time"
+        refuse("array", "is not a range of indexes", value=text, instead=instead)
     first, last = int(found[1]), int(found[2])
     if first:
         not_yet("array", value=text, instead=f"0..{max(0, last - first)}")

@@ -124,11 +124,13 @@ AFTER_STATES = ("succeeded", "failed", "finished")
 
 class Dependency(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A `job` that has to end first: as `succeeded`, `failed` (not cancelled), or anyhow
-    (`finished`), once it was admitted.
+    (`finished`), once it was admitted. A job file may name it by the idempotency `key` that it was
+    submitted under, instead of by its id.
     """
 
-    job: str
+    job: str = ""
     state: str = "succeeded"
+    key: str = ""
 
     def is_met_by(self, outcome: str) -> bool:
         """Whether a job that ended so is no longer waited for."""

@@ -33,6 +33,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     the folder that travels with it, as its manifest has it, `inputs` the jobs whose outputs it needs.
     `after` names jobs as the user did. The job file was laid over the `template` that stands at
     position `template_at`, from which `template_fields` came; everything here is of the two together.
+    It came under the idempotency key `key`, by which others may name it.
     """
 
     owner: ClassVar[str] = "admission"
@@ -65,6 +66,7 @@ class JobRequested(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="job
     template: str = ""
     template_at: int = 0
     template_fields: tuple[str, ...] = ()
+    key: str = ""
 
 
 class JobAdmitted(Decision, frozen=True, kw_only=True, omit_defaults=True, tag="job.admitted.v1"):

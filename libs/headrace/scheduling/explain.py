@@ -89,7 +89,8 @@ def _room(world: World, gang: Gang, tasks: list[Task]) -> Explanation:
     free = sum(world.machines[name].free_milli for name in world.machines)
     numbers["free_milli"] = free
     near = f" within one {_level(gang)}" if _stays_near(gang) else ""
-    text = f"needs {wanted}{near}; {fits} free now ({gpus(free)} GPUs free in all)"
+    in_all = f" ({gpus(free)} GPUs free in all)" if any(map(_takes_gpus, shapes)) else ""
+    text = f"needs {wanted}{near}; {fits} free now{in_all}"
     barred = (barrier for shape in shapes for barrier in barred_cells(world, gang, shape).values())
     text += "".join(dict.fromkeys(f"; {_bound(barrier)}" for barrier in barred))
     kept, spent = _kept(world, gang)
@@ -247,6 +248,10 @@ def _wanted(shape: Shape, count: int) -> str:
         return f"{nodes} {gpus(shape.cpu_milli)} CPUs each"
     amount = gpus(shape.devices * shape.device_milli)
     return f"{nodes} {shape.model or 'GPU'}:{amount} each"
+
+
+def _takes_gpus(shape: Shape) -> bool:
+    return bool(shape.devices or shape.device_memory_bytes)
 
 
 def gpus(milli: int) -> str:

@@ -10,9 +10,8 @@ from collections.abc import Iterator
 
 import msgspec
 
-from headrace.admission.cancel_rules import short_for, unknown
-from headrace.admission.derived import index_of
 from headrace.admission.hearing import Hearing
+from headrace.admission.naming_rules import meant, under_key, unknown
 from headrace.admission.state import Ended, State
 from headrace.decider import Draft
 from headrace.events import Refusal
@@ -26,7 +25,7 @@ def awaited(hearing: Hearing, event: JobRequested) -> tuple[Dependency, ...] | R
     """What the job still has to wait for; a refusal when that is unknown or cannot come any more."""
     found: dict[str, Dependency] = {}
     for i, asked in enumerate(event.after):
-        job = _full_id(hearing, asked.job, event.project)
+        job = _id_of(hearing, asked, event.project)
         if isinstance(job, Refusal):
             return _at(i, job)
         ended = hearing.state.outcomes.get(job)
@@ -34,10 +33,11 @@ def awaited(hearing: Hearing, event: JobRequested) -> tuple[Dependency, ...] | R
             before = found.get(job)
             if before is not None and before.state != asked.state:
                 rule = f"is {job}, which is to end as {before.state} too"
-                return _at(i, Refusal(field="job", value=asked.job, rule=rule))
+                return _at(i, Refusal(field=_field(asked), value=asked.key or asked.job, rule=rule))
             found[job] = Dependency(job=job, state=asked.state)
         elif not asked.is_met_by(ended.outcome):
-            return _at(i, Refusal(field="job", value=asked.job, rule=unmet(job, asked, ended)))
+            rule = unmet(job, asked, ended)
+            return _at(i, Refusal(field=_field(asked), value=asked.key or asked.job, rule=rule))
     return tuple(found.values())
 
 
@@ -61,17 +61,19 @@ def decide_unmet(state: State, hearing: Hearing) -> Iterator[Draft]:
         )
 
 
-def _full_id(hearing: Hearing, job: str, project: str) -> str | Refusal:
-    """The project's job of this id, or the one it is short for: a live one, else one that ended."""
-    if hearing.project_of(job) == project:
-        return job
-    index = index_of(hearing.state)
-    return (
-        short_for(index.live, job, project, hearing.admitted_of(project))
-        or short_for(index.ended, job, project, ())
-        or unknown(job, project, ", or ended long ago")
-    )
+def _id_of(hearing: Hearing, asked: Dependency, project: str) -> str | Refusal:
+    """The project's job that is named."""
+    if asked.key:
+        rule = f"no job of project {project} is known that was submitted under this key"
+        instead = "submit that job first, or name it by its id"
+        none = Refusal(field="key", value=asked.key, rule=rule, instead=instead)
+        return under_key(hearing, asked.key, project) or none
+    return meant(hearing, asked.job, project) or unknown(asked.job, project, ", or ended long ago")
+
+
+def _field(asked: Dependency) -> str:
+    return "key" if asked.key else "job"
 
 
 def _at(index: int, refusal: Refusal) -> Refusal:
-    return msgspec.structs.replace(refusal, field=f"after[{index}].job")
+    return msgspec.structs.replace(refusal, field=f"after[{index}].{refusal.field}")

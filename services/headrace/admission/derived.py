@@ -9,9 +9,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from headrace.admission.state import Live, State
+from headrace.admission.state import Ended, Live, State
+
+REFUSED = "refused"  # the outcome of a job that never was one
+
+T = TypeVar("T")
 
 _AFTER_ALL = chr(0x10FFFF)  # no id begins with it
 
@@ -57,33 +61,59 @@ class JobIds:
 
 
 class Index:
-    """Ids of live jobs and groups without their tasks, and of those that ended; who has a volume;
-    which tasks of a group are wanted paused.
+    """Ids of live jobs and groups without their tasks, of those that ended, and of those refused; by
+    project and key who was asked for under it; who has a volume; which tasks of a group are wanted
+    paused.
     """
 
     def __init__(self, state: State) -> None:
         alone = {job_id: job.project for job_id, job in state.live.items() if not job.group}
         self.live = JobIds.of_all(alone)
-        self.ended = JobIds.of_all({job_id: of.project for job_id, of in state.outcomes.items()})
+        refused = {job: of.project for job, of in state.outcomes.items() if of.outcome == REFUSED}
+        others = {job: of.project for job, of in state.outcomes.items() if job not in refused}
+        self.ended, self.refused = JobIds.of_all(others), JobIds.of_all(refused)
+        self.by_key: dict[tuple[str, str], dict[str, None]] = {}
         self.with_volume: dict[str, dict[str, None]] = {}
         self.pausing: dict[str, dict[str, None]] = {}
         for job_id, job in state.live.items():
             self._volumes(job_id, job)
             self.paused(job_id, job)
+            self._keyed(job_id, job)
+        for job_id, ended in state.outcomes.items():
+            self._keyed(job_id, ended)
 
     def enters(self, job_id: str, job: Live) -> None:
         """The job lives."""
         if not job.group:
             self.live.add(job.project, job_id)
+        self._keyed(job_id, job)
         self._volumes(job_id, job)
 
     def leaves(self, job_id: str, job: Live) -> None:
         """It does not any more."""
         if not job.group:
             self.live.remove(job.project, job_id)
+        _without(self.by_key, (job.project, job.key), job_id)
         for volume in job.volumes:
             _without(self.with_volume, volume, job_id)
         _without(self.pausing, job.group, job_id)
+
+    def ended_has(self, job_id: str, of: Ended) -> None:
+        """It is remembered how the job ended."""
+        self._of(of).add(of.project, job_id)
+        self._keyed(job_id, of)
+
+    def ended_forgets(self, job_id: str, of: Ended) -> None:
+        """It is not any more."""
+        self._of(of).remove(of.project, job_id)
+        _without(self.by_key, (of.project, of.key), job_id)
+
+    def _of(self, of: Ended) -> JobIds:
+        return self.refused if of.outcome == REFUSED else self.ended
+
+    def _keyed(self, job_id: str, of: Live | Ended) -> None:
+        if of.key:
+            self.by_key.setdefault((of.project, of.key), {})[job_id] = None
 
     def paused(self, job_id: str, job: Live) -> None:
         """Its people want it paused, or not any more."""
@@ -134,7 +164,7 @@ def keys_changed(state: State) -> None:
     state.__dict__.pop("holders", None)
 
 
-def _without(sets: dict[str, dict[str, None]], name: str, job_id: str) -> None:
+def _without(sets: dict[T, dict[str, None]], name: T, job_id: str) -> None:
     members = sets.get(name)
     if members is not None:
         members.pop(job_id, None)

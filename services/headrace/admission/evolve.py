@@ -54,11 +54,11 @@ def evolve(state: State, entry: Entry) -> None:
             event=event, actor=entry.header.actor, traceparent=entry.header.traceparent
         )
         return
-    state.pending.pop(entry.header.causation, None)
     directory.evolve(state.directory, event)
     follow = _ON.get(type(event))
     if follow is not None:
         follow(state, entry, event)
+    state.pending.pop(entry.header.causation, None)
 
 
 def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
@@ -73,6 +73,8 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
         after=event.after,
         idle_us=event.idle_us,
         volumes=event.gang.volumes,
+        requested_at=event.requested_at,
+        key=_key_of(state, entry, event),
     )
     index_of(state).enters(event.job, state.live[event.job])
     if event.project in state.gone and not event.group:
@@ -86,6 +88,13 @@ def _admitted(state: State, entry: Entry, event: jobs.JobAdmitted) -> None:
         state.expanding[event.job] = None
     if event.group:
         evolve_groups.task_admitted(state, entry, event)
+
+
+def _key_of(state: State, entry: Entry, event: jobs.JobAdmitted) -> str:
+    """The idempotency key of its request; empty for a task, which was asked for with its group."""
+    pending = state.pending.get(entry.header.causation)
+    asked = pending.event if pending is not None else None
+    return asked.key if isinstance(asked, jobs.JobRequested) and asked.job == event.job else ""
 
 
 def _refused(state: State, _entry: Entry, event: jobs.JobRefused) -> None:
@@ -142,7 +151,13 @@ def _finished(state: State, entry: Entry, event: jobs.JobFinished) -> None:
         evolve_groups.stop_all(
             state, event.job, Stop(causation=entry.position, reason="group-ended"), group
         )
-    _remember(state, event.job, Ended(project=event.project, outcome=event.outcome))
+    ended = Ended(
+        project=event.project,
+        outcome=event.outcome,
+        requested_at=job.requested_at,
+        key=job.key,
+    )
+    _remember(state, event.job, ended)
     evolve_dependencies.ended(state, entry, event)
 
 
@@ -152,7 +167,7 @@ def _remember(state: State, job: str, ended: Ended) -> None:
     state.outcomes[job] = ended
     own = state.outcomes_of.setdefault(ended.project, {})
     own[job] = None
-    index_of(state).ended.add(ended.project, job)
+    index_of(state).ended_has(job, ended)
     if len(own) > state.setting("outcomes_per_project_max"):
         _forget(state, next(iter(own)))
     if len(state.outcomes) > state.setting("outcomes_max"):
@@ -160,10 +175,11 @@ def _remember(state: State, job: str, ended: Ended) -> None:
 
 
 def _forget(state: State, job: str) -> None:
-    project = state.outcomes.pop(job).project
+    ended = state.outcomes.pop(job)
+    project = ended.project
     own = state.outcomes_of[project]
     del own[job]
-    index_of(state).ended.remove(project, job)
+    index_of(state).ended_forgets(job, ended)
     if not own:
         del state.outcomes_of[project]
 

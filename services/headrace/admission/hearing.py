@@ -25,6 +25,7 @@ class Hearing:
         self.state, self.now_us = state, now_us
         self._admitted: dict[str, jobs.JobAdmitted] = {}
         self._admitted_of: Counter[str] = Counter()  # by project
+        self._under_key: dict[tuple[str, str], str] = {}  # by project and key
         self._admitted_of_user: Counter[tuple[str, str]] = Counter()
         self._stopped: dict[str, None] = {}
         self._pausing: dict[str, bool] = {}
@@ -44,6 +45,9 @@ class Hearing:
         """What was decided."""
         if isinstance(event, jobs.JobAdmitted):
             self._admitted[event.job] = event
+            asked = self.state.pending.get(event.requested_at)
+            if asked is not None and isinstance(asked.event, jobs.JobRequested):
+                self._under_key[event.project, asked.event.key] = event.job
             self._admitted_of[event.project] += max(1, event.tasks)
             self._admitted_of_user[event.project, event.user] += max(1, event.tasks)
         elif isinstance(event, jobs.JobCancelling):
@@ -109,6 +113,10 @@ class Hearing:
         if not self._admitted_of[project]:
             return []
         return [name for name, of in self._admitted.items() if of.project == project]
+
+    def admitted_under(self, project: str, key: str) -> str:
+        """The project's job that was admitted under this key in this turn, the last; empty: none."""
+        return self._under_key.get((project, key), "")
 
     def live_of(self, project: str) -> int:
         """How many jobs and groups of the project have not ended."""

@@ -17,14 +17,14 @@ from headrace.admission.bodies import (
     SecretNamed,
     WayNamed,
 )
-from headrace.admission.cancel_rules import full_id, unknown
 from headrace.admission.differing import differing
 from headrace.admission.hearing import Hearing
 from headrace.admission.ids import Ids
 from headrace.admission.member_requests import MEMBER_RECEIVERS, credential_of
+from headrace.admission.naming_rules import full_id, unknown
 from headrace.admission.people_requests import PEOPLE_RECEIVERS
 from headrace.admission.publisher_requests import PUBLISHER_RECEIVERS
-from headrace.admission.sources import with_source
+from headrace.admission.sources import with_inputs, with_source
 from headrace.admission.template_requests import TEMPLATE_RECEIVERS, job_file
 from headrace.admission.trials import drawn
 from headrace.admission.volume_requests import apply_volume, delete_volume
@@ -104,6 +104,8 @@ class Requests:
         if isinstance(job, JobFile):
             job = await with_source(job, request, runtime, self.keys(runtime))
         planned = job if isinstance(job, Refusal) else plan(job)
+        if isinstance(planned, Plan):
+            planned = with_inputs(planned, request, runtime)
         if isinstance(planned, Refusal):
             return asked.told(planned)
         if planned.project not in ("", request.project):
@@ -243,6 +245,7 @@ def _requested(request: Request, planned: Plan, job_id: str) -> JobRequested:
         inputs=tuple(mount.job for mount in planned.mounts if mount.job),
         after=planned.after,
         workspace=planned.workspace,
+        key=request.key,
     )
 
 

@@ -121,6 +121,8 @@ def _nearest(nodes: list[NodeJoined], fitting: list[str], gang: Gang) -> str:
     if fitting:
         some = " ".join(fitting[:NAMED_MAX])
         return f"nearest: nodes: {len(fitting)} would fit {some}"
+    if lacking := _lacking(nodes, gang):
+        return lacking
     kinds = gang.accelerators or (_ANY,)
     counted = [(sum(1 for _ in _of(node, kind)), node.node) for node in nodes for kind in kinds]
     most, name = max(counted, key=lambda found: found[0])
@@ -128,6 +130,19 @@ def _nearest(nodes: list[NodeJoined], fitting: list[str], gang: Gang) -> str:
         return f"nearest: {name} has {most} of that kind"
     models = dict.fromkeys(d.model for node in nodes for d in node.devices if d.healthy)
     return f"there are {', '.join(list(models)[:NAMED_MAX])}" if models else "there are no GPUs"
+
+
+def _lacking(nodes: list[NodeJoined], gang: Gang) -> str:
+    """What no node has enough of beside GPUs, and which has the most of it; empty when that is not
+    what is wrong.
+    """
+    cores = max(nodes, key=lambda node: node.cpu_milli)
+    if cores.cpu_milli < gang.cpu_milli:
+        return f"{cores.node} has the most CPUs, {gpus(cores.cpu_milli)}"
+    memory = max(nodes, key=lambda node: node.memory_bytes)
+    if memory.memory_bytes < gang.memory_bytes:
+        return f"{memory.node} has the most memory, {_size(memory.memory_bytes)}"
+    return ""
 
 
 def _kind(kind: Accelerator) -> str:

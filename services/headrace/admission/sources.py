@@ -1,4 +1,5 @@
-"""What a job takes over from an earlier one that it names in `from`: code, image and volumes.
+"""What a job takes over from earlier ones: code, image and volumes of the one that it names in
+`from`, and what those left behind that its `volumes` name.
 
 Rule: what the job file says itself is left alone, and everything taken over is checked as if the job
 file had said it. Nothing else of the other job is read, and only of the same project.
@@ -8,10 +9,10 @@ from __future__ import annotations
 
 import msgspec
 
-from headrace.admission.cancel_rules import full_id
+from headrace.admission.naming_rules import full_id
 from headrace.admission.state import State
 from headrace.bus.agents import Launch
-from headrace.documents import JobFile
+from headrace.documents import JobFile, Plan
 from headrace.events import Refusal, decode
 from headrace.events.asked import Mount
 from headrace.events.jobs import JobRequested
@@ -44,6 +45,21 @@ async def with_source(
         rule = "cannot be read any more: its project was erased"
         return Refusal(field="from", value=job.source, rule=rule)
     return _taken_over(job, _LAUNCH.decode(launch))
+
+
+def with_inputs(planned: Plan, request: Request, runtime: Runtime) -> Plan | Refusal:
+    """The same job, with the ids of the jobs whose outputs it wants: which one a name means must not
+    change until it starts. One that is not known here may have ended long ago.
+    """
+    mounts = list(planned.mounts)
+    for i, mount in enumerate(mounts):
+        if not mount.job:
+            continue
+        found = full_id(runtime.state, mount.job, request.project)
+        if isinstance(found, Refusal):
+            return msgspec.structs.replace(found, field=f"volumes[{i}]")
+        mounts[i] = msgspec.structs.replace(mount, job=found)
+    return msgspec.structs.replace(planned, mounts=tuple(mounts))
 
 
 def _taken_over(job: JobFile, launch: Launch) -> JobFile:

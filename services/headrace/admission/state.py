@@ -82,7 +82,9 @@ class Pending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A job, a group, or a task of a group that has not ended."""
+    """A job, a group, or a task of a group that has not ended. `key` is the idempotency key that it
+    was asked for under, at the position `requested_at`.
+    """
 
     project: str
     user: str = ""
@@ -93,6 +95,8 @@ class Live(msgspec.Struct, kw_only=True, omit_defaults=True):
     after: tuple[Dependency, ...] = ()
     idle_us: int = 0
     volumes: tuple[str, ...] = ()
+    requested_at: int = 0
+    key: str = ""
 
 
 class Login(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +119,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     project: str
     outcome: str
+    requested_at: int = 0
+    key: str = ""
 
 
 class Unmet(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -30,6 +30,7 @@ SORTS: dict[str, Callable[[Job], Any]] = {
 }
 
 JOB_STATES = (*LIVE, *ENDED, "live", "ended")
+REFUSED = "refused"
 NODE_STATES = ("ready", "silent", "waiting", *dict.fromkeys(STATES.values()))
 TELLING = ("waiting", "held", "starting", "running", "stopping", "paused")  # of tasks, in order
 
@@ -92,17 +93,34 @@ def nodes(projection: Projection, state: str) -> list[str]:
     return [*joined, *(name for name in waiting if name not in projection.nodes)]
 
 
+def called(
+    projection: Projection, name: str, sees: Callable[[str], bool] | None = None
+) -> list[Job]:
+    """Jobs (not tasks) of exactly this name, of the projects that are seen (None: all), but refused
+    ones: live ones first, of those the newest first.
+    """
+    found = _beginning(projection, f"{name}-", sees)
+    same = [job for job in found if job.name == name and job.state != REFUSED]
+    return sorted(same, key=lambda job: (job.job not in projection.live, -job.position))
+
+
 def names_like(
     projection: Projection, prefix: str, sees: Callable[[str], bool] | None = None
 ) -> list[str]:
     """Ids of jobs (not of tasks) that begin with `prefix`, live ones first, of the projects that are
-    seen (None: all).
+    seen (None: all). Refused ones are among them where there are no others.
     """
+    found = _beginning(projection, prefix, sees)
+    found = [job for job in found if job.state != REFUSED] or found
+    return sorted((job.job for job in found), key=lambda name: name not in projection.live)
+
+
+def _beginning(
+    projection: Projection, prefix: str, sees: Callable[[str], bool] | None
+) -> list[Job]:
     every = projection.names.beginning_with(prefix, lambda: (*projection.live, *projection.ended))
-    names = dict.fromkeys(every)
-    found = [job for name in names if (job := projection.job(name)) is not None]
-    seen = [job.job for job in found if sees is None or sees(job.project)]
-    return sorted(seen, key=lambda name: name not in projection.live)
+    found = (projection.job(name) for name in dict.fromkeys(every))
+    return [job for job in found if job is not None and (sees is None or sees(job.project))]
 
 
 def _wanted(projection: Projection, wish: Wish, before: int = 0) -> list[Job]:

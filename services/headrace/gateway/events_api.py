@@ -23,6 +23,7 @@ from headrace.store.interface import Store
 
 HEARTBEAT_S = 10.0  # so that both sides notice when the other has gone
 BEAT_S = 0.1  # who was just sent something is sent what comes within it at once
+EVENT_S = 0.002  # of one job's stream: so long for each event just read, up to a beat
 SCANNED_EVENTS_MAX = 50_000  # for one page of JSON
 INDEX_DIGITS_MAX = 9
 SSE = "text/event-stream"
@@ -142,8 +143,16 @@ async def _pieces(
                 silent_s = 0.0
                 yield b"id: %d\n\n" % position
             continue
-        position = chunk.position
+        read, position = chunk.position - position, chunk.position
         if chunk.data:
             yield chunk.data
         if position >= follower.projection.position:
-            await asyncio.sleep(BEAT_S - now_s() % BEAT_S)  # all on the same beat
+            await asyncio.sleep(_pause_s(read, wanted, now_s()))
+
+
+def _pause_s(read: int, wanted: Wanted, now_s: float) -> float:
+    """How long to wait before more is sent. Many follow all that happens: all of them on the same
+    beat, so that what they are sent is encoded once. Few follow one job, and somebody waits for each
+    step of it: they wait as long as what they were just sent was much.
+    """
+    return min(BEAT_S, read * EVENT_S) if wanted.job else BEAT_S - now_s % BEAT_S

@@ -172,6 +172,8 @@ def _exited(projection: Projection, _: Entry, event: AttemptExited) -> None:
         job.outputs[event.rank] = event.outputs
     if event.checkpoint:
         job.checkpoints[event.rank] = event.checkpoint
+    if job.group and event.reported and (event.rank == 0 or not job.reported):
+        job.reported = event.reported
 
 
 def _cancelling(projection: Projection, _: Entry, event: JobCancelling) -> None:

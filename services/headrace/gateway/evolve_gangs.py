@@ -22,7 +22,7 @@ def placed(projection: Projection, entry: Entry, event: GangPlaced) -> None:
     job = projection.live.get(event.job)
     if job is not None:
         job.attempt, job.workers, job.held_milli = event.attempt, event.workers, event.milli
-        job.why, job.outputs = "", {}
+        job.why, job.outputs, job.reported = "", {}, {}
         move(projection, job, "starting")
 
 

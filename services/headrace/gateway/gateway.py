@@ -129,12 +129,15 @@ class Gateway:
     async def job(
         self, name: str, index: int | None = None, sees: Callable[[str], bool] | None = None
     ) -> Job:
-        """The job of this id or of an unambiguous prefix of it among the jobs of projects that are
-        seen (None: all); with `index`, that task of it.
+        """The job of this id, else of this name (of several a live one, then the newest), else of an
+        unambiguous prefix of its id among the jobs of projects that are seen (None: all); with
+        `index`, that task of it.
 
         Jobs that ended long ago are folded again from the log. Raises `NotFound`, `Ambiguous`.
         """
-        found = self.projection.job(name) or self._by_prefix(name, sees)
+        found = (
+            self.projection.job(name) or self._by_name(name, sees) or self._by_prefix(name, sees)
+        )
         job_id = found.job if found else name
         if index is not None:
             job_id = f"{job_id}/{index}"
@@ -221,6 +224,14 @@ class Gateway:
         if not found.ended_at_us:
             raise BadRequest("job", name, f"has not ended yet: it is {found.state}")
         return found
+
+    def _by_name(self, name: str, sees: Callable[[str], bool] | None) -> Job | None:
+        found = choosing.called(self.projection, name, sees)
+        of = {job.project: job for job in reversed(found)}
+        if len(of) > 1:  # whoever cancels theirs must not end another project's
+            shown = ", ".join(f"{of[project].job} of {project}" for project in sorted(of))
+            raise Ambiguous(f"{name} could be {shown}")
+        return found[0] if found else None
 
     def _by_prefix(self, prefix: str, sees: Callable[[str], bool] | None) -> Job | None:
         names = choosing.names_like(self.projection, prefix, sees)

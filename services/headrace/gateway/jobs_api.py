@@ -78,6 +78,7 @@ async def list_jobs(
     """
     is_one_of("state", state_word, choosing.JOB_STATES)
     by.check_seen(project)
+    group = (await by.job(group)).job if group else ""
     if cursor and not sort:
         raise BadRequest("cursor", cursor, "goes on with a list in an order", "sort, or before")
     if before and sort:
@@ -106,7 +107,7 @@ async def list_jobs(
     opt=may("read", "job"),
 )
 async def describe_job(gateway: Gate, by: By, job: JobName, index: Index = None) -> Description:
-    """With its attempts, the decisions about it, and its timeline. `job` may be a prefix."""
+    """With its attempts, the decisions about it, and its timeline. `job` is an id, a name or a prefix."""
     return by.sight.description(await gateway.description(await by.job(job, index)))
 
 
@@ -126,8 +127,8 @@ async def cancel_job(
     key: Key = "",
     trace: Trace = "",
 ) -> Response[Answer]:
-    """Its workers are asked to stop, with the grace the job has, unless `now`. `job` may be a
-    prefix.
+    """Its workers are asked to stop, with the grace the job has, unless `now`. `job` is an id, a name
+    or a prefix.
     """
     found, sent = await by.job(job, index), (key, trace)
     return await _about((gateway, by), "job.cancel", found, sent, {"now": now} if now else {})
@@ -157,7 +158,7 @@ async def pause_job(
 async def resume_job(
     *, gateway: Gate, by: By, job: JobName, index: Index = None, key: Key = "", trace: Trace = ""
 ) -> Response[Answer]:
-    """It competes for GPUs again. `job` may be a prefix."""
+    """It competes for GPUs again. `job` is an id, a name or a prefix."""
     return await _about((gateway, by), "job.resume", await by.job(job, index), (key, trace))
 
 

@@ -65,6 +65,7 @@ class Job(msgspec.Struct, kw_only=True):
     checkpoints: dict[int, str] = {}  # for the next one
     workspace: Workspace | None = None
     best: str = ""  # trial of a sweep, with its value
+    reported: dict[str, str] = {}  # of a task: the last words of its first worker that had any
 
 
 class Node(msgspec.Struct, kw_only=True):

@@ -42,9 +42,7 @@ def _explained(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
         text = f"is paused ({job.paused or 'about to'}); headrace resume {job_id} lets it go on"
         return Explanation(rule="paused", text=text, numbers=waited)
     if job.run is not None and job.eligible and not takes_part(state, job):
-        where = ", ".join(dict.fromkeys(worker.node for worker in job.run.workers))
-        text = f"waits for the GPUs it had on {where}: what it did is kept there"
-        return Explanation(rule="bound", text=text, numbers=waited, names={"nodes": where})
+        return _bound(job.run, "the GPUs it had", waited)
     if job.doubted:
         where = ", ".join(name for name, machine in state.machines.items() if machine.apart)
         text = "the log was restored, and an attempt that it does not know may run: "
@@ -70,6 +68,10 @@ def _competing(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
     gang = world.gangs.get(job_id) or gang_of(state, job_id, job)
     found = _naming_volumes(state, job, _unless_reserved(state, world, gang))
     found = _naming_selective(state, found)
+    if (
+        job.run is not None and found.rule == "no-such-gpu"
+    ):  # each of its workers has one node alone
+        found = _bound(job.run, "free GPUs", found.numbers)
     stopping = [j for j in sorted(index_of(state).stopping) if _gainer(state, j) == job_id]
     if job.gaining and stopping:
         names = ", ".join(stopping[:NAMED_MAX])
@@ -88,6 +90,13 @@ def _competing(state: State, job_id: str, job: Job, now_us: int) -> Explanation:
         return found
     text = f"fits; {ahead} comes first"
     return msgspec.structs.replace(found, text=text, names={"behind": ahead})
+
+
+def _bound(run: Run, what: str, numbers: dict[str, int]) -> Explanation:
+    """It goes on where what it did is kept, or nowhere."""
+    where = ", ".join(dict.fromkeys(worker.node for worker in run.workers))
+    text = f"waits for {what} on {where}: what it did is kept there"
+    return Explanation(rule="bound", text=text, numbers=numbers, names={"nodes": where})
 
 
 def _naming_volumes(state: State, job: Job, found: Explanation) -> Explanation:
