@@ -166,6 +166,7 @@ async def test_what_is_above_the_groups_is_made_anew_where_somebody_removed_it(
 
     assert (end.reason, end.exit_code) == ("exited", 0), end
     assert all(top.is_dir() for top in tops | beside)
+    await confined.close()  # the launcher is in that beside, until it has gone
     for top in beside:
         top.rmdir()
 

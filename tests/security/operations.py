@@ -89,6 +89,7 @@ OPERATIONS = {
     ("post", "/v1/jobs/{job}/{index}/pause"): of_task("/pause", "job.pause"),
     ("post", "/v1/jobs/{job}/resume"): of_job("/resume", "job.resume"),
     ("post", "/v1/jobs/{job}/{index}/resume"): of_task("/resume", "job.resume"),
+    ("get", "/v1/jobs/{job}/trials"): of_job("/trials", "job.read"),
     ("get", "/v1/jobs/{job}/why"): of_job("/why", "job.read"),
     ("get", "/v1/jobs/{job}/{index}/why"): of_task("/why", "job.read"),
     ("get", "/v1/jobs/{job}/logs"): of_job("/logs", "logs.read"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tests.verification.histories import (
+    ACT,
+    P,
     accounted,
     admitted,
     begun,
@@ -22,6 +24,7 @@ from tests.verification.histories import (
 )
 
 from headrace.events import Header
+from headrace.events.gangs import GangEvicted
 from headrace.verification.lives import STALENESS_US
 
 ASKED = (requested(), joined(devices=("g1", "g2", "g3")), admitted(nodes=1, most=2), eligible())
@@ -55,6 +58,17 @@ def test_what_grows_is_booked_and_what_shrinks_is_given_back_on_proof() -> None:
     assert broken(*SHRUNK, given_back(1, devices="g3")) == ["I1"]
     assert broken(*SHRUNK, given_back(1, milli=500)) == ["I1"]
     assert broken(*SMALL, exited(report=4), released(devices="g1 g2")) == ["I1", "I1"]
+
+
+def test_what_was_cut_while_it_worked_is_done_again_although_all_that_is_left_was_done() -> None:
+    """Its first worker had ended on a node that was heard late; the second was told to stop."""
+    evicted = GangEvicted(job="a", project=P, attempt=1, reason="moved", act=ACT)
+    late = (exited(report=4), given_back(1))
+
+    cut = exited(rank=1, report=3, reason="stopped", exit_code=143)
+    assert broken(*GROWN, evicted, cut, *late, released(again=True)) == []
+    assert broken(*GROWN, evicted, exited(rank=1, report=3), *late, released(again=True)) == ["I4"]
+    assert "I4" in broken(*SMALL, evicted, exited(report=4), released(again=True))
 
 
 def test_a_rank_names_one_worker_of_an_attempt() -> None:

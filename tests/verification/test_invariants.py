@@ -27,7 +27,7 @@ from tests.verification.histories import (
 
 from headrace.events import Header
 from headrace.events.accounts import AccountAssigned
-from headrace.events.gangs import GangEvicted
+from headrace.events.gangs import Act, GangEvicted
 from headrace.events.jobs import JobCancelling, JobHeld
 from headrace.events.nodes import NodeChanged
 from headrace.events.platform import LogBegan, ServiceLed
@@ -50,6 +50,16 @@ def test_a_job_may_run_again_after_it_was_released() -> None:
     again = (*RUNNING, EVICTED, exited(exit_code=143), released(again=True))
 
     assert broken(*again, accounted(), placed(attempt=2), started(attempt=2, report=3)) == []
+
+
+def test_who_was_asked_to_save_itself_may_be_told_once_to_stop_at_once() -> None:
+    asked = msgspec.structs.replace(EVICTED, reason="cancelled", way="signal")
+    at_once = msgspec.structs.replace(EVICTED, reason="cancelled", act=Act(rule="now"))
+
+    assert broken(*RUNNING, asked, at_once) == []
+    assert broken(*RUNNING, asked, at_once, at_once) == ["I4"]
+    assert broken(*RUNNING, asked, asked) == ["I4"]
+    assert broken(*RUNNING, EVICTED, at_once) == ["I4"]
 
 
 # I1

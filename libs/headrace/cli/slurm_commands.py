@@ -23,6 +23,8 @@ from headrace.documents.frameworks.slurm import PROGRAMS, number_of
 JOBS_MAX = 1_000  # looked at for a number, newest first
 HELP = f"""usage: headrace slurm path              print a folder of Slurm's commands, for your own PATH
        headrace slurm COMMAND …         {", ".join(PROGRAMS[1:])}, as that folder has them
+
+Slurm's commands for scripts that call them
 """
 STATES = {
     "waiting": "PENDING", "held": "PENDING", "starting": "CONFIGURING", "running": "RUNNING",

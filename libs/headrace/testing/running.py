@@ -123,8 +123,9 @@ def started(made: RunningPlatform, *options: str, **env: str) -> Iterator[None]:
     again; it is gone with its data afterwards.
     """
     made.env |= env
-    gateway, bus = free_port(), free_port()
-    where = ("--listen", f"127.0.0.1:{gateway}", "--bus-port", f"{bus}", "--metrics-port", "0")
+    where = ["--listen", f"127.0.0.1:{free_port()}", "--metrics-port", "0"]
+    if "HEADRACE_NATS_URL" not in made.env:
+        where += ["--bus-port", f"{free_port()}"]
     with removed_at_the_end(made):
         made.up(*where, *options)
         yield

@@ -20,6 +20,7 @@ from headrace.events.gangs import (
 from headrace.verification.life import NEVER, Grant, Life
 
 Found = tuple[str, str]  # invariant, what
+SIGNAL, NOW = "signal", "now"  # of `gang.evicted`: its way, and the rule that overtakes it
 
 
 class Grants:
@@ -103,6 +104,8 @@ class Grants:
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} gives back and is not placed"
             return
+        stopped = [rank for rank in event.ranks if grant.gone.get(rank, 0) > grant.evicted]
+        grant.cut = grant.cut or not grant.done.keys() >= set(stopped)
         yield from self._leaves(entry, event.job, grant, event.ranks)
         life.unpaid.append((event.attempt, event.milli, event.held_us))
 
@@ -110,18 +113,21 @@ class Grants:
         grant = self._grant(event.job, event.attempt)
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} is evicted and not placed"
-        elif grant.evicted != NEVER:
-            yield "I4", f"{event.job} attempt {event.attempt} is evicted again"
-        else:
-            grant.evicted = entry.position
+        elif grant.evicted == NEVER:
+            grant.evicted, grant.is_asked = entry.position, event.way == SIGNAL
             self._short.pop(event.job, None)
+        elif grant.is_asked and event.act.rule == NOW:
+            grant.is_asked = False
+        else:
+            yield "I4", f"{event.job} attempt {event.attempt} is evicted again"
 
     def released(self, entry: Entry, event: GangReleased) -> Iterator[Found]:
         life, grant = self.known(event.job), self._grant(event.job, event.attempt)
         if grant is None:
             yield "I3", f"{event.job} attempt {event.attempt} is released and not placed"
             return
-        if event.again and grant.nodes and grant.nodes.keys() <= grant.done.keys():
+        is_done = bool(grant.nodes) and grant.nodes.keys() <= grant.done.keys() and not grant.cut
+        if event.again and is_done:
             yield "I4", f"{event.job} is tried again although attempt {event.attempt} did its work"
         yield from self._leaves(entry, event.job, grant, tuple(grant.nodes))
         life.grant, life.rests = None, bool(event.rests_until_us)

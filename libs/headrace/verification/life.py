@@ -11,9 +11,8 @@ class Grant:
     """A live attempt: where its workers are by rank, and what the log has proof of."""
 
     __slots__ = (
-        "attempt", "begun", "done", "evicted", "first", "gone", "leaving", "left", "locked", "milli", "nodes",
-        "paused", "phase_at", "ranks", "roles",
-        "short", "short_us", "started",
+        "attempt", "begun", "cut", "done", "evicted", "first", "gone", "is_asked", "leaving", "left", "locked",
+        "milli", "nodes", "paused", "phase_at", "ranks", "roles", "short", "short_us", "started",
     )  # fmt: skip
 
     def __init__(self, attempt: int, nodes: dict[int, str], milli: int) -> None:
@@ -26,6 +25,8 @@ class Grant:
         self.done: dict[
             int, int
         ] = {}  # of them, whose command ended by itself and said all was well
+        self.cut = False  # a worker that left had not done its work when all were told to stop
+        self.is_asked = False  # told to save itself: it may still be told to stop at once
         self.leaving: dict[int, None] = {}
         self.left: dict[int, int] = {}  # rank to position: it is off its devices
         self.locked: dict[int, int] = {}
