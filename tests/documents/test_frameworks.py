@@ -153,6 +153,13 @@ def test_slurms_job_is_a_number_as_its_readers_expect() -> None:
     assert environment("slurm", later)["SLURM_JOB_ID"] == number  # as one that was requeued
 
 
+def test_nodes_of_one_machine_are_told_apart_where_torchrun_looks() -> None:
+    here = msgspec.structs.replace(GANG, addresses=("127.0.0.1", "127.0.0.1"))
+
+    assert environment("slurm", here)["PET_LOCAL_ADDR"] == "n2"
+    assert "PET_LOCAL_ADDR" not in environment("slurm", GANG)
+
+
 def test_a_task_of_an_array_knows_its_own_number_and_the_arrays() -> None:
     told = environment("slurm", msgspec.structs.replace(GANG, job="pretrain-b0c4/7"))
 

@@ -20,7 +20,7 @@ from headrace.client.model import ENDED
 from headrace.testing import RunningPlatform, started_platform
 
 FLEET = ("--nodes", "2", "--gpus", "simulated:2xH100-80GB")
-RUN_S_MAX = 120.0
+RUN_S_MAX = 240.0
 POLL_S = 0.5
 LINE_LENGTH_MAX = 110
 

@@ -49,7 +49,8 @@ print(f"jax {jax.process_index()}/{jax.process_count()}", flush=True)
 TENSORFLOW = """
 import tensorflow as tf
 r = tf.distribute.cluster_resolver.%s(%s)
-print(f"{r.task_type} {r.task_id} of {r.cluster_spec().num_tasks('worker')}", flush=True)
+all_of_them = r.cluster_spec().num_tasks("worker")
+print(f"{r.task_type} {r.task_id} of {all_of_them}", flush=True)
 """
 RAY = """
 import ray
@@ -103,7 +104,7 @@ IDIOMS = (
           script=FIRST_NODE % (1, "unset XLA_FLAGS", "srun python program.py")),
     Idiom("TensorFlow, TF_CONFIG", TENSORFLOW % ("TFConfigClusterResolver", ""),
           {"worker 0 of 2": 1, "worker 1 of 2": 1}, GANG, module="tensorflow"),
-    Idiom("TensorFlow, srun", TENSORFLOW % ("SlurmClusterResolver", "gpus_per_node=0, auto_set_gpu=False"),
+    Idiom("TensorFlow, srun", TENSORFLOW % ("SlurmClusterResolver", "gpus_per_node=1, gpus_per_task=1, auto_set_gpu=False"),
           {"worker 0 of 2": 1, "worker 1 of 2": 1}, module="tensorflow",
           script=FIRST_NODE % (1, "", "srun python program.py")),
     Idiom("Ray of its own", RAY, {"ray 42 1.0": 1}, TWO_GPUS, module="ray"),

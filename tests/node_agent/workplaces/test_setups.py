@@ -44,7 +44,7 @@ async def test_jobs_that_come_at_once_wait_for_one_setup(node, tmp_path):
 
 async def test_an_environment_in_the_working_directory_is_each_attempts_own(node):
     script = setup("python3 -m venv --without-pip .venv")
-    show = ".venv/bin/python -c 'import sys; print(sys.prefix)'; pwd"
+    show = '. .venv/bin/activate; echo "$VIRTUAL_ENV"; pwd'
     jobs = [ran(node, f"job-{n}", *shell(show), setup=script) for n in range(3)]
     for said, end in await asyncio.gather(*jobs):
         prefix, work = said.split()

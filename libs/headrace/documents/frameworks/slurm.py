@@ -49,8 +49,11 @@ def environment(place: Place) -> dict[str, str]:
     names = bracketed(place.names)
     array, _, index = place.job.partition("/")
     of_array = {"SLURM_ARRAY_JOB_ID": str(number_of(array)), "SLURM_ARRAY_TASK_ID": index}
+    told = of_array if index else {}
+    if place.shares_a_machine:  # torchrun tells nodes apart by host name and process number alone
+        told["PET_LOCAL_ADDR"] = place.names[place.node_rank]
     return (
-        (of_array if index else {})
+        told
         | ranks(place)
         | {
             "SLURM_JOBID": str(number_of(place.job)),
@@ -58,6 +61,7 @@ def environment(place: Place) -> dict[str, str]:
             "SLURM_JOB_NUM_NODES": nodes,
             "SLURM_JOB_NODELIST": names,
             "SLURM_NODELIST": names,
+            "SLURM_STEP_NODELIST": names,
             "SLURM_NNODES": nodes,
             "SLURM_NODEID": str(place.node_rank),
             "SLURMD_NODENAME": place.names[place.node_rank] if not place.is_elastic else "",

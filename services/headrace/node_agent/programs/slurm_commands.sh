@@ -167,6 +167,7 @@ srun_() {
   for ((local_ = 0; local_ < count; local_++)); do
     export SLURM_LOCALID=$local_ SLURM_PROCID=$((first + local_)) SLURM_STEP_NUM_TASKS=$total
     export SLURM_NTASKS=$total SLURM_NPROCS=$total SLURM_STEP_NUM_NODES=$nodes
+    export SLURM_STEP_TASKS_PER_NODE="$here$([ "$nodes" = 1 ] || echo "(x$nodes)")"
     if [ -n "$each" ]; then
       CUDA_VISIBLE_DEVICES=$(IFS=,; echo "${devices[*]:local_ * each:each}")
     fi
