@@ -8,6 +8,7 @@ from headrace.events.gangs import GangPlaced, GangReleased
 from headrace.events.jobs import JobFinished, JobRetries
 from headrace.events.nodes import NodeFilled
 from headrace.placement.decide import DECIDER
+from headrace.placement.end_rules import REQUEUED_APART_US
 from headrace.placement.explain_rules import explain
 from headrace.placement.port_rules import SKIPPED
 
@@ -84,6 +85,7 @@ def test_a_job_goes_on_after_its_limit_where_it_says_so(history):
 @pytest.mark.parametrize("code", [0, 124])
 def test_a_job_that_asks_for_another_attempt_has_it_whatever_its_exit_code(history, code):
     begins(history, "a", max_duration_us=60 * SECOND_US)
+    history.now_us += REQUEUED_APART_US
     history.exits("a", reason="requeued", exit_code=code)
     released, placed = history.settled()
     assert (released.again, released.reason, placed.attempt) == (True, "requeued", 2)
@@ -95,6 +97,16 @@ def test_a_job_that_asks_for_another_attempt_has_it_whatever_its_exit_code(histo
     history.exits("a", reason="requeued", exit_code=code)
     (finished,) = of(JobFinished, history.settled())
     assert (finished.outcome, finished.reason) == ("failed", "requeued")
+
+
+def test_attempts_that_ask_for_the_next_begin_some_seconds_apart(history):
+    begins(history, "a")
+    begun_us = history.now_us
+    history.now_us += 2 * SECOND_US
+    history.exits("a", reason="requeued", exit_code=0)
+    (released,) = history.settled()
+    assert abs(released.rests_until_us - begun_us - REQUEUED_APART_US) < SECOND_US
+    assert tags(rests_over(history)) == ["job.retries", "gang.placed"]
 
 
 def test_who_is_cancelled_is_not_requeued(history):

@@ -20,6 +20,7 @@ from headrace.client.model import AttemptRow, Description, JobRow
 TASKS_SHOWN = 10
 TIMELINE_SHOWN = 30
 TAIL_BYTES, TAIL_LINES = 4_096, 10
+ESCAPE, PLAIN = "\x1b", "\x1b[0m"
 
 _NUMBER = re.compile(r"[0-9.]+")
 
@@ -70,10 +71,19 @@ def last_lines(client: Client, found: Description) -> list[str]:
         text = "".join(piece.text for piece in pieces)
     except ClientError:
         return []
-    lines = [terminal_safe(line) for line in text.splitlines()[-TAIL_LINES:]]
+    lines = [_as_written(line) for line in text.splitlines()[-TAIL_LINES:]]
     which = f"rank {rank} process {process}" if process > 0 else f"rank {rank}"
     head = f"  last lines of {which} on {ended.data['node']}"
     return [head, *(f"    {line}" for line in lines)] if lines else []
+
+
+ESCAPE, PLAIN = "\x1b", "\x1b[0m"
+
+
+def _as_written(line: str) -> str:
+    """With its own colours, which what follows has not."""
+    safe = terminal_safe(line)
+    return f"{safe}{PLAIN}" if ESCAPE in safe else safe
 
 
 def _lines(found: Description, *, wide: bool) -> list[str]:

@@ -16,17 +16,23 @@ def outputs_options(parser: ArgumentParser) -> None:
     """The arguments of `outputs`."""
     add_job(parser)
     parser.add_argument(
-        "-o", "--output", default=".", metavar="DIR", help="where to (.); made if it is not there"
+        "-o",
+        "--output",
+        metavar="DIR",
+        help="where to (a folder named as the job); made if need be",
     )
     add_connection(parser)
 
 
-def outputs(*, job: str, last: bool, output: str, url: str, token: str, project: str) -> int:
-    """Fetch them, and say which files there are now."""
+def outputs(*, job: str, last: bool, output: str | None, url: str, token: str, project: str) -> int:
+    """Fetch them, and say which files there are now. Unless it is said where to, nothing that is here
+    already is replaced by a file that a job chose the name of.
+    """
     del project  # an id says enough
     check_job("outputs", job, is_last=last)
     client = Client.from_config(url=url, token=token)
     job = chosen(client, job)
+    output = job if output is None else output
     folder = Path(output).absolute()
     paths = client.outputs(job, folder) or _of_trials(client, job, folder)
     if not paths:

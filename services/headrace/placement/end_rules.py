@@ -17,6 +17,9 @@ from headrace.scheduling.kinds import is_kind
 
 TIMEOUT = "timeout"  # why an attempt ends that has run for as long as it may
 REQUEUED = "requeued"  # the job asked for another attempt
+# Between the begins of two attempts of which the first asked for the second: else a job that asks at once
+# fills log and queue by itself. Slurm holds a requeued job for two minutes.
+REQUEUED_APART_US = 10_000_000
 EXIT_TIMEOUT = 124  # what an agent reports that had to hold the maximum duration by itself
 CLOCKS_AGREE_US = 2_000_000  # ends recorded that close together are in the order of nodes' clocks
 
@@ -83,9 +86,12 @@ def ending(state: State, job: Job, run: Run) -> Ending:
 
 def again(state: State, job: Job, run: Run, found: Ending) -> Again:
     """How the job is tried again after this end."""
+    ended_us = max((end.at_us for end in run.exits.values()), default=0)
+    if found.reason == REQUEUED:
+        rested_us = (run.begun_us or ended_us) + REQUEUED_APART_US
+        return Again(reason=REQUEUED, rests_until_us=rested_us if rested_us > ended_us else 0)
     if not is_counted(job, found.reason):
         return Again(reason=found.reason)
-    ended_us = max(end.at_us for end in run.exits.values())
     rest_us = job.retry.rest_us(job.tries + 1)
     told = Again(reason=found.reason, rests_until_us=ended_us + rest_us if rest_us else 0)
     worker = run.worker(found.rank)

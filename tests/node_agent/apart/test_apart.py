@@ -30,7 +30,7 @@ from headrace.node_agent.isolation.accounts import FIRST, Accounts
 from headrace.node_agent.isolation.cgroups import Cgroup2, _beside, probe_loopback
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.process_machine import ProcessMachine
-from headrace.node_agent.supervision import kernel, tree
+from headrace.node_agent.supervision import kernel, shim, tree
 from headrace.node_agent.supervision.confinement import pids_in
 from headrace.node_agent.supervision.protocol import SOCKET
 
@@ -190,6 +190,58 @@ async def test_the_shim_is_the_first_process_of_its_attempt(node: Node) -> None:
     status = kernel.read(f"/proc/{shim}/status", 4096).decode()
     numbers = next(line for line in status.splitlines() if line.startswith("NSpid:")).split()[1:]
     assert (int(numbers[0]), numbers[-1]) == (shim, "1")
+
+
+@as_root
+@pytest.mark.parametrize(("mode", "said"), [(0o711, "mine"), (0o700, "")])
+async def test_a_folder_that_a_job_names_is_one_that_its_account_gets_to(
+    node: Node, mode: int, said: str
+) -> None:
+    """Also in the places that everybody shares, of which root shows it this one alone."""
+    keep_apart(node)
+    await started(node)
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        inside = Path(folder) / "inside"
+        inside.mkdir(mode=0o755)
+        (inside / "file").write_text("mine")
+        os.chmod(folder, mode)
+
+        key = await node.placement.want("job-1", "cat", "file", workdir=str(inside), user="bob")
+        end = await node.placement.ended(key)
+
+    assert (await node.placement.logs(key)).data.decode() == said
+    assert (end.reason == "exited") == bool(said), end
+
+
+@as_root
+def test_a_thread_that_has_an_account_is_none_that_the_account_may_trace_or_limit() -> None:
+    """Both ask for all three ids, of users and of groups: prlimit(2), ptrace(2)."""
+    ids: list[list[int]] = []
+
+    def begin() -> None:
+        kernel.be(FIRST, FIRST, [])
+        status = kernel.read("/proc/thread-self/status", 4096).decode().splitlines()
+        ids.extend(
+            [int(word) for word in line.split()[1:4]]
+            for line in status
+            if line.startswith(("Uid:", "Gid:"))
+        )
+
+    kernel.run_beside(begin)
+
+    assert ids == [[FIRST, FIRST, 0], [FIRST, FIRST, 0]]
+
+
+def test_who_says_itself_who_it_is_is_taken_for_a_process_of_the_job(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(kernel, "FIRST", os.getpid())
+    by_agent, queued, by_job = (
+        signal.struct_siginfo((signal.SIGTERM, code, 0, pid, 0, 0, 0))
+        for code, pid in ((0, 0), (-1, 0), (0, 7))
+    )
+
+    assert [shim.is_within(info) for info in (by_agent, queued, by_job)] == [False, True, True]
 
 
 @as_root

@@ -99,7 +99,8 @@ class Views:
             "kind": self.kind,
             "hidden": sorted(set(hidden)),
             "shown": shown,
-            "named": self._of_the_host(cwd, hidden),
+            "named": self._of_the_host(self.shown, hidden),
+            "asked": self._of_the_host([] if self.hides_home(user) else [cwd], hidden),
             "refused": list(refused),
             "shm_bytes": shm_bytes,
             "shares_memory": shares_memory,
@@ -112,12 +113,13 @@ class Views:
         """Whether this user's jobs find the agent's home empty."""
         return bool(self.home) and self.trusted not in (user, EVERYBODY)
 
-    def _of_the_host(self, cwd: str, hidden: Sequence[str]) -> list[str]:
-        """Folders of the shared places that a job sees beside its own, through no link: whoever lays one
-        there later, where everybody may, must not choose what is shown.
+    @staticmethod
+    def _of_the_host(paths: Sequence[str], hidden: Sequence[str]) -> list[str]:
+        """Those of these folders that are of the shared places, through no link: whoever lays one there
+        later, where everybody may, must not choose what is shown.
         """
-        paths = {*self.shown, *([cwd] if cwd.startswith("/") else [])}
-        found = {os.path.realpath(path) for path in paths if _is_in(path, TEMPORARY)}
+        asked = {path for path in paths if path.startswith("/") and _is_in(path, TEMPORARY)}
+        found = {os.path.realpath(path) for path in asked}
         return sorted(
             path for path in found if not _is_below(path, hidden) and os.path.exists(path)
         )

@@ -29,8 +29,8 @@ _KEYRING_CALLS = {
 _KEEP_SIZE_AND_PUNCH_HOLE = 0x01 | 0x02
 NEW_MOUNTS, NEW_IPC, NEW_USER, NEW_PIDS = 0x20000, 0x8000000, 0x10000000, 0x20000000
 NEW_GROUPS = 0x2000000  # the root of control groups is the one that the process is in (Linux 4.6)
-# By machine: setgroups, setgid, setuid. The C library's own change every thread of the process.
-_ACCOUNT_CALLS = {"x86_64": (116, 106, 105), "aarch64": (159, 144, 146)}.get(os.uname().machine)
+# By machine: setgroups, setresgid, setresuid. The C library's own change every thread of the process.
+_ACCOUNT_CALLS = {"x86_64": (116, 119, 117), "aarch64": (159, 149, 147)}.get(os.uname().machine)
 CAN_SPLIT_ACCOUNTS = _ACCOUNT_CALLS is not None
 FIRST = 1  # the number of the first process of a PID namespace
 READ_ONLY, NO_DEVICES = 1, 4  # of `restrict`: `MOUNT_ATTR_*` of linux/mount.h
@@ -163,14 +163,16 @@ def have_files_of(user: int, group: int) -> None:
 
 
 def be(user: int, group: int, groups: list[int]) -> None:
-    """Be this account from now on, in this thread alone, and in what it starts; only where
-    `CAN_SPLIT_ACCOUNTS`. Raises `OSError`.
+    """Be this account from now on, in this thread alone, and whole in what it starts; only where
+    `CAN_SPLIT_ACCOUNTS`. Raises `OSError`. The thread's saved ids stay root's until a program replaces
+    it: what it has started may run beside it for a moment, and who has not all ids of a thread may
+    neither trace its process nor set its limits (ptrace(2), prlimit(2)).
     """
     assert _ACCOUNT_CALLS is not None
-    setgroups, setgid, setuid = _ACCOUNT_CALLS
+    setgroups, setresgid, setresuid = _ACCOUNT_CALLS
     syscall(setgroups, len(groups), struct.pack(f"={len(groups)}I", *groups))
-    syscall(setgid, group)
-    syscall(setuid, user)
+    syscall(setresgid, group, group, os.getegid())
+    syscall(setresuid, user, user, os.geteuid())
 
 
 def mount(kind: str, target: str, options: str = "") -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from headrace.node_agent.supervision import kernel
 from headrace.node_agent.supervision.beneath import Folder
-from headrace.node_agent.supervision.mountpoints import Account, hold, mount, show
+from headrace.node_agent.supervision.mountpoints import Account, files_of, hold, mount, show
 
 ROOT, USER = "root", "user"  # whose: of an agent that is root, or of one that is not
 TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108  (a folder of the attempt is shown there)
@@ -45,7 +45,8 @@ LEAVE, END = signal.SIGHUP, signal.SIGTERM  # to init, from its shim
 View = dict[str, Any]
 """What the attempt's processes see: `kind` (root or user), `hidden` (paths that are empty for them),
 `shown` (each `[path, is_read_only]`: what of it they see nevertheless), `named` (what they see too, of places
-where everybody may lay links: paths without any), `refused` (devices' files that
+where everybody may lay links: paths without any), `asked` (such that the job names: its account must get
+there by itself), `refused` (devices' files that
 they cannot open), `shm_bytes` (0: half of the memory), `shares_memory` (its /dev/shm is the host's),
 `names` (`[line of passwd, line of group]` or
 None: the account has them), `scopes_sockets`, `group` (the control group of version 2 that is
@@ -183,6 +184,8 @@ class Namespaces:
         shown = [(*_held(path), only) for path, only in view["shown"]]
         with Folder.at("/") as top:
             shown += [(top.find(path.lstrip("/")), path, False) for path in view["named"]]
+            with files_of(self._account):  # a job names it: it must get there by itself
+                shown += [(top.find(path.lstrip("/")), path, False) for path in view["asked"]]
         if view["group"]:
             shown.append((_held(view["group"])[0], GROUPS, True))
         mounts = [
@@ -317,7 +320,7 @@ def try_out(folder: str) -> None:
             os._exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) & 0xFF)
     view: View = {"kind": USER if os.geteuid() else ROOT, "hidden": [folder], "shown": []}
     view |= {"named": [], "refused": [], "shm_bytes": 0, "shares_memory": False, "names": None}
-    view["group"] = ""
+    view |= {"group": "", "asked": []}
     view["scopes_sockets"] = kernel.can_scope_sockets()
     namespaces = Namespaces(view, [])
     os.mkdir(TMP)

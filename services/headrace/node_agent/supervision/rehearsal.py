@@ -44,7 +44,7 @@ def _make_namespaces(null: int) -> None:
     os.mkdir(TMP)
     attempt, streams = os.getcwd(), (null, null, null)
     view: View = {
-        "kind": ROOT, "hidden": [attempt], "shown": [[f"{attempt}/{WORK}", True]], "named": [],
+        "kind": ROOT, "hidden": [attempt], "shown": [[f"{attempt}/{WORK}", True]], "named": [], "asked": [],
         "refused": [], "shm_bytes": 0, "shares_memory": False, "names": ["", ""], "group": "",
         "scopes_sockets": False,
     }  # fmt: skip

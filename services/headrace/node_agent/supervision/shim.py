@@ -288,7 +288,7 @@ class _Attempt:
         """Wait for a signal or the next deadline, and do what it asks for."""
         received = signal.sigtimedwait(SIGNALS, min(most_s, self._wait_s()))
         self._reap()  # of signals that wait, SIGTERM comes before the SIGCHLD of what ended earlier
-        if received is not None and received.si_signo != signal.SIGCHLD and _is_within(received):
+        if received is not None and received.si_signo != signal.SIGCHLD and is_within(received):
             received = None  # nobody in the namespace has a say
         if received is not None and received.si_signo == signal.SIGUSR1:
             if self._alive and not self._ending:
@@ -407,11 +407,12 @@ class _Attempt:
         journal(self._spec["journal"], what, identity, self._spec["devices"])
 
 
-def _is_within(received: signal.struct_siginfo) -> bool:
+def is_within(received: signal.struct_siginfo) -> bool:
     """Whether a process of the attempt's own namespace sent it, of which this one is the first: others
-    have no number there.
+    have no number there. A sender that says itself who it is (a code below 0, rt_sigqueueinfo(2)) is not
+    the agent.
     """
-    return os.getpid() == kernel.FIRST and received.si_pid != 0
+    return os.getpid() == kernel.FIRST and (received.si_pid != 0 or received.si_code < 0)
 
 
 _KEPT = (
