@@ -21,6 +21,7 @@ OFFERS = 48  # arrivals that each device and, on average, each node is expected 
 GRAIN_MILLI = 10  # shares are rounded up to this, what is free of a device down
 STEP_MILLI = 100  # growth that differs by less is a tie: then nodes are kept whole, and fill up
 NODE_MILLI = 8 * DEVICE_MILLI  # a node with more free GPUs counts as several that are alike
+WHOLES_MAX = 64  # a node with more whole GPUs counts as one with so many
 REQUESTS_MAX = 64  # the most frequent requests by GPUs and cores: others are not expected again
 MICRO = 1000  # millionths in a thousandth: the unit of waste
 
@@ -30,12 +31,13 @@ Request = tuple[int, int, int]  # grains of GPUs, grains of cores, how often
 class Expected(msgspec.Struct, frozen=True, kw_only=True):
     """What arrivals are expected to leave over, in millionths of a GPU: of a device, by how many
     thousandths of it are free, and of a node because of its cores, by how many `SHARE_MILLI` of
-    GPUs and `CPU_MILLI` of cores are. `several`: requests for more than one GPU, by how many.
+    GPUs and `CPU_MILLI` of cores are. `odd`: of so many whole GPUs, those over which cannot be part
+    of what a request for several needs, summed over these.
     """
 
     leftover: tuple[int, ...]
     unfed: tuple[tuple[int, ...], ...] = ()
-    several: tuple[tuple[int, int], ...] = ()
+    odd: tuple[int, ...] = ()
 
     def waste(self, free_milli: Sequence[int], cpu_milli: int) -> int:
         """Millionths of a GPU wasted on a node with so much free of each device and of cores."""
@@ -65,17 +67,17 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
         """How many GPUs more cannot be part of what requests for several need on one node, over all
         such requests, when of its `wholes` free devices `taken` are not whole any more.
         """
-        if not taken:
-            return 0
-        left = wholes - taken
-        return sum(count * (left % gpus - wholes % gpus) for gpus, count in self.several)
+        odd = self.odd
+        left = max(0, wholes - taken)  # of one kind more may be promised than there will be
+        return odd[min(left, WHOLES_MAX)] - odd[min(left + taken, WHOLES_MAX)]
 
     def _unfed(self, free_milli: int, cpu_milli: int) -> int:
-        if not self.unfed or free_milli <= 0:
+        if free_milli > NODE_MILLI:
+            nodes = -(-free_milli // NODE_MILLI)
+            return nodes * self._unfed(free_milli // nodes, cpu_milli // nodes)
+        if free_milli < SHARE_MILLI or cpu_milli >= CPU_MILLI_MAX or not self.unfed:
             return 0
-        nodes = -(-free_milli // NODE_MILLI)
-        row = self.unfed[free_milli // nodes // SHARE_MILLI]
-        return nodes * row[min(max(0, cpu_milli) // nodes // CPU_MILLI, len(row) - 1)]
+        return self.unfed[free_milli // SHARE_MILLI][cpu_milli // CPU_MILLI]
 
 
 def expect(arrivals: Arrivals) -> Expected:
@@ -90,11 +92,7 @@ def expect(arrivals: Arrivals) -> Expected:
     return Expected(
         leftover=tuple(leftover[milli // GRAIN_MILLI] for milli in range(DEVICE_MILLI + 1)),
         unfed=_unfed_nodes(arrivals),
-        several=tuple(
-            (milli // DEVICE_MILLI, sum(arrivals.requests[milli].values()))
-            for milli in sorted(arrivals.requests)
-            if milli > DEVICE_MILLI
-        ),
+        odd=tuple(_odd(wholes, arrivals) for wholes in range(WHOLES_MAX + 1)),
     )
 
 
@@ -109,6 +107,15 @@ def _after_offer(
         summed += count * leftover[free - grains]
         passed -= count
     return (summed + passed * leftover[free]) // total
+
+
+def _odd(wholes: int, arrivals: Arrivals) -> int:
+    """Of so many GPUs, those over which cannot be part of what a request needs, over all requests."""
+    return sum(
+        wholes % (milli // DEVICE_MILLI) * sum(counts.values())
+        for milli, counts in arrivals.requests.items()
+        if milli > DEVICE_MILLI
+    )
 
 
 def _unfed_nodes(arrivals: Arrivals) -> tuple[tuple[int, ...], ...]:
