@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from headrace.scheduling.arrivals import Arrivals
 from headrace.scheduling.banks import DEVICE_MILLI, HELD
-from headrace.scheduling.fragmentation import MICRO, STARVED_PART, expect
+from headrace.scheduling.fragmentation import MICRO, NODE_MILLI, expect
 from headrace.scheduling.gangs import Place, Shape
 from headrace.scheduling.machines import MachineSpec
 from headrace.scheduling.ranking import Ranking, ranked
@@ -51,10 +51,65 @@ def test_room_that_nothing_that_arrived_fits_into_is_left_over_whole():
     assert expected.waste([810], 0) < 190 * MICRO
 
 
-def test_gpus_that_the_free_cores_cannot_feed_are_starved():
+def test_a_gpu_that_the_free_cores_cannot_feed_is_wasted():
     expected = expect(arrivals([(1000, 8000)]))
-    assert expected.waste([1000, 1000], 16_000) == 0
-    assert expected.waste([1000, 1000], 8000) == DEVICE_MILLI * MICRO // STARVED_PART
+    fed, unfed = expected.waste([1000, 1000], 16_000), expected.waste([1000, 1000], 8000)
+    assert fed == expected.waste([1000, 1000], 128_000)
+    assert 900 * MICRO < unfed - fed < DEVICE_MILLI * MICRO
+
+
+def test_cores_waste_nothing_where_nobody_asks_for_them():
+    expected = expect(arrivals([(1000, 0), (400, 0)] * 8))
+    assert expected.waste([1000, 1000], 0) == expected.waste([1000, 1000], 64_000)
+
+
+def test_a_node_larger_than_the_table_wastes_as_much_as_smaller_ones_that_are_like_it():
+    expected = expect(arrivals([(1000, 8000), (500, 12_000)] * 8))
+    half = [1000] * (NODE_MILLI // DEVICE_MILLI)
+    assert expected.waste(half * 2, 96_000) == 2 * expected.waste(half, 48_000)
+
+
+def test_a_task_goes_where_gpus_are_left_that_requests_for_several_cannot_use_anyhow():
+    seen = arrivals([(1000, 0)] * 12 + [(8000, 0)] * 4)
+    used = [("b", 1000), ("c", 1000)]
+    made = world([spec("a", 8), spec("b", 8), spec("c", 2)], seen, used)
+    assert list(ranked(made, shape(1000, 0))) == ["b", "c", "a"]
+    assert list(ranked(made, shape(300, 0))) == ["b", "c", "a"]
+    assert list(ranked(made, shape(8000, 0))) == ["a"]
+
+
+def test_the_odd_gpus_of_nodes_are_used_before_pairs_are_split():
+    seen = arrivals([(1000, 0)] * 12 + [(2000, 0)] * 4)
+    made = world([spec("a", 4), spec("b", 4), spec("c", 3)], seen, used=[("b", 1000)])
+    assert list(ranked(made, shape(1000, 0))) == ["b", "c", "a"]
+
+
+def test_nodes_are_not_kept_whole_where_nobody_asks_for_several_gpus():
+    made = world([spec("a", 8), spec("b", 8)], arrivals([(1000, 0)] * 16), used=[("b", 1000)])
+    assert list(ranked(made, shape(1000, 0))) == ["a", "b"]
+
+
+def test_a_task_that_needs_many_cores_goes_where_others_leave_them():
+    seen = arrivals([(1000, 8000)] * 15 + [(1000, 24_000)])
+    made = world([spec("a", cpu=32_000), spec("b", cpu=64_000)], seen)
+    assert list(ranked(made, shape(1000, 24_000))) == ["b", "a"]
+
+
+def test_what_was_learned_does_not_grow_with_what_arrives():
+    seen = arrivals([(1000, 8000)])
+    learned = seen.copy()
+    seen.add(1000, 8000)
+    assert (seen.devices, seen.requests) == ({1000: 2}, {1000: {8000: 2}})
+    assert (learned.devices, learned.requests) == ({1000: 1}, {1000: {8000: 1}})
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**9), st.integers(0, 10**9)), max_size=50))
+def test_few_counts_are_kept_whatever_is_asked_for(pods):
+    seen = arrivals(pods)
+    assert set(seen.requests) <= {*range(100, 1000, 100), *range(1000, 16_001, 1000)}
+    assert all(set(counts) <= {*range(0, 128_001, 2000)} for counts in seen.requests.values())
+    with_gpus = sum(milli > 0 for milli, _ in pods)
+    assert sum(sum(counts.values()) for counts in seen.requests.values()) == with_gpus
 
 
 def test_a_share_goes_where_what_it_leaves_will_be_used():

@@ -222,8 +222,8 @@ class Books:
         return self.parted.cell_at(place) if self.parted.any else ()
 
     def learn(self, arrivals: Arrivals) -> None:
-        """Rank machines from now on by what these arrivals let expect. It takes milliseconds: who
-        makes a world for every turn keeps `expected` and hands it on.
+        """Rank machines from now on by what these arrivals let expect. It takes up to tens of
+        milliseconds: who makes a world for every turn keeps `expected` and hands it on.
         """
         self.expected = expect(arrivals)
 

@@ -78,6 +78,11 @@ class Machine:
         later = self._room()[1]
         return (self.free_milli, later[0], later[1])
 
+    @property
+    def wholes_later(self) -> int:
+        """How many devices are whole once all is gone that is leaving, but for those promised."""
+        return sum(bank.wholes_later for bank in self.banks)
+
     def book(self, place: Place, book: int, sign: int = 1) -> None:
         """Enter a place in a book or, with `sign` -1, strike it out."""
         (cores, memory, tasks), (_, cpu_milli, memory_bytes) = self.taken, place.amounts

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from headrace.events import Entry
 from headrace.events.access import ProjectErased, SecretSet
 from headrace.events.accounts import AccountAssigned
@@ -114,9 +112,7 @@ def _arrived(state: State, gang: Gang) -> None:
         gpu_milli = part.accelerators[0].milli if part.accelerators else 0
         state.arrivals.add(gpu_milli, part.cpu_milli)
         if state.arrivals.tell:
-            state.learned = msgspec.structs.replace(
-                state.arrivals, devices=dict(state.arrivals.devices)
-            )
+            state.learned = state.arrivals.copy()
 
 
 def _eligible(state: State, entry: Entry, event: JobEligible) -> None:
