@@ -59,6 +59,16 @@ async def test_an_option_that_is_not_there_is_refused_by_name(headrace):
     assert err.startswith("refused: --nodelist: not here; instead: pools in the job file")
 
 
+async def test_all_that_is_refused_of_a_script_is_said_line_by_line(headrace):
+    script = b"#!/bin/sh\n#SBATCH --foo\n#SBATCH --bar\ntrue\n"
+    code, out, err = await headrace("sbatch", stdin=script)
+    assert (code, out) == (120, "")
+    assert [line[:20] for line in err.splitlines()] == [
+        "refused: line 2: --f",
+        "refused: line 3: --b",
+    ]
+
+
 async def test_a_script_that_cannot_be_read_is_one_line(headrace):
     assert await headrace("sbatch", "nowhere.sh") == (
         120,

@@ -69,8 +69,10 @@ def test_a_full_disk_is_said_and_all_goes_on_when_there_is_room(on_a_small_disk)
 
 def is_said_to_people(platform: Platform) -> None:
     """What `status` blames, and that `run` does not wait in silence."""
-    status = platform.headrace("status", "--data-dir", str(platform.data_dir)).stdout
-    assert f"{platform.data_dir} — its disk is full: 0 MiB are free" in status
+    words = ("status", "--check", "--data-dir", str(platform.data_dir))
+    status = platform.headrace(*words, check=False)
+    assert f"{platform.data_dir} — its disk is full: 0 MiB are free" in status.stdout
+    assert status.returncode == 1, "not all is well"
     run = [sys.executable, "-m", "headrace.cli", "run", "-d", "--", "true"]
     with subprocess.Popen(run, env=platform.env, stderr=subprocess.PIPE, text=True) as asking:
         said = asking.stderr.readline()

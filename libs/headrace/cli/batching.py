@@ -38,7 +38,9 @@ def sbatch(words: Sequence[str], called: Callable[[str], str] = str) -> int:
             return report("headrace sbatch: which script? (see headrace sbatch --help)", USAGE)
         batch = batch_of(words, _script(script_of(words)), os.environ)
     except SlurmError as error:
-        return report(f"refused: {error}", REFUSED)
+        for line in str(error).splitlines():
+            report(f"refused: {line}", REFUSED)
+        return REFUSED
     return _submit(batch, called)
 
 

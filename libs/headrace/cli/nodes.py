@@ -155,7 +155,7 @@ def _describe(row: NodeRow, output: str) -> int:
     _list([row], output)
     where = f"host {row.host}   address {row.address}   agent {row.version or '–'}"
     if row.apart:
-        print(printable(f"\n{row.node} {row.apart}"))
+        print(f"\n{printable(f'{row.node} {row.apart}')}")
     print(f"\n{printable(where)}\nisolation of jobs: {printable(row.isolation or '–')}\n")
     cells = [
         [

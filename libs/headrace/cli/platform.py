@@ -261,7 +261,7 @@ def local_status(data_dir: Path, *, check: bool, output: str) -> int:
         show(report, output)
     else:
         print(_table(report))
-    return FAILED if check and not report.ready else DONE
+    return FAILED if check and (report.notices or not report.ready) else DONE
 
 
 def _up(layout: Layout, options: settings.Wanted, story: Story, *, detach: bool) -> None:

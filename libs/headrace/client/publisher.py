@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
@@ -21,12 +22,17 @@ from headrace.client.model import Answer
 if TYPE_CHECKING:
     from nats.aio.client import Client as Nats
 
+CONNECT_S_MAX = (
+    10.0  # until the bus has let it in; later it comes back by itself for as long as need be
+)
 REPLY_S_MAX = 5.0  # of one try
 DEADLINE_S = 60.0  # of a request, all tries together
 RETRY_S = 0.3
 NEXT_S_MAX = 40.0  # the platform waits 30 s for an event
 NO_ROOM = "request"  # what is refused when there is no room for one more now
 QUEUED_EVENTS_MAX = 10_000  # that came and nobody has taken yet
+
+_log = logging.getLogger(__name__)
 
 
 class Publisher:
@@ -42,22 +48,31 @@ class Publisher:
         self.project, self.name = project, name or Path(credential).stem
         self._url, self._credential = url, str(credential)
         self._bus: Nats | None = None
+        self._last_error = ""
 
     async def __aenter__(self) -> Self:
         import nats
         from nats.errors import Error
 
         try:
-            self._bus = await nats.connect(
-                self._url,
-                user_credentials=self._credential,
-                inbox_prefix=f"_INBOX_pub_{self.project}_{self.name}",
-                allow_reconnect=True,
-                max_reconnect_attempts=-1,
-            )
+            async with asyncio.timeout(CONNECT_S_MAX):  # by itself it would try for ever
+                self._bus = await nats.connect(
+                    self._url,
+                    user_credentials=self._credential,
+                    inbox_prefix=f"_INBOX_pub_{self.project}_{self.name}",
+                    allow_reconnect=True,
+                    max_reconnect_attempts=-1,
+                    error_cb=self._note,
+                )
         except (Error, OSError, TimeoutError) as error:
-            raise Unreachable(f"{self._url}: {error or type(error).__name__}") from error
+            why = str(error) or self._last_error or type(error).__name__
+            raise Unreachable(f"{self._url}: {why}") from error
         return self
+
+    async def _note(self, error: Exception) -> None:
+        """In a line, where the library shows where in itself it failed."""
+        self._last_error = str(error) or type(error).__name__
+        _log.warning("%s: %s", self._url, self._last_error)
 
     async def __aexit__(self, *_: object) -> None:
         assert self._bus is not None
