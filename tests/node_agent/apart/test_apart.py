@@ -30,7 +30,7 @@ from headrace.node_agent.isolation.accounts import FIRST, Accounts
 from headrace.node_agent.isolation.cgroups import Cgroup2, _beside, probe_loopback
 from headrace.node_agent.machine import AttemptKey
 from headrace.node_agent.process_machine import ProcessMachine
-from headrace.node_agent.supervision import kernel, shim, tree
+from headrace.node_agent.supervision import kernel, tree
 from headrace.node_agent.supervision.confinement import pids_in
 from headrace.node_agent.supervision.protocol import SOCKET
 
@@ -98,15 +98,14 @@ def keep_apart(node: Node, **more: object) -> None:
 
 
 def program(name: str) -> tuple[str, ...]:
-    """Runs this file by its text: a checkout below /tmp is not there for a job, which has its own."""
+    """By its text: a checkout below /tmp is not there for a job, which has its own."""
     return PYTHON, "-c", (HERE / name).read_text()
 
 
 async def victim(node: Node, user: str = "ada") -> tuple[AttemptKey, dict[str, object]]:
     """A job with a secret, running; and where to look for it."""
-    number = os.getpid()
     key = await node.placement.want(
-        "victim-1", *program("victim.py"), str(number), user=user, env={"SECRET": SECRET}
+        "victim-1", *program("victim.py"), str(os.getpid()), user=user, env={"SECRET": SECRET}
     )
     facts = node.folder(key) / "work" / "facts.json"
     await until(lambda: facts.exists() or node.placement.end_of(key), "the victim is there")
@@ -197,7 +196,6 @@ async def test_the_shim_is_the_first_process_of_its_attempt(node: Node) -> None:
 async def test_a_folder_that_a_job_names_is_one_that_its_account_gets_to(
     node: Node, mode: int, said: str
 ) -> None:
-    """Also in the places that everybody shares, of which root shows it this one alone."""
     keep_apart(node)
     await started(node)
     with tempfile.TemporaryDirectory(dir="/tmp") as folder:
@@ -205,43 +203,10 @@ async def test_a_folder_that_a_job_names_is_one_that_its_account_gets_to(
         inside.mkdir(mode=0o755)
         (inside / "file").write_text("mine")
         os.chmod(folder, mode)
-
         key = await node.placement.want("job-1", "cat", "file", workdir=str(inside), user="bob")
         end = await node.placement.ended(key)
-
     assert (await node.placement.logs(key)).data.decode() == said
-    assert (end.reason == "exited") == bool(said), end
-
-
-@as_root
-def test_a_thread_that_has_an_account_is_none_that_the_account_may_trace_or_limit() -> None:
-    """Both ask for all three ids, of users and of groups: prlimit(2), ptrace(2)."""
-    ids: list[list[int]] = []
-
-    def begin() -> None:
-        kernel.be(FIRST, FIRST, [])
-        status = kernel.read("/proc/thread-self/status", 4096).decode().splitlines()
-        ids.extend(
-            [int(word) for word in line.split()[1:4]]
-            for line in status
-            if line.startswith(("Uid:", "Gid:"))
-        )
-
-    kernel.run_beside(begin)
-
-    assert ids == [[FIRST, FIRST, 0], [FIRST, FIRST, 0]]
-
-
-def test_who_says_itself_who_it_is_is_taken_for_a_process_of_the_job(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(kernel, "FIRST", os.getpid())
-    by_agent, queued, by_job = (
-        signal.struct_siginfo((signal.SIGTERM, code, 0, pid, 0, 0, 0))
-        for code, pid in ((0, 0), (-1, 0), (0, 7))
-    )
-
-    assert [shim.is_within(info) for info in (by_agent, queued, by_job)] == [False, True, True]
+    assert (end.reason == "exited") == bool(said)
 
 
 @as_root
@@ -428,8 +393,8 @@ async def test_an_account_without_a_name_has_one_in_its_job(node: Node) -> None:
     await node.placement.ended(key)
 
     name = f"headrace-{FIRST + 7}"
-    said = (await node.placement.logs(key)).data.decode().split()
-    assert said == [name, name, name, f"{node.dir}/homes/{FIRST + 7}"]
+    said = (await node.placement.logs(key)).data.decode()
+    assert said.split() == [name, name, name, f"{node.dir}/homes/{FIRST + 7}"]
 
 
 async def test_what_a_job_leaves_running_is_asked_to_end_and_then_ended(node: Node) -> None:
@@ -440,7 +405,6 @@ async def test_what_a_job_leaves_running_is_asked_to_end_and_then_ended(node: No
     key = await node.placement.want("job-1", "/bin/sh", "-c", script)
 
     end = await node.placement.ended(key)
-
     assert (end.reason, end.exit_code) == ("exited", 0)
     assert (await node.placement.logs(key)).data.endswith(b"asked\n")
     assert node.left_of(node.intent(key).marker) == []
