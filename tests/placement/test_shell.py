@@ -85,6 +85,21 @@ async def test_a_node_is_not_told_again_what_the_answer_to_its_report_said(platf
     assert len(told) == 1, "that the first has ended was news no more"
 
 
+async def test_what_could_not_be_sent_is_sent_when_the_bus_is_back(platform, agent, caplog):
+    told = []
+
+    async def hear(message):
+        told.extend(each.job for each in agent.take(message.data).assignments)
+
+    await agent.bus.subscribe(subjects.agent_down("n1", "desired"), hear)
+    placement = next(name for name in platform.broker.clients if name.startswith("placement-"))
+    platform.broker.disconnect(placement)
+    await platform.submit("a", Launch(command=("x",)))
+    await until(lambda: "node not told node=n1" in caplog.text)
+    platform.broker.connect(placement)
+    await until(lambda: told == ["a"])
+
+
 async def test_repeated_and_gapped_reports_are_recorded_once_and_in_order(platform, agent):
     await platform.submit("a", Launch(command=("x",)))
     assignment = await agent.granted()

@@ -82,6 +82,10 @@ class DesiredStates:
         """Whether its node's last document said just that."""
         return self._told.get(said.node) == said
 
+    def forget_told(self, node: str) -> None:
+        """The node's last document was not sent."""
+        self._told.pop(node, None)
+
     def document(self, said: Desired, at: tuple[int, int], renewed_ns: int = 0) -> Signed:
         """The document that says this, `at` this epoch and position."""
         self._told[said.node] = said

@@ -177,11 +177,21 @@ class PlacementShell:
         try:
             document = await self._document(node, unless_known=True)
             if document:
-                await self._runtime.bus.publish(subjects.agent_down(node, "desired"), document)
+                await self._send(node, subjects.agent_down(node, "desired"), document)
         except (StoreError, BusError) as error:
             _LOG.warning("node not told node=%s error=%s", node, type(error).__name__)
             return False
         return True
+
+    async def _send(self, node: str, subject: str, document: bytes) -> None:
+        """Raises `BusError`: then the node was not told, whatever comes next."""
+        assert self._runtime is not None
+        assert self._desired is not None
+        try:
+            await self._runtime.bus.publish(subject, document)
+        except BusError:
+            self._desired.forget_told(node)
+            raise
 
     async def _answer(self, node: str, reply: str, renewed_ns: int) -> None:
         """Answer an agent with its document; it asks again when this fails."""
@@ -190,8 +200,7 @@ class PlacementShell:
         try:
             document = await self._document(node, renewed_ns)
             if document:
-                subject = reply or subjects.agent_down(node, "desired")
-                await self._runtime.bus.publish(subject, document)
+                await self._send(node, reply or subjects.agent_down(node, "desired"), document)
         except (StoreError, BusError) as error:
             _LOG.warning("agent not answered node=%s error=%s", node, type(error).__name__)
 
