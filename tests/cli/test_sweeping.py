@@ -54,3 +54,11 @@ async def test_a_metric_that_is_misspelt_is_said_with_those_that_are_reported(wo
     await in_log(world, *sweep(metric="acuracy"), *trial(0, accuracy=0.5, loss=2))
     _, out, _ = await headrace("sweep", "show", "lr-x")
     assert "no trial has reported acuracy, by which they are compared; accuracy, loss are" in out
+
+
+async def test_what_a_trial_reports_is_compared_however_large_it_is(world, headrace):
+    huge = "1e999999999"  # beyond what decimals may be calculated with
+    await in_log(world, *sweep(), *trial(0, accuracy=huge), *trial(1, accuracy=0.9))
+    code, out, err = await headrace("sweep", "show", "lr", "--sort=-accuracy")
+    assert (code, err) == (0, "")
+    assert [row.split()[0] for row in out.splitlines()[2:4]] == ["0", "1"]

@@ -99,6 +99,10 @@ def _sorted(found: SweepRow, sort: str) -> list[TrialRow]:
             value = Decimal(text)
         except InvalidOperation:
             return 1, Decimal(0), text
-        return (0, -value if is_down else value, "") if value.is_finite() else (1, Decimal(0), text)
+        return (
+            (0, value.copy_negate() if is_down else value, "")
+            if value.is_finite()
+            else (1, Decimal(0), text)
+        )
 
     return sorted(found.trials, key=key) if name else found.trials
