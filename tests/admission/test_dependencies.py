@@ -216,3 +216,12 @@ def test_a_job_waits_for_one_task_or_for_the_whole_sweep():
     run.settled()
     for job, name in (("b-1", "s-1"), ("b-2", "s-1/1")):
         assert decided(run.given(requested(job, after=after(name)))).after == after(name)
+
+
+def test_a_sweep_that_has_ended_is_meant_by_its_name_and_none_of_its_trials():
+    """A trial that failed is not how the sweep ended."""
+    run = history(sweep(tasks=2))
+    run.settled()
+    run.given(finished("s-1/0"), finished("s-1/1", outcome="failed"), finished("s-1"))
+    assert decided(run.given(requested("b-1", after=after("s")))).after == ()
+    assert decided(run.restored().given(requested("b-2", after=after("s")))).after == ()

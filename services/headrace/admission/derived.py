@@ -8,7 +8,7 @@ something has.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from headrace.admission.state import Ended, Live, State
@@ -60,18 +60,68 @@ class JobIds:
         return made
 
 
+class JobNames:
+    """Ids by project and name, those of one name in the order in which they were asked for: a name that
+    thousands of jobs have costs no more than one that one has. Tasks have no name of their own: by its name
+    a sweep is meant, not how its last trial ended.
+    """
+
+    def __init__(self, jobs: Iterable[tuple[str, Live | Ended]] = ()) -> None:
+        self._of: dict[tuple[str, str], list[tuple[int, str]]] = {}
+        for job_id, job in jobs:
+            self.add(job_id, job)
+
+    def newest(self, project: str, name: str) -> str | None:
+        """The one that was asked for last."""
+        found = self._of.get((project, name))
+        return found[-1][1] if found else None
+
+    def add(self, job_id: str, job: Live | Ended) -> None:
+        """One more."""
+        if is_task(job_id):
+            return
+        named = self._of.setdefault((job.project, name_of(job_id)), [])
+        one = (job.requested_at, job_id)
+        at = bisect_left(named, one)
+        if named[at : at + 1] != [one]:
+            named.insert(at, one)
+
+    def remove(self, job_id: str, job: Live | Ended) -> None:
+        """It is gone."""
+        key, one = (job.project, name_of(job_id)), (job.requested_at, job_id)
+        named = self._of.get(key, [])
+        at = bisect_left(named, one)
+        if named[at : at + 1] == [one]:
+            del named[at]
+            if not named:
+                del self._of[key]
+
+
+def name_of(job_id: str) -> str:
+    """An id is the name, and behind its last hyphen what makes it unique."""
+    return job_id.rpartition("-")[0]
+
+
+def is_task(job_id: str) -> bool:
+    """Whether it is of a sweep or an array: the group's id, and its index."""
+    return "/" in job_id
+
+
 class Index:
-    """Ids of live jobs and groups without their tasks, of those that ended, and of those refused; by
+    """Ids of live jobs and groups without their tasks, of those that ended, and of those refused; of the
+    first two by name, too; by
     project and key who was asked for under it; who has a volume; which tasks of a group are wanted
     paused.
     """
 
     def __init__(self, state: State) -> None:
-        alone = {job_id: job.project for job_id, job in state.live.items() if not job.group}
-        self.live = JobIds.of_all(alone)
+        alone = {job_id: job for job_id, job in state.live.items() if not job.group}
+        self.live = JobIds.of_all({job_id: job.project for job_id, job in alone.items()})
         refused = {job: of.project for job, of in state.outcomes.items() if of.outcome == REFUSED}
-        others = {job: of.project for job, of in state.outcomes.items() if job not in refused}
-        self.ended, self.refused = JobIds.of_all(others), JobIds.of_all(refused)
+        others = {job: of for job, of in state.outcomes.items() if job not in refused}
+        self.ended = JobIds.of_all({job_id: of.project for job_id, of in others.items()})
+        self.refused = JobIds.of_all(refused)
+        self.live_names, self.ended_names = JobNames(alone.items()), JobNames(others.items())
         self.by_key: dict[tuple[str, str], dict[str, None]] = {}
         self.with_volume: dict[str, dict[str, None]] = {}
         self.pausing: dict[str, dict[str, None]] = {}
@@ -86,6 +136,7 @@ class Index:
         """The job lives."""
         if not job.group:
             self.live.add(job.project, job_id)
+            self.live_names.add(job_id, job)
         self._keyed(job_id, job)
         self._volumes(job_id, job)
 
@@ -93,6 +144,7 @@ class Index:
         """It does not any more."""
         if not job.group:
             self.live.remove(job.project, job_id)
+            self.live_names.remove(job_id, job)
         _without(self.by_key, (job.project, job.key), job_id)
         for volume in job.volumes:
             _without(self.with_volume, volume, job_id)
@@ -101,11 +153,14 @@ class Index:
     def ended_has(self, job_id: str, of: Ended) -> None:
         """It is remembered how the job ended."""
         self._of(of).add(of.project, job_id)
+        if of.outcome != REFUSED:
+            self.ended_names.add(job_id, of)
         self._keyed(job_id, of)
 
     def ended_forgets(self, job_id: str, of: Ended) -> None:
         """It is not any more."""
         self._of(of).remove(of.project, job_id)
+        self.ended_names.remove(job_id, of)
         _without(self.by_key, (of.project, of.key), job_id)
 
     def _of(self, of: Ended) -> JobIds:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from headrace.admission.derived import JobIds, index_of
+from headrace.admission.derived import JobIds, index_of, name_of
 from headrace.admission.hearing import Hearing
 from headrace.admission.state import State
 from headrace.events import Refusal
@@ -23,8 +23,9 @@ def meant(hearing: Hearing, job: str, project: str) -> str | Refusal | None:
         return job
     index, new = index_of(hearing.state), hearing.admitted_of(project)
     return (
-        _newest(hearing.state, [*_called(index.live, job, project), *_of_name(new, job)], new)
-        or _newest(hearing.state, _called(index.ended, job, project), ())
+        next((each for each in reversed([*new]) if name_of(each) == job), None)
+        or index.live_names.newest(project, job)
+        or index.ended_names.newest(project, job)
         or short_for(index.live, job, project, new)
         or short_for(index.ended, job, project, ())
         or short_for(index.refused, job, project, ())
@@ -39,9 +40,8 @@ def under_key(hearing: Hearing, key: str, project: str) -> str | None:
         return new
     state = hearing.state
     found = index_of(state).by_key.get((project, key), {})
-    return _newest(state, [job for job in found if job in state.live], ()) or _newest(
-        state, list(found), ()
-    )
+    live = [job for job in found if job in state.live]
+    return max(live or found, key=lambda job: (_requested_at(state, job), job), default=None)
 
 
 def full_id(state: State, job: str, project: str) -> str | Refusal:
@@ -69,24 +69,6 @@ def unknown(job: str, project: str, but: str = "") -> Refusal:
     """No job of the project is known by this word."""
     rule = f"is not a job of project {project}{but}"
     return Refusal(field="job", value=job, rule=rule, unknown="job")
-
-
-def _called(ids: JobIds, name: str, project: str) -> list[str]:
-    first, known, behind = ids.beginning(project, f"{name}-")
-    return _of_name(known[first:behind], name)
-
-
-def _of_name(ids: Collection[str], name: str) -> list[str]:
-    """Those of this name: an id is the name, and behind its last hyphen what makes it unique."""
-    return [job for job in ids if job.rpartition("-")[0] == name]
-
-
-def _newest(state: State, ids: list[str], new: Collection[str]) -> str | None:
-    """The one of them that was asked for last; `new` ones were admitted in this turn, in order."""
-    for job in reversed([*new]):
-        if job in ids:
-            return job
-    return max(ids, key=lambda job: (_requested_at(state, job), job), default=None)
 
 
 def _requested_at(state: State, job: str) -> int:
